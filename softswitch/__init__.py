@@ -1,0 +1,1 @@
+"""A P4Runtime software switch that compiles p4c's BMv2 JSON to machine code."""

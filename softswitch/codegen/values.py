@@ -1,0 +1,243 @@
+"""P4 arithmetic on `iN`.
+
+BMv2 computes in integers without bound and p4c writes every wrap as a mask, so an expression has one exact
+meaning. Two facts turn it into machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ need only the low n bits
+of their operands (`modulo`), and where all bits count (comparisons, >>, conditions) an interval says how many
+there can be (`exact`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.errors import UnsupportedConstruct
+
+BIT = llvm.IntType(1)
+MOST_BITS = 4096
+
+COMPARISONS = {
+    ir.Op.EQ: "==",
+    ir.Op.NE: "!=",
+    ir.Op.LT: "<",
+    ir.Op.GT: ">",
+    ir.Op.LE: "<=",
+    ir.Op.GE: ">=",
+}
+
+
+class Interval(NamedTuple):
+    """All values that an expression can have lie in [low, high]."""
+
+    low: int
+    high: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that hold the interval, two's complement if it reaches below zero."""
+        if self.low >= 0:
+            return max(1, self.high.bit_length())
+        return 1 + max((~self.low).bit_length(), max(self.high, 0).bit_length())
+
+
+class Sources(Protocol):
+    """Where an expression's leaves come from."""
+
+    def width(self, ref: ir.FieldRef) -> int:
+        """Width of a field."""
+        ...
+
+    def load(self, ref: ir.FieldRef) -> llvm.Value:
+        """A field's value, of its width."""
+        ...
+
+    def is_valid(self, header: int) -> llvm.Value:
+        """A header's validity, an `i1`."""
+        ...
+
+    def parameter(self, index: int) -> llvm.Value:
+        """Run-time data of the action being compiled, of its width."""
+        ...
+
+
+def integer(width: int, value: int) -> llvm.Constant:
+    """A constant modulo 2^width."""
+    return llvm.Constant(llvm.IntType(width), value & ((1 << width) - 1))
+
+
+def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
+    """Truncate or zero-extend."""
+    have = value.type.width
+    if have == width:
+        return value
+    kind = llvm.IntType(width)
+    return b.trunc(value, kind) if have > width else b.zext(value, kind)
+
+
+class Arithmetic:
+    """Emits expressions into one builder."""
+
+    def __init__(self, builder: llvm.IRBuilder, sources: Sources) -> None:
+        self.b = builder
+        self.sources = sources
+
+    def interval(self, expression: ir.Expression) -> Interval:
+        """Bounds of an expression from those of its leaves."""
+        match expression:
+            case ir.Constant(value):
+                return Interval(value, value)
+            case ir.FieldRef():
+                return Interval(0, (1 << self.sources.width(expression)) - 1)
+            case ir.Parameter(_, width):
+                return Interval(0, (1 << width) - 1)
+            case ir.Unary(ir.Op.COMPLEMENT, operand):
+                inner = self.interval(operand)
+                return Interval(~inner.high, ~inner.low)
+            case ir.Ternary(_, left, right):
+                one, other = self.interval(left), self.interval(right)
+                return Interval(min(one.low, other.low), max(one.high, other.high))
+            case ir.Binary(op, left, right) if op in BOUNDS:
+                bounds = BOUNDS[op](self.interval(left), self.interval(right))
+                if bounds.bits > MOST_BITS:
+                    raise UnsupportedConstruct(f"an expression of more than {MOST_BITS} bits (operator `{op.value}`)")
+                return bounds
+        return Interval(0, 1)
+
+    def modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
+        """The value modulo 2^width."""
+        b = self.b
+        match expression:
+            case ir.Constant(value):
+                return integer(width, value)
+            case ir.FieldRef():
+                return resize(b, self.sources.load(expression), width)
+            case ir.Parameter(index, _):
+                return resize(b, self.sources.parameter(index), width)
+            case ir.Ternary(condition, left, right):
+                return b.select(self.truth(condition), self.modulo(left, width), self.modulo(right, width))
+            case ir.Unary(ir.Op.COMPLEMENT, operand):
+                return b.not_(self.modulo(operand, width))
+            case ir.Binary(ir.Op.AND, left, right):
+                bounds = (self.interval(left), self.interval(right))
+                enough = min([width, *(side.bits for side in bounds if side.low >= 0)])
+                return resize(b, b.and_(self.modulo(left, enough), self.modulo(right, enough)), width)
+            case ir.Binary(ir.Op.SHL, left, right):
+                return self._shift_left(left, right, width)
+            case ir.Binary(ir.Op.SHR, left, right):
+                return self._shift_right(left, right, width)
+            case ir.Binary(op, left, right) if op in (ir.Op.ADD, ir.Op.SUB, ir.Op.MUL, ir.Op.OR, ir.Op.XOR):
+                emit = {
+                    ir.Op.ADD: b.add,
+                    ir.Op.SUB: b.sub,
+                    ir.Op.MUL: b.mul,
+                    ir.Op.OR: b.or_,
+                    ir.Op.XOR: b.xor,
+                }[op]
+                return emit(self.modulo(left, width), self.modulo(right, width))
+        return resize(b, self.truth(expression), width)
+
+    def exact(self, expression: ir.Expression) -> tuple[llvm.Value, Interval]:
+        """The value in all its bits, signed if the interval reaches below zero."""
+        interval = self.interval(expression)
+        return self.modulo(expression, interval.bits), interval
+
+    def truth(self, expression: ir.Expression) -> llvm.Value:
+        """An `i1`: is the value not zero?"""
+        b = self.b
+        match expression:
+            case ir.IsValid(header):
+                return self.sources.is_valid(header)
+            case ir.Unary(ir.Op.NOT, operand):
+                return b.not_(self.truth(operand))
+            case ir.Binary(ir.Op.BOOL_AND, left, right):
+                return b.and_(self.truth(left), self.truth(right))
+            case ir.Binary(ir.Op.BOOL_OR, left, right):
+                return b.or_(self.truth(left), self.truth(right))
+            case ir.Binary(op, left, right) if op in COMPARISONS:
+                return self._compare(op, left, right)
+        value, _ = self.exact(expression)
+        return b.icmp_unsigned("!=", value, integer(value.type.width, 0))
+
+    def _compare(self, op: ir.Op, left: ir.Expression, right: ir.Expression) -> llvm.Value:
+        one, other = self.interval(left), self.interval(right)
+        signed = min(one.low, other.low) < 0
+        width = Interval(min(one.low, other.low), max(one.high, other.high)).bits
+        values = [self._extended(side, interval, width) for side, interval in ((left, one), (right, other))]
+        compare = self.b.icmp_signed if signed else self.b.icmp_unsigned
+        return compare(COMPARISONS[op], *values)
+
+    def _extended(self, expression: ir.Expression, interval: Interval, width: int) -> llvm.Value:
+        value = self.modulo(expression, interval.bits)
+        if interval.low < 0 and interval.bits < width:
+            return self.b.sext(value, llvm.IntType(width))
+        return resize(self.b, value, width)
+
+    def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
+        b = self.b
+        value = self.modulo(left, width)
+        amount, _ = self.exact(right)
+        room = max(width, amount.type.width, width.bit_length() + 1)
+        amount = resize(b, amount, room)
+        shifted = resize(b, b.shl(resize(b, value, room), amount), width)
+        inside = b.icmp_unsigned("<", amount, integer(room, width))
+        return b.select(inside, shifted, integer(width, 0))
+
+    def _shift_right(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
+        b = self.b
+        value, interval = self.exact(left)
+        amount, _ = self.exact(right)
+        room = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
+        amount = resize(b, amount, room)
+        limit = integer(room, room - 1)
+        if interval.low < 0:
+            wide = self._extended(left, interval, room)
+            held = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
+            shifted = b.ashr(wide, held)
+            return b.sext(shifted, llvm.IntType(width)) if width > room else resize(b, shifted, width)
+        inside = b.icmp_unsigned("<=", amount, limit)
+        shifted = b.lshr(resize(b, value, room), b.select(inside, amount, integer(room, 0)))
+        return resize(b, b.select(inside, shifted, integer(room, 0)), width)
+
+
+def _corners(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
+    def bounds(a: Interval, c: Interval) -> Interval:
+        corners = [combine(x, y) for x in a for y in c]
+        return Interval(min(corners), max(corners))
+
+    return bounds
+
+
+def _and(a: Interval, c: Interval) -> Interval:
+    highs = [side.high for side in (a, c) if side.low >= 0]
+    return Interval(0, min(highs)) if highs else _or(a, c)
+
+
+def _or(a: Interval, c: Interval) -> Interval:
+    bits = max(a.bits, c.bits)
+    if min(a.low, c.low) >= 0:
+        return Interval(0, (1 << bits) - 1)
+    return Interval(-(1 << bits), (1 << bits) - 1)
+
+
+def _shl(a: Interval, c: Interval) -> Interval:
+    shift = min(c.high, MOST_BITS + 1)
+    return Interval(min(a.low << shift, a.low), a.high << shift)
+
+
+def _shr(a: Interval, c: Interval) -> Interval:
+    return Interval(min(a.low >> c.low, a.low >> min(c.high, MOST_BITS)), max(a.high >> c.low, 0))
+
+
+BOUNDS: dict[ir.Op, Callable[[Interval, Interval], Interval]] = {
+    ir.Op.ADD: _corners(lambda x, y: x + y),
+    ir.Op.SUB: _corners(lambda x, y: x - y),
+    ir.Op.MUL: _corners(lambda x, y: x * y),
+    ir.Op.AND: _and,
+    ir.Op.OR: _or,
+    ir.Op.XOR: _or,
+    ir.Op.SHL: _shl,
+    ir.Op.SHR: _shr,
+}

@@ -1,0 +1,109 @@
+"""Headers to and from network-order bytes.
+
+Fields are taken in runs that begin and end at byte boundaries, and a run in pieces of 8, 4, 2 and 1 bytes, so
+fields of any width become plain loads, byte swaps and shifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.values import integer, resize
+
+BYTE = llvm.IntType(8)
+
+
+def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Split field widths into runs of whole bytes: (bits of the run, positions of its fields)."""
+    bits, fields = 0, []
+    for position, width in enumerate(widths):
+        bits += width
+        fields.append(position)
+        if bits % 8 == 0:
+            yield bits, fields
+            bits, fields = 0, []
+
+
+def pieces(size: int) -> Iterator[tuple[int, int]]:
+    """Split `size` bytes into (offset, bytes) of 8, 4, 2 and 1."""
+    offset = 0
+    for piece in (8, 4, 2, 1):
+        while size - offset >= piece:
+            yield offset, piece
+            offset += piece
+
+
+def load_bits(b: llvm.IRBuilder, address: llvm.Value, size: int) -> llvm.Value:
+    """Load `size` bytes as one big-endian integer."""
+    value = None
+    for offset, piece in pieces(size):
+        kind = llvm.IntType(piece * 8)
+        part = b.load(byte_offset(b, address, offset), typ=kind, align=1)
+        if piece > 1:
+            part = b.bswap(part)
+        wide = resize(b, part, size * 8)
+        shift = (size - offset - piece) * 8
+        wide = b.shl(wide, integer(size * 8, shift)) if shift else wide
+        value = wide if value is None else b.or_(value, wide)
+    assert value is not None
+    return value
+
+
+def store_bits(b: llvm.IRBuilder, address: llvm.Value, value: llvm.Value, size: int) -> None:
+    """Store an integer of `size` bytes in big-endian order."""
+    for offset, piece in pieces(size):
+        shift = (size - offset - piece) * 8
+        part = b.lshr(value, integer(size * 8, shift)) if shift else value
+        part = resize(b, part, piece * 8)
+        if piece > 1:
+            part = b.bswap(part)
+        b.store(part, byte_offset(b, address, offset), align=1)
+
+
+def load_fields(b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int]) -> list[llvm.Value]:
+    """Load consecutive fields from bytes."""
+    values: list[llvm.Value] = []
+    start = 0
+    for bits, fields in runs(widths):
+        run = load_bits(b, byte_offset(b, address, start), bits // 8)
+        left = bits
+        for position in fields:
+            left -= widths[position]
+            part = b.lshr(run, integer(bits, left)) if left else run
+            values.append(resize(b, part, widths[position]))
+        start += bits // 8
+    return values
+
+
+def store_fields(
+    b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int], values: Sequence[llvm.Value]
+) -> None:
+    """Store consecutive fields as bytes."""
+    start = 0
+    for bits, fields in runs(widths):
+        run = join(b, [(values[position], widths[position]) for position in fields])
+        store_bits(b, byte_offset(b, address, start), run, bits // 8)
+        start += bits // 8
+
+
+def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Value:
+    """Concatenate integers of the given widths, the first at the top."""
+    total = sum(width for _, width in parts)
+    joined = None
+    left = total
+    for value, width in parts:
+        left -= width
+        wide = resize(b, value, total)
+        wide = b.shl(wide, integer(total, left)) if left else wide
+        joined = wide if joined is None else b.or_(joined, wide)
+    assert joined is not None
+    return joined
+
+
+def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
+    """`address` plus a number of bytes."""
+    if isinstance(offset, int):
+        offset = integer(64, offset)
+    return b.gep(address, [offset], inbounds=True, source_etype=BYTE)
