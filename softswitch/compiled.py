@@ -1,7 +1,7 @@
 """The fast `Pipeline`: the program as machine code, with its state in one block of memory.
 
 The packet function runs without the GIL wherever it is called from compiled code (`ports.loop`). Data plane
-and control plane take turns by a mutex: the data plane holds it for a burst, a control operation for one call.
+and control plane take turns by a mutex: the one holds it for a burst, the other for one operation.
 """
 
 from __future__ import annotations
@@ -12,68 +12,39 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from softswitch import ir, state
-from softswitch.codegen.layout import WORD, Layout, TableLayout, make_layout, words_of
-from softswitch.codegen.switch import build_module
+from softswitch.codegen.layout import WORD, TableLayout, words_of
 from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.jit import MachineCode
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Output
 
 OUT_CAPACITY = 1 << 17
 MUTEX_BYTES = 64
 WORD_MASK = (1 << WORD) - 1
 
-PROCESS = ctypes.CFUNCTYPE(
-    ctypes.c_int32,
-    ctypes.c_void_p,
-    ctypes.c_uint32,
-    ctypes.c_char_p,
-    ctypes.c_uint32,
-    ctypes.c_uint64,
-    ctypes.c_uint64,
-    ctypes.c_void_p,
-    ctypes.c_uint32,
-)
 CHANGES = {Change.INSERT: state.INSERT, Change.MODIFY: state.MODIFY, Change.DELETE: state.DELETE}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def compile_module(source: str) -> llvm.ExecutionEngine:
-    """Optimise LLVM IR for this machine and load it."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(source)
-    module.verify()
-    target = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    passes = llvm.create_pass_builder(target, tuning)
-    passes.getModulePassManager().run(module, passes)
-    engine = llvm.create_mcjit_compiler(module, target)
-    engine.finalize_object()
-    return engine
-
-
 class CompiledPipeline:
-    """A `Pipeline` in machine code."""
+    """A `Pipeline` in machine code. `code` may be that of another pipeline of the same program."""
 
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.Program, code: MachineCode | None = None) -> None:
         self.program = program
-        self.layout: Layout = make_layout(program)
-        self._engine = compile_module(str(build_module(program, self.layout)))
-        self.process_address: int = self._engine.get_function_address("process")
-        self._process = PROCESS(self.process_address)
+        self.code = code or MachineCode(program)
+        self.layout = self.code.layout
+        self.process_address = self.code.process_address
 
         self._memory = mmap.mmap(-1, max(1, self.layout.words) * 8)
         self._words = np.frombuffer(self._memory, dtype=np.uint64)
         self.state_address: int = self._words.ctypes.data
-        self._lock_words = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
-        self.mutex_address: int = self._lock_words.ctypes.data
-        self.waiting_address: int = self.mutex_address + MUTEX_BYTES
+        lock = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
+        self._waiting = lock[-1:]
+        self.mutex_address: int = lock.ctypes.data
+        self.waiting_address: int = self._waiting.ctypes.data
         _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
         self._control = threading.Lock()
         self._out = ctypes.create_string_buffer(OUT_CAPACITY)
@@ -106,7 +77,7 @@ class CompiledPipeline:
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
         with self._locked():
-            count = self._process(
+            count = self.code.process(
                 self.state_address, port, frame, len(frame), t_in, now, self._out, OUT_CAPACITY
             )
             data = self._out.raw[: OUT_CAPACITY if count > 1 else len(frame) + 65536] if count else b""
@@ -122,13 +93,13 @@ class CompiledPipeline:
     def _locked(self) -> Iterator[None]:
         """Keep the data plane out; for short reads and writes of single cells."""
         with self._control:
-            self._lock_words[-1] = 1
+            self._waiting[0] = 1
             _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
             try:
                 yield
             finally:
                 _libc.pthread_mutex_unlock(ctypes.c_void_p(self.mutex_address))
-                self._lock_words[-1] = 0
+                self._waiting[0] = 0
 
     # -- tables
 
@@ -175,7 +146,7 @@ class CompiledPipeline:
         flat = np.array([value for op in ops for value in op], dtype=np.uint64)
         with self._control:
             state.write_entries(
-                self._words, self._descriptors, flat, starts, results, self.mutex_address, self.waiting_address
+                self._words, self._descriptors, flat, starts, results, self.mutex_address, self._waiting
             )
         return results
 
@@ -193,7 +164,9 @@ class CompiledPipeline:
         if declared.default_is_const and action is not None:
             raise StateError(f"the default action of table {table} is constant")
         invocation = (
-            declared.default if action is None else self.program.invocation(declared, action.name, action.args)
+            declared.default
+            if action is None
+            else self.program.invocation(declared, action.name, action.args)
         )
         with self._locked():
             self._store_default(self.layout.tables[table], invocation)

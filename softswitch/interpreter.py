@@ -305,7 +305,9 @@ class InterpretedPipeline:
         for header in self.program.deparser:
             if packet.valid[header]:
                 bits = 0
-                for value, declared in zip(packet.fields[header], self.program.headers[header].fields, strict=True):
+                for value, declared in zip(
+                    packet.fields[header], self.program.headers[header].fields, strict=True
+                ):
                     bits = bits << declared.width | value
                 out += bits.to_bytes(self._header_bytes(header), "big")
         return bytes(out)
@@ -339,7 +341,9 @@ class InterpretedPipeline:
         """Replace or restore a table's default action (`Pipeline.set_default`)."""
         declared = self.program.tables[table]
         self._tables[table].default = (
-            declared.default if action is None else self.program.invocation(declared, action.name, action.args)
+            declared.default
+            if action is None
+            else self.program.invocation(declared, action.name, action.args)
         )
 
     def entry_counter(self, table: str, key: tuple[int, ...]) -> CounterValue:

@@ -1,8 +1,8 @@
 """Typed IR of a v1model program.
 
 `load` makes it from p4c's BMv2 JSON; the interpreter runs it and `codegen` turns it into LLVM IR. Names are
-resolved: a field is (header index, field index), an action an index. Expressions have BMv2's meaning, integers
-without bound whose wrapping p4c writes out as masks.
+resolved: a field is (header index, field index), an action an index. Expressions have BMv2's meaning:
+integers without bound, whose wrapping p4c writes out as masks.
 """
 
 from __future__ import annotations

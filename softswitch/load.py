@@ -345,7 +345,16 @@ def _is_bool(expression: ir.Expression) -> bool:
         case ir.Constant(value):
             return value in (0, 1)
         case ir.Binary(op):
-            return op in (ir.Op.EQ, ir.Op.NE, ir.Op.LT, ir.Op.GT, ir.Op.LE, ir.Op.GE, ir.Op.BOOL_AND, ir.Op.BOOL_OR)
+            return op in (
+                ir.Op.EQ,
+                ir.Op.NE,
+                ir.Op.LT,
+                ir.Op.GT,
+                ir.Op.LE,
+                ir.Op.GE,
+                ir.Op.BOOL_AND,
+                ir.Op.BOOL_OR,
+            )
         case ir.Unary(op):
             return op is ir.Op.NOT
     return False

@@ -1,7 +1,7 @@
 """The control plane's hand in the compiled pipeline's memory: entries, default actions, counters, registers.
 
-Memory is an array of 64-bit words laid out by `codegen.layout`. A batch of table writes is one call of compiled
-code that holds the lock, so the data plane sees all of a batch or nothing and never waits for Python.
+Memory is an array of 64-bit words laid out by `codegen.layout`. A batch of table writes is one call of
+compiled code that holds the lock, so the data plane sees all of a batch or nothing and never waits for Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from softswitch.codegen.layout import TableLayout
 from softswitch.codegen.tables import MULTIPLIER
-from softswitch.ports.native import compiled, pthread_mutex_lock, pthread_mutex_unlock, words
+from softswitch.ports.native import compiled, pthread_mutex_lock, pthread_mutex_unlock
 
 INSERT, MODIFY, DELETE = 1, 2, 3
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
@@ -97,7 +97,9 @@ def _remove(state: Words, table: npt.NDArray[np.int64], position: int) -> None:
 
 
 @compiled
-def _insert(state: Words, table: npt.NDArray[np.int64], op: Words, start: int, stop: int, position: int) -> None:
+def _insert(
+    state: Words, table: npt.NDArray[np.int64], op: Words, start: int, stop: int, position: int
+) -> None:
     header, stride, key_words = table[HEADER], table[STRIDE], table[KEY_WORDS]
     number = np.int64(state[header + 1])
     if number != 0:
@@ -134,11 +136,10 @@ def write_entries(
     starts: npt.NDArray[np.int64],
     results: npt.NDArray[np.int8],
     mutex: int,
-    waiting: int,
+    waiting: Words,
 ) -> None:
     """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, key words, action, data words."""
-    flag = words(waiting, 1)
-    flag[0] += 1
+    waiting[0] = 1
     pthread_mutex_lock(mutex)
     for i in range(len(results)):
         change, start, stop = ops[starts[i]], starts[i] + 2, starts[i + 1]
@@ -160,7 +161,7 @@ def write_entries(
             record = table[RECORDS] + (np.int64(bucket & _LOW) - 1) * table[STRIDE]
             _fill(state, table, record, ops, start + table[KEY_WORDS], stop)
     pthread_mutex_unlock(mutex)
-    flag[0] -= 1
+    waiting[0] = 0
 
 
 @compiled

@@ -61,7 +61,9 @@ class ActionEmitter:
 
     def _count(self, counter: int, index: ir.Expression) -> None:
         with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            first = self.b.add(self.b.shl(cell, integer(WORD, 1)), integer(WORD, self.layout.counters[counter]))
+            first = self.b.add(
+                self.b.shl(cell, integer(WORD, 1)), integer(WORD, self.layout.counters[counter])
+            )
             count_packet(self.packet, word(self.b, self.state, first))
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:

@@ -17,7 +17,9 @@ def emit_verify(packet: Packet) -> None:
     b = packet.b
     wrong: llvm.Value = integer(1, 0)
     for checksum in packet.program.verify:
-        differs = b.icmp_unsigned("!=", _csum16(packet, checksum), resize(b, packet.load(checksum.target), 16))
+        differs = b.icmp_unsigned(
+            "!=", _csum16(packet, checksum), resize(b, packet.load(checksum.target), 16)
+        )
         wrong = b.or_(wrong, b.and_(_applies(packet, checksum), differs))
     packet.store_standard("checksum_error", wrong)
 

@@ -104,5 +104,3 @@ class _ControlEmitter:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))
-
-

@@ -1,7 +1,7 @@
 """One packet in flight: header fields, validity, stack counters, and the frame it came from.
 
-Fields are stack slots that LLVM turns into registers; elements of a header stack lie in arrays, since the parser
-reaches them by a counter.
+Fields are stack slots that LLVM turns into registers; elements of a header stack lie in arrays, since the
+parser reaches them by a counter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Packet:
             [self._slot(llvm.IntType(f.width)) for f in header.fields] if h not in self._element else []
             for h, header in enumerate(program.headers)
         ]
-        self._valid = [self._slot(I8) if h not in self._element else None for h in range(len(program.headers))]
+        self._valid = [
+            self._slot(I8) if h not in self._element else None for h in range(len(program.headers))
+        ]
         self._stack_fields = [
             [self._array(llvm.IntType(f.width), len(s.headers)) for f in program.headers[s.headers[0]].fields]
             for s in program.stacks

@@ -3,8 +3,8 @@
     int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
                   uint64 t_in, uint64 now, uint8 *out, uint32 capacity)
 
-returns the number of frames it wrote to `out`, one after another: uint32 port, uint32 length, bytes, padding to
-a multiple of 8. Times are in us since the switch started.
+returns the number of frames it wrote to `out`, one after another: uint32 port, uint32 length, bytes, padding
+to a multiple of 8. Times are in us since the switch started.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _drop_unless(packet: Packet, condition: llvm.Value, dropped: llvm.Block) -> 
 def _emit_deparser(
     packet: Packet, port: llvm.Value, out: llvm.Value, capacity: llvm.Value, dropped: llvm.Block
 ) -> None:
-    """Write valid headers in order, then what the parser did not take; a frame that does not fit is dropped."""
+    """Write valid headers in order, then what the parser left; a frame that does not fit is dropped."""
     b, program = packet.b, packet.program
     cursor = b.load(packet.cursor, typ=I32)
     payload = b.sub(packet.ingress_length, cursor)

@@ -1,9 +1,9 @@
 """P4 arithmetic on `iN`.
 
 BMv2 computes in integers without bound and p4c writes every wrap as a mask, so an expression has one exact
-meaning. Two facts turn it into machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ need only the low n bits
-of their operands (`modulo`), and where all bits count (comparisons, >>, conditions) an interval says how many
-there can be (`exact`).
+meaning. Two facts turn it into machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ need only the low n
+bits of their operands (`modulo`), and where all bits count (comparisons, >>, conditions) an interval says how
+many there can be (`exact`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class Arithmetic:
             case ir.Binary(op, left, right) if op in BOUNDS:
                 bounds = BOUNDS[op](self.interval(left), self.interval(right))
                 if bounds.bits > MOST_BITS:
-                    raise UnsupportedConstruct(f"an expression of more than {MOST_BITS} bits (operator `{op.value}`)")
+                    raise UnsupportedConstruct(
+                        f"an expression of more than {MOST_BITS} bits (operator `{op.value}`)"
+                    )
                 return bounds
         return Interval(0, 1)
 

@@ -1,0 +1,149 @@
+"""The switch's command line, shaped like that of `simple_switch_grpc`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from finsy.proto import p4i, p4r
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import SwitchError
+from softswitch.load import load_program
+from softswitch.p4runtime import P4RuntimeServer
+from softswitch.ports import PortLoop, parse_impairment
+
+K = TypeVar("K")
+V = TypeVar("V")
+BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
+# Table entries are many objects that live long: look for cycles among them seldom.
+GC_THRESHOLDS = (100_000, 50, 100)
+
+
+def parse_interface(text: str) -> tuple[int, str]:
+    """Read PORT@INTERFACE, as `1@s1-eth1`."""
+    found = re.fullmatch(r"(\d+)@(\S+)", text)
+    if found is None:
+        raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
+    return int(found[1]), found[2]
+
+
+@click.command()
+@click.argument("program", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-i",
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="PORT@INTERFACE",
+    help="A port; repeat it for each.",
+)
+@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM, for its control.")
+@click.option("--no-p4", is_flag=True, help="Start without PROGRAM and wait for one over P4Runtime.")
+@click.option("--device-id", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
+@click.option("--cpu-port", type=click.IntRange(1, 510), help="Number of the controller's port.")
+@click.option(
+    "--impair",
+    "impairments",
+    multiple=True,
+    metavar="PORT:in|out:loss=P,dup=P,reorder=P,seed=N",
+    help="Lose, duplicate or reorder frames; repeat it for each port and direction.",
+)
+@click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
+@click.option(
+    "-L",
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
+def command(
+    program: Path | None,
+    interfaces: Sequence[str],
+    p4info: Path | None,
+    no_p4: bool,
+    device_id: int,
+    grpc_server_addr: str,
+    cpu_port: int | None,
+    impairments: Sequence[str],
+    busy_poll: bool,
+    log_level: str,
+) -> None:
+    """Run PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) on some ports, under P4Runtime.
+
+    As with simple_switch_grpc, a `--` may stand before the options of the target.
+    """
+    if (program is None) != no_p4:
+        raise click.UsageError("give either PROGRAM or --no-p4")
+    if p4info is not None and program is None:
+        raise click.UsageError("--p4info goes with PROGRAM")
+    logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
+    numbered = _by_key("-i", interfaces, parse_interface)
+    impaired = _by_key("--impair", impairments, parse_impairment)
+    with PortLoop(numbered, cpu_port, impaired, busy_poll) as ports:
+        server = P4RuntimeServer[CompiledPipeline](device_id, ports, CompiledPipeline)
+        if program is not None and p4info is not None:
+            server.load(p4r.ForwardingPipelineConfig(p4info=_p4info(p4info), p4_device_config=_read(program)))
+        elif program is not None:
+            ports.start(CompiledPipeline(load_program(_read(program))))
+        asyncio.run(_serve(server, grpc_server_addr, len(interfaces)))
+
+
+def main() -> None:
+    """Run the switch; errors are one line on stderr, and the exit status is not 0."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--"]
+    try:
+        command.main(arguments, prog_name="softswitch")
+    except SwitchError as error:
+        sys.exit(f"softswitch: error: {error}")
+
+
+async def _serve(server: P4RuntimeServer[CompiledPipeline], address: str, ports: int) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    port = await server.start(address)
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    host = address.rpartition(":")[0]
+    print(f"softswitch: ready: {ports} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
+    await stop.wait()
+    await server.stop()
+
+
+def _by_key(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
+    found: dict[K, V] = {}
+    for text in texts:
+        key, value = parse(text)
+        if key in found:
+            raise SwitchError(f"{option} {text}: that port has one already")
+        found[key] = value
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+
+
+def _p4info(path: Path) -> p4i.P4Info:
+    data = _read(path)
+    try:
+        if path.suffix in BINARY_P4INFO:
+            return p4i.P4Info.FromString(data)
+        return text_format.Parse(data, p4i.P4Info())
+    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        raise SwitchError(f"{path} is not P4Info: {error}") from None

@@ -1,0 +1,84 @@
+"""LLVM IR to machine code in this process, with the object code kept on disk for the next start."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from softswitch import ir
+from softswitch.codegen.layout import Layout, make_layout
+from softswitch.codegen.switch import build_module
+
+PROCESS = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_uint32,
+    ctypes.c_char_p,
+    ctypes.c_uint32,
+    ctypes.c_uint64,
+    ctypes.c_uint64,
+    ctypes.c_void_p,
+    ctypes.c_uint32,
+)
+
+
+class MachineCode:
+    """A program's packet function for this CPU. It has no state: pipelines may share it."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.layout: Layout = make_layout(program)
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        source = str(build_module(program, self.layout))
+        target = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
+        )
+        code = _cached(source, target)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.process_address: int = self._engine.get_function_address("process")
+        self.process = PROCESS(self.process_address)
+
+
+def _cached(source: str, target: llvm.TargetMachine) -> bytes:
+    """Object code of LLVM IR, from disk if this machine has compiled it before."""
+    path = _object_file(source)
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    code = _compile(source, target)
+    _store(path, code)
+    return code
+
+
+def _compile(source: str, target: llvm.TargetMachine) -> bytes:
+    module = llvm.parse_assembly(source)
+    module.verify()
+    passes = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes.getModulePassManager().run(module, passes)
+    return bytes(target.emit_object(module))
+
+
+def _object_file(source: str) -> Path:
+    """Where the object code of this IR, for this CPU and LLVM, is kept."""
+    features = llvm.get_host_cpu_features().flatten()
+    parts = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hotline" / f"{digest}.o"
+
+
+def _store(path: Path, code: bytes) -> None:
+    """Keep object code, whole or not at all; a disk that cannot be written only costs time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)

@@ -1,0 +1,88 @@
+"""Ethernet frames around Hotline datagrams, as hosts put them on the wire."""
+
+from __future__ import annotations
+
+import struct
+
+from hosts.wire.header import HOTLINE_PORT, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op
+
+FLAGS = {Op.PULL: KEYS, Op.PUSH: KEYS | VALUES, Op.EMPTY: 0}
+ANSWER_FLAGS = {Op.PULL: RESPONSE | VALUES, Op.PUSH: RESPONSE, Op.EMPTY: RESPONSE, Op.CONTROL: RESPONSE}
+
+
+def mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def internet_checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def datagram(header: Header, keys: list[int] | None = None, values: list[int] | None = None) -> bytes:
+    """The bytes of an RPC; None leaves a section out."""
+    data = LAYOUT.pack(*header)
+    data += b"".join(struct.pack(">Q", key) for key in keys or ())
+    return data + b"".join(struct.pack(">I", value & 0xFFFFFFFF) for value in values or ())
+
+
+def request(
+    op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]]
+) -> bytes:
+    """A request; `lanes` gives (key, value) by lane number."""
+    count = max(lanes, default=-1) + 1
+    filled = [lanes.get(lane, (NO_KEY, 0)) for lane in range(count)]
+    header = Header(
+        op=op,
+        flags=FLAGS[op],
+        job=job,
+        worker=worker,
+        epoch=epoch,
+        ps=ps,
+        count=count,
+        seq=seq,
+        iteration=7,
+        live=sum(1 << lane for lane in lanes),
+        t0=123456789,
+    )
+    keys = [key for key, _ in filled]
+    values = [value for _, value in filled] if op is Op.PUSH else None
+    return datagram(header, None if op is Op.EMPTY else keys, values)
+
+
+def frame(
+    payload: bytes,
+    *,
+    src: tuple[str, str, int],
+    dst: tuple[str, str, int],
+) -> bytes:
+    """Ethernet, IPv4 and UDP (checksum 0) around a payload; ends are (MAC, address, port)."""
+    udp = struct.pack(">HHHH", src[2], dst[2], 8 + len(payload), 0)
+    addresses = bytes(int(part) for end in (src, dst) for part in end[1].split("."))
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 28 + len(payload), 0, 0x4000, 64, 17, 0) + addresses
+    ip = ip[:10] + struct.pack(">H", internet_checksum(ip)) + ip[12:]
+    return mac(dst[0]) + mac(src[0]) + b"\x08\x00" + ip + udp + payload
+
+
+class Parsed:
+    """A frame taken apart; `rpc` is None where it is not Hotline's."""
+
+    def __init__(self, data: bytes) -> None:
+        self.dst_mac, self.src_mac = data[:6].hex(":"), data[6:12].hex(":")
+        self.src, self.dst = (".".join(map(str, data[at : at + 4])) for at in (26, 30))
+        self.src_port, self.dst_port, self.udp_length, self.udp_checksum = struct.unpack(">HHHH", data[34:42])
+        self.total_len = int.from_bytes(data[16:18], "big")
+        self.checksum_ok = internet_checksum(data[14:34]) == 0
+        self.length = len(data)
+        self.rpc = None
+        if HOTLINE_PORT in (self.src_port, self.dst_port):
+            self.rpc = Header._make(LAYOUT.unpack_from(data, 42))
+            at, count = 42 + LAYOUT.size, self.rpc.count
+            self.keys = self.values = None
+            if self.rpc.flags & KEYS:
+                self.keys = list(struct.unpack_from(f">{count}Q", data, at))
+                at += 8 * count
+            if self.rpc.flags & VALUES:
+                self.values = list(struct.unpack_from(f">{count}I", data, at))

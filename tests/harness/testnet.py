@@ -1,0 +1,131 @@
+"""The committed program with a small network in its tables: two workers, a PS, a controller.
+
+Job 1 offloads and proxies, job 2 does neither. Ports: worker 1 on 1, worker 2 on 2, PS 0 on 3, CPU 255.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
+from softswitch.ir import Program
+from softswitch.load import load_program
+from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pipeline
+
+COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
+INGRESS = "HotlineIngress."
+EPOCH = 9
+CPU_PORT = 255
+OFFLOADED, PLAIN = 1, 2
+JOBS = {OFFLOADED: (1, 1), PLAIN: (0, 0)}
+
+WORKER = {n: (f"02:00:00:00:01:{n:02x}", f"10.0.1.{n}", 20000) for n in (1, 2)}
+SERVER = ("02:00:00:00:02:01", "10.0.2.1", HOTLINE_PORT)
+SERVER_RPC = (SERVER[0], SERVER[1], PS_RPC_PORT)
+SERVICE = ("02:00:00:00:03:01", "10.0.3.1", HOTLINE_PORT)
+CONTROLLER = ("02:00:00:00:04:01", "10.0.4.1", HOTLINE_PORT + 2)
+SERVER_PORT = 3
+
+CALLERS = {
+    1: (WORKER[1], 1),
+    2: (WORKER[2], 2),
+    PS_CALLER_BASE: (SERVER_RPC, 3),
+    CONTROLLER_CALLER: (CONTROLLER, 255),
+}
+"""Worker id -> (end, switch port)."""
+
+DROPS = [
+    "parser_error",
+    "bad_checksum",
+    "fragment",
+    "bad_length",
+    "bad_shape",
+    "unknown_worker",
+    "wrong_port",
+    "unknown_job",
+    "unknown_server",
+    "stale_turn",
+    "ahead_turn",
+    "no_route",
+]
+
+
+def program() -> Program:
+    return load_program((COMPILED / "hotline.json").read_bytes())
+
+
+def number(text: str) -> int:
+    """A MAC or IPv4 address as an integer."""
+    return int.from_bytes(
+        bytes(int(p, 16) for p in text.split(":")) if ":" in text else bytes(map(int, text.split("."))), "big"
+    )
+
+
+def insert(table: str, key: tuple[int, ...], action: str, *args: int) -> EntryWrite:
+    return EntryWrite(Change.INSERT, INGRESS + table, key, ActionCall(INGRESS + action, args))
+
+
+def row_of(job: int, caller: int) -> int:
+    return 8 * (job - 1) + list(CALLERS).index(caller)
+
+
+def network() -> list[EntryWrite]:
+    """The entries of everything but the hot set."""
+    entries = [
+        insert("forward.forward", (number(end[0]),), "forward.forward_to", port)
+        for end, port in (*CALLERS.values(), (SERVER, SERVER_PORT))
+        if port != CPU_PORT and end is not SERVER_RPC
+    ]
+    for job, flags in JOBS.items():
+        server = [number(SERVER[0]), number(SERVER[1]), SERVER[2], SERVER_PORT]
+        service = [number(SERVICE[0]), number(SERVICE[1]), SERVICE[2]]
+        entries.append(insert("identify.jobs", (job,), "identify.set_job", *flags))
+        entries.append(insert("identify.servers", (job, 0), "identify.set_server", *server, *service))
+        for caller, (end, port) in CALLERS.items():
+            kind = int(caller >= PS_CALLER_BASE)
+            data = (row_of(job, caller), number(end[0]), number(end[1]), end[2], port, kind)
+            entries.append(insert("identify.workers", (job, caller, EPOCH), "identify.set_worker", *data))
+    return entries
+
+
+def hot_entry(change: Change, key: int, state: str, slot: int, lane: int, job: int = OFFLOADED) -> EntryWrite:
+    prefix = f"{INGRESS}lookup_{lane:02d}."
+    action = None if change is Change.DELETE else ActionCall(prefix + state, (slot,))
+    return EntryWrite(change, prefix + "hot_params", (job, key), action)
+
+
+def write(pipeline: Pipeline, entries: list[EntryWrite]) -> None:
+    failures = [error for error in pipeline.write_entries(entries) if error]
+    assert not failures, failures
+
+
+def cell(pipeline: Pipeline, job: int, caller: int, slot: int) -> tuple[int, int, int]:
+    """(epoch, turn, served) of a caller's window slot."""
+    index = row_of(job, caller) << WINDOW_BITS | slot
+    [value] = pipeline.read_register(INGRESS + "exactly_once.cells", index, index + 1)
+    return value >> 64, value >> 32 & 0xFFFFFFFF, value & 0xFFFFFFFF
+
+
+def held(pipeline: Pipeline, lane: int, slot: int) -> int:
+    """A hot value's register."""
+    return pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
+
+
+def drops(pipeline: Pipeline) -> dict[str, int]:
+    """Packets dropped, by reason, zeros left out."""
+    cells = pipeline.read_counter(INGRESS + "drops", 0, len(DROPS))
+    return {reason: value.packets for reason, value in zip(DROPS, cells, strict=True) if value.packets}
+
+
+def lane_stats(pipeline: Pipeline, lane: int) -> tuple[int, int, int]:
+    """(hits, misses, overflows) of a lane."""
+    hit, miss, overflow = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
+    return hit.packets, miss.packets, overflow.packets
+
+
+def state_of(pipeline: Pipeline) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:
+    """Every register and counter."""
+    declared = pipeline.program
+    registers = {r.name: pipeline.read_register(r.name, 0, r.size) for r in declared.registers}
+    counters = {c.name: pipeline.read_counter(c.name, 0, c.size) for c in declared.counters}
+    return registers, counters

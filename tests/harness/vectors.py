@@ -1,0 +1,130 @@
+"""Random traffic for differential tests: mostly well-formed RPCs of every kind, some broken on purpose.
+
+A `Source` draws from any `random.Random`; sequence numbers follow an oracle's exactly-once cells, so that most
+RPCs are fresh and the rest duplicates, stale or ahead.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from hosts.wire.hashing import lane_of
+from hosts.wire.header import PS_CALLER_BASE, WINDOW_BITS, Header, Op
+from softswitch.pipeline import Change, EntryWrite, Pipeline
+from tests.harness import frames, testnet
+
+STATES = ["hot", "hot", "hot", "reserved", "draining", "parked"]
+SLOTS = 16
+KEYS = 400
+PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes(60)]
+
+
+def hot_set(random: Random, keys: int = KEYS) -> list[EntryWrite]:
+    """Entries for half of all keys in random states; slots overlap on purpose."""
+    chosen = random.sample(range(keys), keys // 2)
+    return [
+        testnet.hot_entry(Change.INSERT, key, random.choice(STATES), random.randrange(SLOTS), lane_of(key))
+        for key in chosen
+    ]
+
+
+class Source:
+    """Draws (ingress port, frame) pairs."""
+
+    def __init__(self, random: Random, oracle: Pipeline) -> None:
+        self.random = random
+        self.oracle = oracle
+        self.by_lane: dict[int, list[int]] = {}
+        for key in range(KEYS):
+            self.by_lane.setdefault(lane_of(key), []).append(key)
+
+    def draw(self) -> tuple[int, bytes]:
+        """One frame and the port it arrives on."""
+        kind = self.random.random()
+        if kind < 0.04:
+            return self.random.choice([1, 2, 3]), self.random.choice(PLAIN_FRAMES)
+        if kind < 0.14:
+            port, frame = self.answer()
+        else:
+            port, frame = self.request()
+        if self.random.random() < 0.08:
+            frame = self.broken(frame)
+        if port == testnet.CPU_PORT:
+            frame = b"\0\0" + frame
+        elif self.random.random() < 0.02:
+            port = self.random.choice([1, 2, 3])
+        return port, frame
+
+    def request(self) -> tuple[int, bytes]:
+        r = self.random
+        job = r.choice([testnet.OFFLOADED] * 3 + [testnet.PLAIN])
+        caller = r.choice(list(testnet.CALLERS))
+        end, port = testnet.CALLERS[caller]
+        slot = r.randrange(8)
+        _, turn, _ = testnet.cell(self.oracle, job, caller, slot)
+        turn = max(0, turn + r.choice([1] * 12 + [0] * 5 + [-1, 2]))
+        op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
+        lanes = {} if op is Op.EMPTY else self.lanes()
+        rpc = frames.request(
+            op,
+            job=job,
+            worker=caller,
+            epoch=testnet.EPOCH if r.random() < 0.98 else 1,
+            ps=0 if r.random() < 0.98 else 5,
+            seq=turn << WINDOW_BITS | slot,
+            lanes=lanes,
+        )
+        return port, frames.frame(rpc, src=end, dst=testnet.SERVICE)
+
+    def lanes(self) -> dict[int, tuple[int, int]]:
+        """Keys in their hash lanes (some lanes empty), or any keys densely."""
+        r = self.random
+        count = r.randint(1, 32)
+        if r.random() < 0.6:
+            chosen = {lane: r.choice(self.by_lane[lane]) for lane in range(count) if lane in self.by_lane}
+            chosen = {lane: key for lane, key in chosen.items() if r.random() < 0.8} or {0: 1}
+        else:
+            chosen = {lane: r.randrange(2 * KEYS) for lane in range(count)}
+        value = r.choice([lambda: r.getrandbits(32), lambda: r.randint(-100, 100), lambda: 0x7FFFFFFF])
+        return {lane: (key, value()) for lane, key in chosen.items()}
+
+    def answer(self) -> tuple[int, bytes]:
+        r = self.random
+        op = r.choice(list(frames.ANSWER_FLAGS))
+        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, 32)
+        live = (1 << count) - 1
+        served = r.getrandbits(32) & live
+        header = Header(
+            op=op,
+            flags=frames.ANSWER_FLAGS[op],
+            job=r.choice(list(testnet.JOBS)),
+            worker=r.choice([1, 2]),
+            epoch=testnet.EPOCH,
+            count=count,
+            seq=r.getrandbits(10),
+            live=live,
+            served=served,
+            refused=r.getrandbits(32) & live & ~served,
+            ps_proc=r.getrandbits(20),
+        )
+        values = [r.getrandbits(32) for _ in range(count)] if op is Op.PULL else None
+        rpc = frames.datagram(header, None, values) + (
+            r.randbytes(r.randrange(40)) if op is Op.CONTROL else b""
+        )
+        to = testnet.SERVICE if r.random() < 0.5 else testnet.WORKER[1]
+        return testnet.SERVER_PORT, frames.frame(rpc, src=testnet.SERVER, dst=to)
+
+    def broken(self, frame: bytes) -> bytes:
+        """A flipped bit, a cut tail, bytes too many, or a fragment."""
+        r = self.random
+        match r.randrange(4):
+            case 0:
+                at = r.randrange(len(frame))
+                return frame[:at] + bytes([frame[at] ^ 1 << r.randrange(8)]) + frame[at + 1 :]
+            case 1:
+                return frame[: r.randrange(15, len(frame))]
+            case 2:
+                return frame + r.randbytes(r.randint(1, 20))
+        ip = frame[14:20] + bytes([0x20]) + frame[21:24] + b"\0\0" + frame[26:34]
+        ip = ip[:10] + frames.internet_checksum(ip).to_bytes(2, "big") + ip[12:]
+        return frame[:14] + ip + frame[34:]

@@ -1,0 +1,348 @@
+"""What the P4 program promises, rule by rule (docs/design.md), on the compiled switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from hosts.wire.hashing import lane_of
+from hosts.wire.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
+from softswitch.compiled import CompiledPipeline
+from softswitch.jit import MachineCode
+from softswitch.pipeline import Change
+from tests.harness import frames, testnet
+from tests.harness.frames import Parsed
+from tests.harness.testnet import OFFLOADED, PLAIN
+
+PROGRAM = testnet.program()
+KEYS = {lane: next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(32)}
+"""One key of each lane."""
+COLD = 77_777
+
+
+@pytest.fixture(scope="module")
+def code() -> MachineCode:
+    return MachineCode(PROGRAM)
+
+
+@pytest.fixture
+def switch(code: MachineCode) -> CompiledPipeline:
+    pipeline = CompiledPipeline(PROGRAM, code)
+    testnet.write(pipeline, testnet.network())
+    return pipeline
+
+
+def make(switch: CompiledPipeline, state: str, *lanes: int, change: Change = Change.INSERT) -> None:
+    testnet.write(switch, [testnet.hot_entry(change, KEYS[lane], state, 5, lane) for lane in lanes])
+
+
+def seq(turn: int, slot: int = 0) -> int:
+    return turn << WINDOW_BITS | slot
+
+
+def call(
+    switch: CompiledPipeline,
+    op: Op,
+    lanes: dict[int, tuple[int, int]],
+    turn: int,
+    *,
+    worker: int = 1,
+    job: int = OFFLOADED,
+    slot: int = 0,
+    epoch: int = testnet.EPOCH,
+    ps: int = 0,
+    now: int = 0,
+) -> list[tuple[int, Parsed]]:
+    end, port = testnet.CALLERS[worker]
+    rpc = frames.request(op, job=job, worker=worker, epoch=epoch, ps=ps, seq=seq(turn, slot), lanes=lanes)
+    frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
+    cpu = port == testnet.CPU_PORT
+    outputs = switch.process(port, b"\0\0" + frame if cpu else frame, 0, now)
+    return [
+        (out.port, Parsed(out.frame[2:] if out.port == testnet.CPU_PORT else out.frame)) for out in outputs
+    ]
+
+
+def push(
+    switch: CompiledPipeline, turn: int, *lanes: int, value: int = 1, **where: int
+) -> list[tuple[int, Parsed]]:
+    return call(switch, Op.PUSH, {lane: (KEYS[lane], value) for lane in lanes}, turn, **where)
+
+
+def pull(switch: CompiledPipeline, turn: int, *lanes: int, **where: int) -> list[tuple[int, Parsed]]:
+    return call(switch, Op.PULL, {lane: (KEYS[lane], 0) for lane in lanes}, turn, **where)
+
+
+def test_a_push_that_hits_in_every_lane_is_answered_by_the_switch(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0, 3)
+    [(port, answer)] = push(switch, 1, 0, 3, value=10)
+    assert port == 1
+    assert answer.rpc.flags == RESPONSE
+    assert answer.rpc.served == answer.rpc.live == 0b1001
+    assert (answer.src_mac, answer.src, answer.src_port) == testnet.SERVICE
+    assert (answer.dst_mac, answer.dst, answer.dst_port) == testnet.WORKER[1]
+    assert answer.length == 42 + 56
+    assert answer.total_len == answer.udp_length + 20 == 84
+    assert answer.checksum_ok
+    assert answer.udp_checksum == 0
+    assert testnet.held(switch, 0, 5) == testnet.held(switch, 3, 5) == 10
+
+
+def test_a_pull_that_hits_gets_the_sum_of_pushes(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 7)
+    push(switch, 1, 7, value=0xFFFFFFFF)
+    push(switch, 1, 7, value=44, worker=2)
+    [(port, answer)] = pull(switch, 2, 7)
+    assert port == 1
+    assert answer.rpc.flags == RESPONSE | VALUES
+    assert answer.keys is None
+    assert answer.values == [0] * 7 + [43]
+    assert answer.length == 42 + 56 + 8 * 4
+
+
+def test_a_mixed_rpc_goes_on_to_the_ps_with_the_served_lanes_marked(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 1)
+    push(switch, 1, 1, value=9)
+    lanes = {0: (COLD, 0), 1: (KEYS[1], 0)}
+    [(port, request)] = call(switch, Op.PULL, lanes, 2)
+    assert port == testnet.SERVER_PORT
+    assert request.rpc.served == 0b10
+    assert request.keys == [COLD, KEYS[1]]
+    assert request.values == [0, 9]
+    [(port, request)] = call(switch, Op.PUSH, {lane: (key, 5) for lane, (key, _) in lanes.items()}, 3)
+    assert (port, request.rpc.served, request.values) == (testnet.SERVER_PORT, 0b10, [5, 5])
+    assert testnet.held(switch, 1, 5) == 14
+
+
+def test_a_pull_that_misses_in_every_lane_goes_on_as_it_came(switch: CompiledPipeline) -> None:
+    [(port, request)] = pull(switch, 1, 0, 1, 2)
+    assert port == testnet.SERVER_PORT
+    assert request.values is None
+    assert request.rpc.served == 0
+
+
+def test_a_hot_key_in_another_lane_is_a_miss(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 4)
+    [(port, _)] = call(switch, Op.PUSH, {5: (KEYS[4], 1)}, 1)
+    assert port == testnet.SERVER_PORT
+    assert testnet.held(switch, 4, 5) == 0
+
+
+def test_a_duplicate_push_adds_nothing_and_is_answered_again(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 2)
+    first = push(switch, 1, 2, value=3)
+    again = push(switch, 1, 2, value=3)
+    assert first[0][1].rpc == again[0][1].rpc
+    assert testnet.held(switch, 2, 5) == 3
+
+
+@pytest.mark.parametrize(("before", "after"), [("hot", "draining"), ("reserved", "hot")])
+def test_a_duplicate_push_keeps_the_bitmap_of_its_first_copy(
+    switch: CompiledPipeline, before: str, after: str
+) -> None:
+    make(switch, before, 6)
+    first = push(switch, 1, 6, value=8)
+    make(switch, after, 6, change=Change.MODIFY)
+    again = push(switch, 1, 6, value=8)
+    assert [(port, sent.rpc.served) for port, sent in again] == [
+        (port, sent.rpc.served) for port, sent in first
+    ]
+    assert testnet.held(switch, 6, 5) == (8 if before == "hot" else 0)
+
+
+def test_a_duplicate_pull_reads_todays_hits(switch: CompiledPipeline) -> None:
+    make(switch, "reserved", 6)
+    assert pull(switch, 1, 6)[0][0] == testnet.SERVER_PORT
+    make(switch, "hot", 6, change=Change.MODIFY)
+    assert pull(switch, 1, 6)[0][0] == 1
+
+
+@pytest.mark.parametrize(("turn", "reason"), [(0, "stale_turn"), (1, "stale_turn"), (4, "ahead_turn")])
+def test_turns_out_of_order_are_dropped(switch: CompiledPipeline, turn: int, reason: str) -> None:
+    make(switch, "hot", 0)
+    push(switch, 1, 0)
+    push(switch, 2, 0)
+    assert push(switch, turn, 0) == []
+    assert testnet.drops(switch) == {reason: 1}
+    assert testnet.held(switch, 0, 5) == 2
+
+
+def test_a_new_epoch_starts_its_turns_afresh(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0)
+    push(switch, 1, 0)
+    row = testnet.row_of(OFFLOADED, 1)
+    end = testnet.WORKER[1]
+    data = (row, testnet.number(end[0]), testnet.number(end[1]), end[2], 1, 0)
+    testnet.write(
+        switch, [testnet.insert("identify.workers", (OFFLOADED, 1, 10), "identify.set_worker", *data)]
+    )
+    assert len(push(switch, 1, 0, epoch=10)) == 1
+    assert testnet.held(switch, 0, 5) == 2
+
+
+@pytest.mark.parametrize("state", ["reserved", "draining", "parked"])
+def test_a_workers_lanes_miss_entries_in_motion(switch: CompiledPipeline, state: str) -> None:
+    make(switch, state, 9)
+    assert push(switch, 1, 9)[0][0] == testnet.SERVER_PORT
+    assert testnet.held(switch, 9, 5) == 0
+
+
+@pytest.mark.parametrize("caller", [PS_CALLER_BASE, CONTROLLER_CALLER])
+@pytest.mark.parametrize(("state", "reached"), [("hot", 1), ("reserved", 1), ("draining", 1), ("parked", 0)])
+def test_privileged_callers_reach_entries_in_motion_and_are_always_answered(
+    switch: CompiledPipeline, caller: int, state: str, reached: int
+) -> None:
+    make(switch, state, 9)
+    port = testnet.CALLERS[caller][1]
+    [(at, answer)] = push(switch, 1, 9, value=21, worker=caller)
+    assert (at, answer.rpc.served) == (port, reached << 9)
+    [(at, answer)] = pull(switch, 2, 9, worker=caller)
+    assert (at, answer.values[9]) == (port, 21 * reached)
+
+
+def test_jobs_do_not_share_hot_keys(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0)
+    assert push(switch, 1, 0, job=PLAIN)[0][0] == testnet.SERVER_PORT
+    assert testnet.held(switch, 0, 5) == 0
+
+
+def test_with_the_proxy_the_ps_sees_one_address_and_without_it_the_workers(switch: CompiledPipeline) -> None:
+    [(_, proxied)] = push(switch, 1, 0)
+    assert (proxied.src_mac, proxied.src, proxied.src_port) == testnet.SERVICE
+    assert (proxied.dst_mac, proxied.dst, proxied.dst_port) == testnet.SERVER
+    [(_, direct)] = push(switch, 1, 0, job=PLAIN)
+    assert (direct.src_mac, direct.src, direct.src_port) == testnet.WORKER[1]
+    assert (direct.dst_mac, direct.dst, direct.dst_port) == testnet.SERVER
+
+
+@pytest.mark.parametrize("worker", [1, 2])
+def test_an_answer_goes_to_the_worker_in_its_header(switch: CompiledPipeline, worker: int) -> None:
+    header = Header(op=Op.PUSH, flags=RESPONSE, job=OFFLOADED, worker=worker, epoch=9, count=1, live=1)
+    frame = frames.frame(frames.datagram(header), src=testnet.SERVER, dst=testnet.SERVICE)
+    [output] = switch.process(testnet.SERVER_PORT, frame, 0, 0)
+    answer = Parsed(output.frame)
+    assert output.port == worker
+    assert (answer.dst_mac, answer.dst, answer.dst_port) == testnet.WORKER[worker]
+    assert (answer.src_mac, answer.src, answer.src_port) == testnet.SERVICE
+
+
+def test_only_the_server_may_answer(switch: CompiledPipeline) -> None:
+    header = Header(op=Op.PUSH, flags=RESPONSE, job=OFFLOADED, worker=1, epoch=9, count=1, live=1)
+    frame = frames.frame(frames.datagram(header), src=testnet.SERVER, dst=testnet.SERVICE)
+    assert switch.process(2, frame, 0, 0) == []
+    assert testnet.drops(switch) == {"wrong_port": 1}
+
+
+def test_each_pass_adds_its_residence(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0)
+    [(_, answer)] = call(switch, Op.PUSH, {0: (KEYS[0], 1)}, 1, now=17)
+    assert answer.rpc.residence == 17
+
+
+@pytest.mark.parametrize(
+    ("held", "value", "overflows"),
+    [(0x7FFFFFFF, 1, 1), (0x80000000, 0xFFFFFFFF, 1), (0x7FFFFFFF, 0xFFFFFFFF, 0), (0x80000000, 1, 0)],
+)
+def test_overflow_wraps_and_is_counted_by_the_sign_rule(
+    switch: CompiledPipeline, held: int, value: int, overflows: int
+) -> None:
+    make(switch, "hot", 11)
+    push(switch, 1, 11, value=held)
+    push(switch, 2, 11, value=value)
+    assert testnet.held(switch, 11, 5) == (held + value) % 2**32
+    assert testnet.lane_stats(switch, 11) == (2, 0, overflows)
+
+
+def test_lane_stats_count_fresh_lanes_of_workers_only(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0)
+    push(switch, 1, 0, 1)
+    push(switch, 1, 0, 1)
+    push(switch, 1, 0, worker=PS_CALLER_BASE)
+    assert testnet.lane_stats(switch, 0) == (1, 0, 0)
+    assert testnet.lane_stats(switch, 1) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"worker": 3}, "unknown_worker"),
+        ({"epoch": 10}, "unknown_worker"),
+        ({"job": 3}, "unknown_server"),
+        ({"ps": 1}, "unknown_server"),
+        ({"version": 2}, "bad_shape"),
+        ({"op": 9}, "bad_shape"),
+        ({"flags": 0}, "bad_shape"),
+        ({"reserved": 1}, "bad_shape"),
+        ({"live": 2}, "bad_shape"),
+        ({"live": 0}, "bad_shape"),
+        ({"served": 1}, "bad_shape"),
+        ({"refused": 1}, "bad_shape"),
+        ({"count": 2}, "parser_error"),
+        ({"count": 33}, "parser_error"),
+    ],
+)
+def test_what_is_not_a_valid_request_is_dropped_by_name(
+    switch: CompiledPipeline, change: dict[str, int], reason: str
+) -> None:
+    make(switch, "hot", 0)
+    before = testnet.state_of(switch)
+    header = Header(op=Op.PUSH, flags=6, job=OFFLOADED, worker=1, epoch=9, count=1, live=1, seq=seq(1))
+    rpc = frames.datagram(header._replace(**change), [KEYS[0]], [1])
+    assert switch.process(1, frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE), 0, 0) == []
+    assert testnet.drops(switch) == {reason: 1}
+    after = testnet.state_of(switch)
+    after[1].pop("HotlineIngress.drops"), before[1].pop("HotlineIngress.drops")
+    assert after == before
+
+
+def test_a_worker_on_another_ones_port_is_dropped(switch: CompiledPipeline) -> None:
+    rpc = frames.request(Op.PUSH, job=1, worker=1, epoch=9, ps=0, seq=seq(1), lanes={0: (KEYS[0], 1)})
+    assert switch.process(2, frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE), 0, 0) == []
+    assert testnet.drops(switch) == {"wrong_port": 1}
+
+
+def test_a_frame_cut_in_its_lanes_adds_nothing(switch: CompiledPipeline) -> None:
+    """BMv2 goes on into ingress after a parser error: without the check 20 lanes would be added."""
+    make(switch, "hot", *range(32))
+    rpc = frames.request(
+        Op.PUSH,
+        job=1,
+        worker=1,
+        epoch=9,
+        ps=0,
+        seq=seq(1),
+        lanes={lane: (KEYS[lane], 1) for lane in range(32)},
+    )
+    frame = frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE)
+    for cut in range(1, len(rpc)):
+        assert switch.process(1, frame[:-cut], 0, 0) == []
+    assert sum(testnet.drops(switch).values()) == len(rpc) - 1
+    assert all(testnet.held(switch, lane, 5) == 0 for lane in range(32))
+
+
+def test_an_empty_rpc_reaches_the_ps(switch: CompiledPipeline) -> None:
+    [(port, request)] = call(switch, Op.EMPTY, {}, 1)
+    assert (port, request.length) == (testnet.SERVER_PORT, 42 + 56)
+
+
+def test_packet_out_with_a_port_leaves_as_it_is(switch: CompiledPipeline) -> None:
+    [output] = switch.process(testnet.CPU_PORT, (3 << 7).to_bytes(2, "big") + b"anything at all", 0, 0)
+    assert output == (3, b"anything at all")
+
+
+def test_a_control_answer_goes_to_the_controller_with_its_port(switch: CompiledPipeline) -> None:
+    header = Header(op=Op.CONTROL, flags=RESPONSE, job=OFFLOADED, worker=CONTROLLER_CALLER, seq=5)
+    rpc = frames.datagram(header) + b"body of any length"
+    frame = frames.frame(rpc, src=testnet.SERVER, dst=testnet.CONTROLLER)
+    [output] = switch.process(testnet.SERVER_PORT, frame, 0, 0)
+    assert output.port == testnet.CPU_PORT
+    assert output.frame[:2] == (testnet.SERVER_PORT << 7).to_bytes(2, "big")
+    assert output.frame[2:] == frame
+
+
+def test_other_traffic_is_switched_by_address(switch: CompiledPipeline) -> None:
+    arp = frames.mac(testnet.WORKER[2][0]) + frames.mac(testnet.WORKER[1][0]) + b"\x08\x06" + bytes(46)
+    assert switch.process(1, arp, 0, 0) == [(2, arp)]
+    assert switch.process(1, b"\xff" * 6 + arp[6:], 0, 0) == []
+    assert testnet.drops(switch) == {"no_route": 1}
+    key = (testnet.number(testnet.WORKER[2][0]),)
+    assert switch.entry_counter("HotlineIngress.forward.forward", key) == (1, len(arp))

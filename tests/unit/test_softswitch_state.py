@@ -1,0 +1,127 @@
+"""The compiled pipeline's tables against a dict: insert, modify, delete, full, counters, defaults."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.jit import MachineCode
+from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite
+from tests.harness import testnet
+
+PROGRAM = testnet.program()
+CODE = MachineCode(PROGRAM)
+JOBS = "HotlineIngress.identify.jobs"
+FORWARD = "HotlineIngress.forward.forward"
+JOBS_SIZE = 64
+SET_JOB = "HotlineIngress.identify.set_job"
+FORWARD_TO = "HotlineIngress.forward.forward_to"
+
+
+def forward(change: Change, address: int, port: int = 0) -> EntryWrite:
+    action = None if change is Change.DELETE else ActionCall(FORWARD_TO, (port,))
+    return EntryWrite(change, FORWARD, (address,), action)
+
+
+class Tables(RuleBasedStateMachine):
+    """Few keys that collide in a small table; every look-up goes through a packet."""
+
+    @initialize()
+    def start(self) -> None:
+        self.pipeline = CompiledPipeline(PROGRAM, CODE)
+        self.model: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
+
+    @rule(address=st.integers(1, 40), port=st.integers(1, 5))
+    def insert(self, address: int, port: int) -> None:
+        [error] = self.pipeline.write_entries([forward(Change.INSERT, address, port)])
+        assert isinstance(error, EntryExists) == (address in self.model)
+        if error is None:
+            self.model[address], self.counts[address] = port, 0
+
+    @rule(address=st.integers(1, 40), port=st.integers(1, 5))
+    def modify(self, address: int, port: int) -> None:
+        [error] = self.pipeline.write_entries([forward(Change.MODIFY, address, port)])
+        assert isinstance(error, EntryMissing) == (address not in self.model)
+        if error is None:
+            self.model[address] = port
+
+    @rule(addresses=st.lists(st.integers(1, 40), max_size=20))
+    def delete(self, addresses: list[int]) -> None:
+        errors = self.pipeline.write_entries([forward(Change.DELETE, address) for address in addresses])
+        for address, error in zip(addresses, errors, strict=True):
+            assert (error is None) == (self.model.pop(address, None) is not None)
+
+    @rule(address=st.integers(1, 40))
+    def look_up(self, address: int) -> None:
+        frame = address.to_bytes(6, "big") + bytes(54)
+        outputs = self.pipeline.process(1, frame, 0, 0)
+        assert [out.port for out in outputs] == ([self.model[address]] if address in self.model else [])
+        if address in self.model:
+            self.counts[address] += 1
+
+    @invariant()
+    def counters_agree(self) -> None:
+        for address in getattr(self, "model", {}):
+            count = self.counts[address]
+            assert self.pipeline.entry_counter(FORWARD, (address,)) == CounterValue(count, 60 * count)
+
+
+Tables.TestCase.settings = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+TestTables = Tables.TestCase
+
+
+@pytest.fixture
+def pipeline() -> CompiledPipeline:
+    return CompiledPipeline(PROGRAM, CODE)
+
+
+def job(change: Change, number: int) -> EntryWrite:
+    return EntryWrite(change, JOBS, (number,), ActionCall(SET_JOB, (1, 0)))
+
+
+def test_a_table_holds_its_declared_size_and_no_more(pipeline: CompiledPipeline) -> None:
+    errors = pipeline.write_entries([job(Change.INSERT, number) for number in range(JOBS_SIZE + 1)])
+    assert errors[:-1] == [None] * JOBS_SIZE
+    assert isinstance(errors[-1], TableFull)
+    assert str(errors[-1]) == f"table {JOBS} is full: it holds its {JOBS_SIZE} entries"
+    assert pipeline.write_entries([EntryWrite(Change.DELETE, JOBS, (5,)), job(Change.INSERT, 999)]) == [
+        None,
+        None,
+    ]
+
+
+def test_deleted_records_are_used_again(pipeline: CompiledPipeline) -> None:
+    for turn in range(10):
+        numbers = range(turn * JOBS_SIZE, (turn + 1) * JOBS_SIZE)
+        assert not any(pipeline.write_entries([job(Change.INSERT, number) for number in numbers]))
+        assert not any(pipeline.write_entries([job(Change.DELETE, number) for number in numbers]))
+
+
+def test_wrong_actions_are_refused_by_name(pipeline: CompiledPipeline) -> None:
+    with pytest.raises(StateError, match="has no action nothing"):
+        pipeline.write_entries([EntryWrite(Change.INSERT, JOBS, (1,), ActionCall("nothing"))])
+    with pytest.raises(StateError, match=r"takes 2 parameters, not 1"):
+        pipeline.write_entries([EntryWrite(Change.INSERT, JOBS, (1,), ActionCall(SET_JOB, (1,)))])
+    with pytest.raises(StateError, match="is constant"):
+        pipeline.set_default(JOBS, ActionCall(SET_JOB, (1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HotlineIngress.aggregate_31.values", 2**32 - 1), ("HotlineIngress.exactly_once.cells", 2**96 - 5)],
+)
+def test_registers_are_read_and_written_in_full_width(
+    pipeline: CompiledPipeline, name: str, value: int
+) -> None:
+    pipeline.write_register(name, 7, value)
+    assert pipeline.read_register(name, 6, 9) == [0, value, 0]
+
+
+def test_counters_are_read_and_written(pipeline: CompiledPipeline) -> None:
+    pipeline.write_counter("HotlineIngress.drops", 3, CounterValue(5, 6))
+    assert pipeline.read_counter("HotlineIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
