@@ -1,7 +1,7 @@
 """The control plane's hand in the compiled pipeline's memory: entries, default actions, counters, registers.
 
 Memory is an array of 64-bit words laid out by `codegen.layout`. A batch of table writes is one call of
-compiled code that holds the lock, so the data plane sees all of a batch or nothing and never waits for Python.
+compiled code that holds the lock, so the data plane sees all or nothing of it and never waits for Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from softswitch.codegen.layout import TableLayout
 from softswitch.codegen.tables import MULTIPLIER
-from softswitch.ports.native import compiled, pthread_mutex_lock, pthread_mutex_unlock
+from softswitch.ports.native import compiled, entry_point, pthread_mutex_lock, pthread_mutex_unlock
 
 INSERT, MODIFY, DELETE = 1, 2, 3
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
@@ -128,7 +128,7 @@ def _fill(state: Words, table: npt.NDArray[np.int64], record: int, op: Words, st
         state[at + i - start - 1] = op[i]
 
 
-@compiled
+@entry_point
 def write_entries(
     state: Words,
     tables: npt.NDArray[np.int64],
@@ -164,7 +164,7 @@ def write_entries(
     waiting[0] = 0
 
 
-@compiled
+@entry_point
 def find_record(state: Words, table: npt.NDArray[np.int64], key: Words) -> Any:
     """Word offset of an entry's record, or -1."""
     position = find(state, table, key, 0)

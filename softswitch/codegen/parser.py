@@ -1,4 +1,4 @@
-"""The parser: a state is a basic block; an error jumps to the end and keeps what was parsed (as BMv2 does)."""
+"""The parser: a state is a basic block; an error jumps to the end and keeps what was parsed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """BMv2 gives what softswitch gives: the same frames in, the same frames out of each port, the same counters.
 
-Masked: `residence` (clocks) and what depends on it, nothing else. BMv2 cannot read registers over P4Runtime, so
-values are compared by pulling every hot key as a privileged caller.
+Masked: `residence` (clocks), nothing else. BMv2 cannot read registers over P4Runtime, so values are compared
+by pulling every hot key as a privileged caller.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def masked(output: Output) -> Output:
 
 
 class Lockstep:
-    """Feeds both switches frame by frame; a sentinel behind each frame says that BMv2's ingress is through."""
+    """Feeds both switches frame by frame; a sentinel behind each says that BMv2 has seen it."""
 
     def __init__(self, bmv2: Bmv2, pipeline: CompiledPipeline) -> None:
         self.bmv2, self.pipeline = bmv2, pipeline

@@ -1,6 +1,6 @@
 """Random traffic for differential tests: mostly well-formed RPCs of every kind, some broken on purpose.
 
-A `Source` draws from any `random.Random`; sequence numbers follow an oracle's exactly-once cells, so that most
+A `Source` draws from any `random.Random`; sequence numbers follow an oracle's exactly-once cells, so most
 RPCs are fresh and the rest duplicates, stale or ahead.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from hosts.wire.hashing import lane_of
-from hosts.wire.header import PS_CALLER_BASE, WINDOW_BITS, Header, Op
+from hosts.wire.header import WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
 
