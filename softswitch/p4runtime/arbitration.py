@@ -1,0 +1,128 @@
+"""Which controller is primary (P4Runtime 1.4 §5), without I/O: updates in, notices out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from finsy.proto import U128, p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.status import Refusal, denied, invalid
+
+MAX_CONTROLLERS = 16  # streams of a role, as BMv2 has it
+C = TypeVar("C")  # a controller: any hashable object that stands for its stream
+Notices = list[tuple[C, p4r.StreamMessageResponse]]
+
+
+@dataclass
+class _Role(Generic[C]):
+    """The live controllers of a role with their election IDs; None where one gave none."""
+
+    controllers: dict[C, int | None] = field(default_factory=dict)
+
+    @property
+    def primary_id(self) -> int | None:
+        """The highest election ID of the live controllers: its owner is primary."""
+        return max((i for i in self.controllers.values() if i is not None), default=None)
+
+    @property
+    def primary(self) -> C | None:
+        """The primary controller."""
+        primary_id = self.primary_id
+        return next((c for c, i in self.controllers.items() if i is not None and i == primary_id), None)
+
+
+class Arbiter(Generic[C]):
+    """The controllers of one device.
+
+    The primary of a role is the live controller with the highest election ID, as in BMv2: when it leaves,
+    the next one takes over. (The specification leaves the role without a primary until somebody bids as
+    high again, which a client with a fixed ID, such as p4runtime-shell, cannot do.) Any role may do
+    everything: role configurations are refused.
+    """
+
+    def __init__(self, device_id: int) -> None:
+        self._device_id = device_id
+        self._roles: dict[str, _Role[C]] = {"": _Role()}
+        self._role_of: dict[C, str] = {}
+
+    def update(self, controller: C, message: p4r.MasterArbitrationUpdate) -> Notices[C]:
+        """Take a controller's bid; `Refusal` ends its stream."""
+        name = message.role.name
+        if message.role.HasField("config"):
+            raise invalid(f"role {name!r}: role configurations are not supported, leave role.config unset")
+        known = self._role_of.get(controller)
+        if message.device_id != self._device_id:
+            code = StatusCode.NOT_FOUND if known is None else StatusCode.FAILED_PRECONDITION
+            raise Refusal(code, f"device {message.device_id} is not here, this is device {self._device_id}")
+        if known not in (None, name):
+            raise Refusal(StatusCode.FAILED_PRECONDITION, f"this stream's role is {known!r}, not {name!r}")
+        role = self._roles.setdefault(name, _Role())
+        election_id = U128.decode(message.election_id) if message.HasField("election_id") else None
+        self._check_bid(role, controller, election_id)
+        before = role.primary
+        role.controllers[controller] = election_id
+        self._role_of[controller] = name
+        changed = role.primary is not before or role.primary is controller
+        return self._notices(name, list(role.controllers) if changed else [controller])
+
+    def leave(self, controller: C) -> Notices[C]:
+        """Forget a controller whose stream has ended."""
+        name = self._role_of.pop(controller, None)
+        if name is None:
+            return []
+        role = self._roles[name]
+        was_primary = role.primary is controller
+        del role.controllers[controller]
+        return self._notices(name, list(role.controllers)) if was_primary else []
+
+    def check_write(self, role_name: str, election_id: int | None) -> None:
+        """Raise `Refusal` unless the election ID is that of the role's primary."""
+        role = self._roles.get(role_name)
+        if role is None:
+            raise Refusal(StatusCode.NOT_FOUND, f"role {role_name!r} has no controller")
+        primary_id = role.primary_id
+        if election_id is None or election_id != primary_id:
+            given = "no election ID" if election_id is None else f"election ID {election_id}"
+            owner = "there is none" if primary_id is None else f"the primary has {primary_id}"
+            raise denied(f"not primary: {given} is given, {owner}")
+
+    def is_primary(self, controller: C) -> bool:
+        """Whether a controller is the primary of its role."""
+        name = self._role_of.get(controller)
+        return name is not None and self._roles[name].primary is controller
+
+    @property
+    def primaries(self) -> list[C]:
+        """The primary controllers of all roles."""
+        return [role.primary for role in self._roles.values() if role.primary is not None]
+
+    def _check_bid(self, role: _Role[C], controller: C, election_id: int | None) -> None:
+        others = [i for other, i in role.controllers.items() if other is not controller]
+        if election_id is not None and election_id in others:
+            raise invalid(f"election ID {election_id} is used by another controller")
+        if len(others) >= MAX_CONTROLLERS:
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"there are {MAX_CONTROLLERS} controllers already")
+
+    def _notices(self, name: str, controllers: list[C]) -> Notices[C]:
+        role = self._roles[name]
+        primary_id, primary = role.primary_id, role.primary
+        notices: Notices[C] = []
+        for controller in controllers:
+            response = p4r.StreamMessageResponse()
+            update = response.arbitration
+            update.device_id = self._device_id
+            if name:
+                update.role.name = name
+            if primary_id is not None:
+                update.election_id.CopyFrom(U128.encode(primary_id))
+            if primary is None:
+                code, text = StatusCode.NOT_FOUND, "there is no primary"
+            elif controller is primary:
+                code, text = StatusCode.OK, "is primary"
+            else:
+                code, text = StatusCode.ALREADY_EXISTS, "is backup"
+            update.status.code, update.status.message = int(code.value[0]), text
+            notices.append((controller, response))
+        return notices

@@ -1,0 +1,39 @@
+"""Packet-in and packet-out: the controller header as metadata by ID (P4Runtime 1.4 §16.1)."""
+
+from __future__ import annotations
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.values import FieldGroup
+
+
+class ControllerHeader:
+    """A header between the CPU port and the controller: its fields, packed in order, before the frame."""
+
+    def __init__(self, fields: FieldGroup) -> None:
+        self._fields = fields
+        bits = sum(field.width for field in fields.fields)
+        self._length = (bits + 7) // 8
+        self._padding = self._length * 8 - bits
+
+    def frame(self, packet: p4r.PacketOut) -> bytes:
+        """The frame to give to the CPU port; `Refusal` where the metadata are not the header's."""
+        metadata = [(field.metadata_id, field.value) for field in packet.metadata]
+        header = 0
+        for field, value in zip(self._fields.fields, self._fields.decode(metadata), strict=True):
+            header = header << field.width | value
+        return (header << self._padding).to_bytes(self._length, "big") + packet.payload
+
+    def packet(self, frame: bytes) -> p4r.PacketIn:
+        """The message for a frame that came from the CPU port; ValueError where it is too short."""
+        if len(frame) < self._length:
+            raise ValueError(f"packet-in of {len(frame)} bytes is shorter than its header, {self._length}")
+        header = int.from_bytes(frame[: self._length], "big") >> self._padding
+        numbers = []
+        for field in reversed(self._fields.fields):
+            numbers.append(header & ((1 << field.width) - 1))
+            header >>= field.width
+        packet = p4r.PacketIn(payload=frame[self._length :])
+        for identity, value in self._fields.encode(numbers[::-1]):
+            packet.metadata.add(metadata_id=identity, value=value)
+        return packet

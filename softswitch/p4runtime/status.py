@@ -1,0 +1,68 @@
+"""Refusals of the P4Runtime server: a canonical code and one clear line (P4Runtime 1.4 §10)."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from finsy.proto import p4r, rpc_status
+from grpc import StatusCode
+from grpc.aio import ServicerContext
+
+from softswitch.errors import SwitchError
+
+Context: TypeAlias = "ServicerContext[Any, Any]"
+DETAILS_KEY = "grpc-status-details-bin"
+
+
+class Refusal(SwitchError):
+    """A request, or one update or query of a batch, that is answered with an error code."""
+
+    def __init__(self, code: StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def number(self) -> int:
+        """The code as `google.rpc.Code`."""
+        return int(self.code.value[0])
+
+
+def invalid(message: str) -> Refusal:
+    """A refusal of a malformed message."""
+    return Refusal(StatusCode.INVALID_ARGUMENT, message)
+
+
+def unimplemented(message: str) -> Refusal:
+    """A refusal of something that P4Runtime has and this switch does not."""
+    return Refusal(StatusCode.UNIMPLEMENTED, message)
+
+
+def denied(message: str) -> Refusal:
+    """A refusal of an update that P4Info, or the caller's role, forbids."""
+    return Refusal(StatusCode.PERMISSION_DENIED, message)
+
+
+def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
+    """The status of a batch with failures: UNKNOWN, and one `p4.v1.Error` for each element.
+
+    `what` names an element ("update", "entity"). The text quotes the first failure, for clients that
+    show no details.
+    """
+    failed = [(place, failure) for place, failure in enumerate(failures, start=1) if failure is not None]
+    place, first = failed[0]
+    status = rpc_status.Status(
+        code=int(StatusCode.UNKNOWN.value[0]),
+        message=f"{len(failed)} of {len(failures)} failed; {what} {place}: {first.code.name}: {first}",
+    )
+    for failure in failures:
+        error = p4r.Error()
+        if failure is not None:
+            error.canonical_code, error.message = failure.number, str(failure)
+        status.details.add().Pack(error)
+    return status
+
+
+async def abort_batch(context: Context, what: str, failures: Sequence[Refusal | None]) -> None:
+    """End the call with the status of a batch that had failures."""
+    status = batch_status(what, failures)
+    context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
+    await context.abort(StatusCode.UNKNOWN, status.message)

@@ -1,0 +1,88 @@
+"""Integers as P4Runtime binary strings, and groups of them by field ID (P4Runtime 1.4 §8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from softswitch.p4runtime.status import Refusal, invalid
+
+
+def encode(value: int) -> bytes:
+    """The canonical form of a non-negative integer: the shortest big-endian string, at least one byte."""
+    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
+
+
+def decode(value: bytes, width: int, place: str) -> int:
+    """The integer in a binary string; leading zeros are accepted. `place` names the field in the error."""
+    number = int.from_bytes(value, "big")
+    if not value or number >> width:
+        raise misfit(value, width, place)
+    return number
+
+
+def misfit(value: bytes, width: int, place: str) -> Refusal:
+    """The refusal of a string that is empty or wider than its field.
+
+    INVALID_ARGUMENT, as §9.1 and BMv2 have it; §8.3 says OUT_OF_RANGE.
+    """
+    if not value:
+        return invalid(f"{place}: the value is empty, bit<{width}> needs at least one byte")
+    return invalid(f"{place}: 0x{value.hex()} does not fit in bit<{width}>")
+
+
+class Field(NamedTuple):
+    """A match field, an action parameter or a packet metadata field; `width` in bits."""
+
+    id: int
+    width: int
+    name: str
+
+
+class FieldGroup:
+    """The fields of a table key, an action or a packet header: each must be given exactly once, in any order.
+
+    `place` ("table t, match field") begins the errors.
+    """
+
+    def __init__(self, place: str, fields: Sequence[Field]) -> None:
+        self.place = place
+        self.fields = tuple(fields)
+        self.widths = tuple(field.width for field in fields)
+
+    def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+        """The integers, in declaration order, of values given by field ID."""
+        by_id = dict(given)
+        if not len(given) == len(by_id) == len(self.fields):
+            raise self._mismatch(given)
+        numbers = []
+        for identity, width, name in self.fields:
+            value = by_id.get(identity)
+            if value is None:
+                raise self._mismatch(given)
+            number = int.from_bytes(value, "big")
+            if number >> width or not value:
+                raise misfit(value, width, f"{self.place} {name}")
+            numbers.append(number)
+        return tuple(numbers)
+
+    def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        """The inverse of `decode`, with canonical values."""
+        return [(field.id, encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
+
+    def show(self, numbers: Sequence[int]) -> str:
+        """Values for a message: `job=0x1, key=0x2`."""
+        return ", ".join(f"{f.name}={value:#x}" for f, value in zip(self.fields, numbers, strict=True))
+
+    def _mismatch(self, given: Sequence[tuple[int, bytes]]) -> Refusal:
+        names = {field.id: field.name for field in self.fields}
+        right = f"expected {', '.join(f'{name} (ID {i})' for i, name in names.items()) or 'none'}"
+        seen = set()
+        for identity, _ in given:
+            if identity not in names:
+                return invalid(f"{self.place} with ID {identity} does not exist; {right}")
+            if identity in seen:
+                return invalid(f"{self.place} {names[identity]} is given twice")
+            seen.add(identity)
+        missing = next(name for i, name in names.items() if i not in seen)
+        return invalid(f"{self.place} {missing} is missing; {right}")

@@ -1,0 +1,187 @@
+"""The program of `control.p4` under P4Runtime, without ports, and its entities by name."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias
+
+import finsy as fy
+import grpc
+from finsy.proto import p4i, p4r, p4r_grpc
+from google.protobuf import text_format
+
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.status import Refusal
+from softswitch.pipeline import Pipeline
+
+HERE = Path(__file__).parent
+P4INFO = text_format.Parse((HERE / "control.p4info.txtpb").read_text(), p4i.P4Info())
+SCHEMA = fy.P4Schema(P4INFO)
+P = ParamSpec("P")
+Control: TypeAlias = ControlledPipeline[Any]
+DEVICE = 7
+INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
+
+
+def config(cookie: int = 0) -> p4r.ForwardingPipelineConfig:
+    """The pipeline config of `control.p4`."""
+    answer = p4r.ForwardingPipelineConfig(
+        p4info=P4INFO, p4_device_config=(HERE / "control.json").read_bytes()
+    )
+    if cookie:
+        answer.cookie.cookie = cookie
+    return answer
+
+
+def controlled() -> Control:
+    """The program, interpreted, under control."""
+    return ControlledPipeline(config(), InterpretedPipeline)
+
+
+def identity(name: str) -> int:
+    """The P4Info ID of what has this alias."""
+    groups = (P4INFO.tables, P4INFO.actions, P4INFO.counters, P4INFO.registers)
+    return next(x.preamble.id for group in groups for x in group if x.preamble.alias == name)
+
+
+def update(
+    entity: fy.P4TableEntry | fy.P4DirectCounterEntry | fy.P4CounterEntry | fy.P4RegisterEntry,
+    kind: int = INSERT,
+) -> p4r.Update:
+    """One update of a Write."""
+    return p4r.Update(type=kind, entity=entity.encode(SCHEMA))  # type: ignore[arg-type]  # an enum's value
+
+
+def forward(address: int, port: int = 1, **more: Any) -> fy.P4TableEntry:
+    """An entry of table `forward`."""
+    return fy.P4TableEntry(
+        "forward", match=fy.Match(dst_addr=address), action=fy.Action("forward_to", port=port), **more
+    )
+
+
+def write(control: Control, *updates: p4r.Update, atomicity: int = 0) -> list[Refusal | None]:
+    """Do a batch."""
+    return control.write(p4r.WriteRequest(updates=updates, atomicity=atomicity))
+
+
+def read(control: Control, *entities: p4r.Entity) -> list[p4r.Entity]:
+    """All that the queries select; the first refusal is raised."""
+    responses, results = control.read(p4r.ReadRequest(entities=entities))
+    found = [entity for response in responses for entity in response.entities]
+    for result in results:
+        if result is not None:
+            raise result
+    return found
+
+
+class FakePorts:
+    """Ports that forward nothing: the test plays the CPU port at `switch_end`."""
+
+    def __init__(self) -> None:
+        self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.switch_end.settimeout(10)
+        self.started: list[Pipeline] = []
+
+    def start(self, pipeline: Pipeline) -> None:
+        self.started.append(pipeline)
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.cpu_socket.close()
+        self.switch_end.close()
+
+
+class Controller:
+    """A client of a server, by bare messages; `bid` first for what only a primary may do."""
+
+    def __init__(self, stub: Any) -> None:
+        self.stub = stub
+        self.stream = stub.StreamChannel()
+        self.election_id = 0
+
+    async def bid(self, election_id: int, device_id: int = DEVICE) -> int:
+        """Ask to be primary, and return the status code of the answer."""
+        self.election_id = election_id
+        request = p4r.StreamMessageRequest()
+        request.arbitration.device_id = device_id
+        request.arbitration.election_id.low = election_id
+        await self.stream.write(request)
+        return (await self.receive()).arbitration.status.code
+
+    async def receive(self) -> p4r.StreamMessageResponse:
+        """The next message of the stream."""
+        response = await self.stream.read()
+        assert response is not grpc.aio.EOF
+        return response
+
+    async def set_config(self, action: str, config: p4r.ForwardingPipelineConfig | None = None) -> None:
+        """SetForwardingPipelineConfig."""
+        request = p4r.SetForwardingPipelineConfigRequest(device_id=DEVICE, config=config)
+        request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
+        request.election_id.low = self.election_id
+        await self.stub.SetForwardingPipelineConfig(request)
+
+    async def write(self, *updates: p4r.Update) -> None:
+        """Write."""
+        request = p4r.WriteRequest(device_id=DEVICE, updates=updates)
+        request.election_id.low = self.election_id
+        await self.stub.Write(request)
+
+    async def entries(self) -> int:
+        """The number of entries of all tables, by Read."""
+        query = p4r.Entity(table_entry=p4r.TableEntry())
+        answer = self.stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[query]))
+        return sum([len(response.entities) async for response in answer])
+
+
+class Rig:
+    """A server on loopback, and controllers of it."""
+
+    def __init__(self, ports: FakePorts, address: str, channel: grpc.aio.Channel) -> None:
+        self.ports = ports
+        self.address = address
+        self.stub = p4r_grpc.P4RuntimeStub(channel)
+
+    def controller(self) -> Controller:
+        """One more controller."""
+        return Controller(self.stub)
+
+    async def primary(self) -> Controller:
+        """A controller that is primary, of a switch with the program."""
+        controller = self.controller()
+        assert await controller.bid(1) == 0
+        await controller.set_config("VERIFY_AND_COMMIT", config())
+        return controller
+
+
+@asynccontextmanager
+async def rig() -> AsyncIterator[Rig]:
+    """A server without a pipeline config."""
+    ports = FakePorts()
+    server = P4RuntimeServer(DEVICE, ports, InterpretedPipeline)
+    try:
+        address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
+        async with grpc.aio.insecure_channel(address) as channel:
+            yield Rig(ports, address, channel)
+    finally:
+        await server.stop()
+        ports.close()
+
+
+def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a coroutine function as a test."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 30))
+
+    return run

@@ -1,0 +1,97 @@
+"""The switch's command line: what it refuses, in which words, and how it ends."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+
+import pytest
+
+from softswitch import cli
+
+PROGRAM = Path(__file__).parent / "p4runtime" / "control.json"
+P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
+    """What the process would exit with."""
+    monkeypatch.setattr(sys, "argv", ["softswitch", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["nothing.json"], "nothing.json: No such file or directory"),
+        (
+            [str(P4INFO)],
+            "the BMv2 JSON is not JSON: Expecting value: line 1 column 1 (char 0)",
+        ),
+        ([str(PROGRAM), "--p4info", "nothing.txtpb"], "nothing.txtpb: No such file or directory"),
+        (
+            [str(PROGRAM), "--p4info", str(PROGRAM)],
+            f"{PROGRAM} is not P4Info: 1:1 : '{{': Expected identifier or number, got {{.",
+        ),
+        (["--no-p4", "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
+        (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: that port has one already"),
+        (["--no-p4", "-i", "1@nowhere"], "port 1: there is no interface 'nowhere' here"),
+        (
+            ["--no-p4", "--impair", "1:in:loss=2"],
+            "impairment '1:in:loss=2': loss is '2', expected a probability from 0 to 1",
+        ),
+        (
+            ["--no-p4", "--impair", "1:in:loss=0.1", "--impair", "1:in:dup=0.1"],
+            "--impair 1:in:dup=0.1: that port has one already",
+        ),
+        (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': HOST:PORT expected"),
+    ],
+)
+def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str) -> None:
+    assert run(monkeypatch, *arguments) == f"softswitch: error: {error}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "give either PROGRAM or --no-p4"),
+        ([str(PROGRAM), "--no-p4"], "give either PROGRAM or --no-p4"),
+        (["--no-p4", "--p4info", str(P4INFO)], "--p4info goes with PROGRAM"),
+        (
+            ["--no-p4", "--cpu-port", "511"],
+            "Invalid value for '--cpu-port': 511 is not in the range 1<=x<=510.",
+        ),
+    ],
+)
+def test_usage_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    assert run(monkeypatch, *arguments) == 2
+    assert capsys.readouterr().err.endswith(f"\nError: {error}\n")
+
+
+def test_a_taken_port(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
+    error = f"softswitch: error: cannot listen on {taken}: Address already in use"
+    assert run(monkeypatch, "--no-p4", "--grpc-server-addr", taken) == error
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_signal_ends_it_quietly(number: int) -> None:
+    command = [sys.executable, "-m", "softswitch", str(PROGRAM), "--grpc-server-addr", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
+        assert switch.stderr is not None
+        assert switch.stderr.readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
+        switch.send_signal(number)
+        assert switch.stderr.read() == ""
+    assert switch.returncode == 0
