@@ -52,7 +52,7 @@ class CompiledPipeline:
         self._rows = {name: i for i, name in enumerate(self.layout.tables)}
         self._descriptors = np.array(
             [state.describe(table) for table in self.layout.tables.values()], dtype=np.int64
-        ).reshape(-1, 8)
+        ).reshape(-1, state.COLUMNS)
         self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
         self._register_index = {register.name: i for i, register in enumerate(program.registers)}
         self._action_index = {
@@ -64,9 +64,9 @@ class CompiledPipeline:
 
     def _install_defaults(self) -> None:
         ops = [
-            self._encode(state.INSERT, name, key, invocation)
+            self._encode(state.INSERT, name, entry.key, entry.priority, entry.invocation)
             for name, table in self.program.tables.items()
-            for key, invocation in table.const_entries
+            for entry in table.const_entries
         ]
         self._run(ops)
         for name, table in self.program.tables.items():
@@ -114,22 +114,25 @@ class CompiledPipeline:
 
     def _encode_write(self, write: EntryWrite) -> list[int]:
         if write.action is None:
-            return self._encode(CHANGES[write.change], write.table, write.key, None)
+            return self._encode(CHANGES[write.change], write.table, write.key, write.priority, None)
         index = self._action_index.get((write.table, write.action.name))
         if index is None or len(write.action.args) != len(self.program.actions[index].parameters):
             self.program.invocation(self.program.tables[write.table], write.action.name, write.action.args)
         assert index is not None
         invocation = ir.Invocation(index, write.action.args)
-        return self._encode(CHANGES[write.change], write.table, write.key, invocation)
+        return self._encode(CHANGES[write.change], write.table, write.key, write.priority, invocation)
 
     def _encode(
-        self, change: int, table: str, key: tuple[int, ...], invocation: ir.Invocation | None
+        self,
+        change: int,
+        table: str,
+        key: tuple[ir.Match, ...],
+        priority: int,
+        invocation: ir.Invocation | None,
     ) -> list[int]:
         layout = self.layout.tables[table]
-        joined = 0
-        for value, part in zip(key, layout.table.key, strict=True):
-            joined = joined << part.width | value
-        op = [change, self._rows[table], *_split(joined, layout.key_words)]
+        match_words = _ranked_words if layout.is_ranked else _exact_words
+        op = [change, self._rows[table], *match_words(layout, key, priority)]
         return op if invocation is None else op + self._values(invocation)
 
     def _values(self, invocation: ir.Invocation) -> list[int]:
@@ -177,21 +180,23 @@ class CompiledPipeline:
         start = layout.default + layout.parameters
         self._words[start : start + len(parameters)] = parameters
 
-    def entry_counter(self, table: str, key: tuple[int, ...]) -> CounterValue:
+    def entry_counter(self, table: str, key: tuple[ir.Match, ...], priority: int = 0) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         with self._locked():
-            cell = self._entry_counter(table, key)
+            cell = self._entry_counter(table, key, priority)
             return CounterValue(int(self._words[cell]), int(self._words[cell + 1]))
 
-    def set_entry_counter(self, table: str, key: tuple[int, ...], value: CounterValue) -> None:
+    def set_entry_counter(
+        self, table: str, key: tuple[ir.Match, ...], value: CounterValue, priority: int = 0
+    ) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         with self._locked():
-            cell = self._entry_counter(table, key)
+            cell = self._entry_counter(table, key, priority)
             self._words[cell : cell + 2] = value
 
-    def _entry_counter(self, table: str, key: tuple[int, ...]) -> int:
+    def _entry_counter(self, table: str, key: tuple[ir.Match, ...], priority: int) -> int:
         layout = self.layout.tables[table]
-        op = np.array(self._encode(0, table, key, None)[2:], dtype=np.uint64)
+        op = np.array(self._encode(0, table, key, priority, None)[2:], dtype=np.uint64)
         record = int(state.find_record(self._words, self._descriptors[self._rows[table]], op))
         if record < 0:
             raise EntryMissing(f"table {table} has no entry {key}")
@@ -238,3 +243,29 @@ def _split(value: int, count: int) -> list[int]:
     if count == 1:
         return [value]
     return [value >> (WORD * i) & WORD_MASK for i in range(count)]
+
+
+def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...], _priority: int) -> list[int]:
+    joined = 0
+    for value, part in zip(key, layout.table.key, strict=True):
+        assert isinstance(value, int)
+        joined = joined << part.width | value
+    return _split(joined, layout.key_words)
+
+
+def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
+    """Value and mask of all fields joined, the rank, and low and high of each range."""
+    value = mask = 0
+    bounds: list[int] = []
+    for match, part in zip(key, layout.table.key, strict=True):
+        value, mask = value << part.width, mask << part.width
+        match match:
+            case ir.Masked(wanted, care):
+                value, mask = value | wanted, mask | care
+            case ir.Between(low, high):
+                count = words_of(part.width)
+                bounds += _split(low, count) + _split(high, count)
+            case exact:
+                value, mask = value | exact, mask | ((1 << part.width) - 1)
+    words = layout.field_words
+    return [*_split(value, words), *_split(mask, words), layout.table.rank(key, priority), *bounds]

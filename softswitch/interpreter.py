@@ -41,8 +41,10 @@ class _Entry:
 
 @dataclass
 class _TableState:
+    """Entries by key and rank."""
+
     default: ir.Invocation
-    entries: dict[tuple[int, ...], _Entry] = field(default_factory=dict)
+    entries: dict[tuple[tuple[ir.Match, ...], int], _Entry] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,8 +67,9 @@ class InterpretedPipeline:
         self.program = program
         self._tables = {name: _TableState(table.default) for name, table in program.tables.items()}
         for name, table in program.tables.items():
-            for key, invocation in table.const_entries:
-                self._tables[name].entries[key] = _Entry(invocation)
+            for entry in table.const_entries:
+                place = entry.key, table.rank(entry.key, entry.priority)
+                self._tables[name].entries[place] = _Entry(entry.invocation)
         self._counters = [[[0, 0] for _ in range(counter.size)] for counter in program.counters]
         self._registers = [[0] * register.size for register in program.registers]
         self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
@@ -186,9 +189,7 @@ class InterpretedPipeline:
 
     def _apply(self, packet: _Packet, table: ir.Table) -> str | None:
         state = self._tables[table.name]
-        entry = None
-        if table.key:
-            entry = state.entries.get(tuple(self._evaluate(packet, part.source) for part in table.key))
+        entry = self._look_up(packet, table, state) if table.key else None
         if entry is not None:
             entry.packets += 1
             entry.bytes += packet.ingress_length
@@ -197,6 +198,18 @@ class InterpretedPipeline:
         if table.branches_on_hit:
             return table.next_on_hit if entry else table.next_on_miss
         return table.next_nodes[invocation.action]
+
+    def _look_up(self, packet: _Packet, table: ir.Table, state: _TableState) -> _Entry | None:
+        """The matching entry of the highest rank."""
+        values = tuple(self._evaluate(packet, part.source) for part in table.key)
+        if table.is_exact:
+            return state.entries.get((values, 1))
+        matching = [
+            (rank, entry)
+            for (key, rank), entry in state.entries.items()
+            if all(_matches(match, value) for match, value in zip(key, values, strict=True))
+        ]
+        return max(matching, key=lambda found: found[0])[1] if matching else None
 
     def _execute(self, packet: _Packet, invocation: ir.Invocation) -> None:
         packet.args = invocation.args
@@ -321,19 +334,20 @@ class InterpretedPipeline:
     def _write(self, write: EntryWrite) -> Exception | None:
         table = self.program.tables[write.table]
         entries = self._tables[write.table].entries
-        exists = write.key in entries
+        place = write.key, table.rank(write.key, write.priority)
+        exists = place in entries
         if write.change is Change.INSERT and exists:
             return EntryExists(f"table {write.table} has an entry {write.key} already")
         if write.change is not Change.INSERT and not exists:
             return EntryMissing(f"table {write.table} has no entry {write.key}")
         if write.change is Change.DELETE:
-            del entries[write.key]
+            del entries[place]
             return None
         if write.change is Change.INSERT and len(entries) >= table.size:
             return TableFull(f"table {write.table} is full: it holds its {table.size} entries")
         assert write.action is not None
         invocation = self.program.invocation(table, write.action.name, write.action.args)
-        entry = entries.setdefault(write.key, _Entry(invocation))
+        entry = entries.setdefault(place, _Entry(invocation))
         entry.invocation = invocation
         return None
 
@@ -346,18 +360,21 @@ class InterpretedPipeline:
             else self.program.invocation(declared, action.name, action.args)
         )
 
-    def entry_counter(self, table: str, key: tuple[int, ...]) -> CounterValue:
+    def entry_counter(self, table: str, key: tuple[ir.Match, ...], priority: int = 0) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
-        entry = self._entry(table, key)
+        entry = self._entry(table, key, priority)
         return CounterValue(entry.packets, entry.bytes)
 
-    def set_entry_counter(self, table: str, key: tuple[int, ...], value: CounterValue) -> None:
+    def set_entry_counter(
+        self, table: str, key: tuple[ir.Match, ...], value: CounterValue, priority: int = 0
+    ) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
-        entry = self._entry(table, key)
+        entry = self._entry(table, key, priority)
         entry.packets, entry.bytes = value
 
-    def _entry(self, table: str, key: tuple[int, ...]) -> _Entry:
-        entry = self._tables[table].entries.get(key)
+    def _entry(self, table: str, key: tuple[ir.Match, ...], priority: int) -> _Entry:
+        place = key, self.program.tables[table].rank(key, priority)
+        entry = self._tables[table].entries.get(place)
         if entry is None:
             raise EntryMissing(f"table {table} has no entry {key}")
         return entry
@@ -377,3 +394,12 @@ class InterpretedPipeline:
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write a register cell (`Pipeline.write_register`)."""
         self._registers[self._register_index[name]][index] = value
+
+
+def _matches(match: ir.Match, value: int) -> bool:
+    match match:
+        case ir.Masked(wanted, mask):
+            return value & mask == wanted
+        case ir.Between(low, high):
+            return low <= value <= high
+    return value == match

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
 from softswitch.errors import StateError
 
@@ -246,13 +247,51 @@ class Action:
     body: tuple[Statement, ...]
 
 
+class MatchKind(Enum):
+    """How a key field is compared; the value is BMv2's spelling."""
+
+    EXACT = "exact"
+    LPM = "lpm"
+    TERNARY = "ternary"
+    OPTIONAL = "optional"
+    RANGE = "range"
+
+
+class Masked(NamedTuple):
+    """Matches what is `value` under `mask`: a prefix, a ternary or an optional match. `value & ~mask` is 0."""
+
+    value: int
+    mask: int
+
+
+class Between(NamedTuple):
+    """Matches `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+Match = int | Masked | Between
+"""What an entry asks of one key field; an integer is an exact match."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """One exact match field: its P4 name, source and width in bits."""
+    """One match field: its P4 name, source, width in bits and kind."""
 
     name: str
     source: FieldRef | IsValid
     width: int
+    kind: MatchKind = MatchKind.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class ConstEntry:
+    """An entry of the program's own; `priority` as in P4Runtime, larger wins."""
+
+    key: tuple[Match, ...]
+    priority: int
+    invocation: Invocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,20 +304,35 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An exact-match table. `next_nodes` gives for each of its actions the node that follows."""
+    """A table. `next_nodes` gives for each of its actions the node that follows."""
 
     name: str
     key: tuple[KeyField, ...]
     actions: tuple[int, ...]
     default: Invocation
     default_is_const: bool
-    const_entries: tuple[tuple[tuple[int, ...], Invocation], ...]
+    const_entries: tuple[ConstEntry, ...]
     size: int
     has_counter: bool
     next_nodes: dict[int, str | None]
     next_on_hit: str | None
     next_on_miss: str | None
     branches_on_hit: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """All fields match exactly: an entry is found by its key alone."""
+        return all(part.kind is MatchKind.EXACT for part in self.key)
+
+    @property
+    def has_priority(self) -> bool:
+        """Entries carry a priority (P4Runtime 1.4 §9.1.1); otherwise the longest prefix wins."""
+        return any(part.kind not in (MatchKind.EXACT, MatchKind.LPM) for part in self.key)
+
+    def rank(self, key: tuple[Match, ...], priority: int) -> int:
+        """Which of several matching entries wins: the largest, at least 1."""
+        prefixes = (match.mask.bit_count() for match in key if isinstance(match, Masked))
+        return 1 + (priority if self.has_priority else sum(prefixes))
 
 
 @dataclass(frozen=True, slots=True)

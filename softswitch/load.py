@@ -25,6 +25,10 @@ REFUSED_PARTS = {
     "field_lists": "a field list (clone, resubmit, recirculate or digest)",
 }
 
+MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
+FIRST_CONST_PRIORITY = 1 << 24
+"""P4Runtime priority that BMv2's priority 0 stands for."""
+
 UNARY_OPS = {"~": ir.Op.COMPLEMENT, "not": ir.Op.NOT}
 BINARY_OPS = {op.value: op for op in ir.Op if op.value not in UNARY_OPS}
 
@@ -262,13 +266,7 @@ class _Loader:
             actions=actions,
             default=self._invocation(default),
             default_is_const=bool(default.get("action_const")),
-            const_entries=tuple(
-                (
-                    tuple(int(m["key"], 16) for m in entry["match_key"]),
-                    self._invocation(entry["action_entry"]),
-                )
-                for entry in item.get("entries", [])
-            ),
+            const_entries=tuple(self._const_entry(entry, key) for entry in item.get("entries", [])),
             size=item["max_size"],
             has_counter=bool(item["with_counters"]),
             next_nodes={index: nexts.get(action, fallback) for action, index in by_name.items()},
@@ -278,15 +276,24 @@ class _Loader:
         )
 
     def _key_field(self, item: Json, table: str, where: str) -> ir.KeyField:
-        if item["match_type"] != "exact":
+        if item["match_type"] not in MATCH_KINDS:
             raise UnsupportedConstruct(f"{item['match_type']} key `{item['name']}` of table `{table}`", where)
         if item.get("mask") is not None:
             raise UnsupportedConstruct(f"masked key `{item['name']}` of table `{table}`", where)
+        kind = MATCH_KINDS[item["match_type"]]
         header, field = item["target"]
         if field == "$valid$":
-            return ir.KeyField(item["name"], ir.IsValid(self.header_index[header]), 1)
+            return ir.KeyField(item["name"], ir.IsValid(self.header_index[header]), 1, kind)
         source = self._target(item["target"])
-        return ir.KeyField(item["name"], source, self.headers[source.header].fields[source.field].width)
+        width = self.headers[source.header].fields[source.field].width
+        return ir.KeyField(item["name"], source, width, kind)
+
+    def _const_entry(self, item: Json, key: tuple[ir.KeyField, ...]) -> ir.ConstEntry:
+        parts = zip(item["match_key"], key, strict=True)
+        matches = tuple(_match(match, part.width) for match, part in parts)
+        # BMv2's smaller priority wins, P4Runtime's larger.
+        priority = FIRST_CONST_PRIORITY - item.get("priority", 0)
+        return ir.ConstEntry(matches, priority, self._invocation(item["action_entry"]))
 
     def _invocation(self, item: Json) -> ir.Invocation:
         args = tuple(int(value, 16) for value in item["action_data"])
@@ -358,3 +365,18 @@ def _is_bool(expression: ir.Expression) -> bool:
         case ir.Unary(op):
             return op is ir.Op.NOT
     return False
+
+
+def _match(item: Json, width: int) -> ir.Match:
+    """What a constant entry asks of one key field of `width` bits."""
+    full = (1 << width) - 1
+    match item["match_type"]:
+        case "exact":
+            return int(item["key"], 16)
+        case "lpm":
+            mask = full & ~(full >> item["prefix_length"])
+            return ir.Masked(int(item["key"], 16) & mask, mask)
+        case "range":
+            return ir.Between(int(item["start"], 16), int(item["end"], 16))
+    mask = int(item["mask"], 16) if "mask" in item else full
+    return ir.Masked(int(item["key"], 16) & mask, mask)

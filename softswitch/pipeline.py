@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from softswitch.ir import Program
+from softswitch.ir import Match, Program
 
 
 class Output(NamedTuple):
@@ -38,12 +38,16 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EntryWrite:
-    """One update of an exact-match table. `key` has one integer a match field, in table order."""
+    """One update of a table. `key` has one match a field, in table order.
+
+    `priority` tells entries with ternary, optional or range matches apart, and the larger wins; others have 0.
+    """
 
     change: Change
     table: str
-    key: tuple[int, ...]
+    key: tuple[Match, ...]
     action: ActionCall | None = None
+    priority: int = 0
 
 
 class CounterValue(NamedTuple):
@@ -76,11 +80,13 @@ class Pipeline(Protocol):
         """Replace the table's default action; None restores the program's own."""
         ...
 
-    def entry_counter(self, table: str, key: tuple[int, ...]) -> CounterValue:
+    def entry_counter(self, table: str, key: tuple[Match, ...], priority: int = 0) -> CounterValue:
         """Read an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
 
-    def set_entry_counter(self, table: str, key: tuple[int, ...], value: CounterValue) -> None:
+    def set_entry_counter(
+        self, table: str, key: tuple[Match, ...], value: CounterValue, priority: int = 0
+    ) -> None:
         """Write an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
 

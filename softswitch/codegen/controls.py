@@ -7,8 +7,9 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.codegen.actions import ActionEmitter, count_packet
 from softswitch.codegen.layout import WORD, Layout, TableLayout
+from softswitch.codegen.lookup import emit_lookup
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.tables import emit_lookup, is_null, word
+from softswitch.codegen.tables import is_null, word
 from softswitch.codegen.values import integer, resize
 
 I64 = llvm.IntType(WORD)

@@ -1,4 +1,4 @@
-"""Exact-match look-up: hash the key's words, probe the buckets, compare the record's key.
+"""The hash look-up: hash the key's words, probe the buckets, compare the record's key.
 
 `softswitch.state` writes what this reads; `mix` here and `hash_key` there must stay the same function.
 """
@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch import ir
 from softswitch.codegen.layout import WORD, TableLayout, words_of
-from softswitch.codegen.packet import Packet
 from softswitch.codegen.values import integer, resize
-from softswitch.codegen.wire import join
 
 I64 = llvm.IntType(WORD)
 POINTER = llvm.PointerType()
@@ -27,16 +24,25 @@ def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.
     return b.gep(base, [offset], inbounds=True, source_etype=I64)
 
 
-def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
-    """Address of the matching record, or of the default record."""
-    b = packet.b
-    default = word(b, state, table.default)
-    if not table.table.key:
-        return default
-    words = _key_words(packet, table)
-    find = _find_function(b.module, len(words))
-    found = b.call(
-        find,
+def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
+    """An `i1`: is it the null pointer?"""
+    return b.icmp_unsigned("==", pointer, llvm.Constant(POINTER, None))
+
+
+def split(b: llvm.IRBuilder, value: llvm.Value) -> list[llvm.Value]:
+    """An integer as 64-bit words, least significant first."""
+    count = words_of(value.type.width)
+    padded = resize(b, value, count * WORD)
+    shifts = (b.lshr(padded, integer(count * WORD, i * WORD)) if i else padded for i in range(count))
+    return [resize(b, shifted, WORD) for shifted in shifts]
+
+
+def call_find(
+    b: llvm.IRBuilder, state: llvm.Value, table: TableLayout, words: list[llvm.Value]
+) -> llvm.Value:
+    """The record whose key is `words`, or null."""
+    return b.call(
+        _find_function(b.module, len(words)),
         [
             word(b, state, table.buckets),
             integer(WORD, table.bucket_count - 1),
@@ -45,31 +51,6 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
             *words,
         ],
     )
-    return found
-
-
-def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
-    """An `i1`: is it the null pointer?"""
-    return b.icmp_unsigned("==", pointer, llvm.Constant(POINTER, None))
-
-
-def _key_words(packet: Packet, table: TableLayout) -> list[llvm.Value]:
-    """The key as 64-bit words, least significant first."""
-    b = packet.b
-    parts = []
-    for part in table.table.key:
-        match part.source:
-            case ir.IsValid(header):
-                parts.append((resize(b, packet.is_valid(header), part.width), part.width))
-            case source:
-                parts.append((packet.load(source), part.width))
-    joined = join(b, parts)
-    padded = resize(b, joined, words_of(joined.type.width) * WORD)
-    words = []
-    for index in range(table.key_words):
-        shifted = b.lshr(padded, integer(padded.type.width, index * WORD)) if index else padded
-        words.append(resize(b, shifted, WORD))
-    return words
 
 
 def mix(b: llvm.IRBuilder, words: list[llvm.Value]) -> llvm.Value:

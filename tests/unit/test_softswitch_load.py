@@ -27,8 +27,8 @@ def primitive(text: dict[str, Any]) -> dict[str, Any]:
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (
-        lambda t: table(t, "identify.jobs")["key"][0].update(match_type="ternary"),
-        r"p4src/identify.p4:\d+: ternary key `job` of table `HotlineIngress.identify.jobs` is not supported",
+        lambda t: table(t, "identify.jobs")["key"][0].update(match_type="selector"),
+        r"p4src/identify.p4:\d+: selector key `job` of table `HotlineIngress.identify.jobs` is not supported",
     ),
     (
         lambda t: table(t, "identify.jobs").update(type="indirect_ws"),

@@ -1,0 +1,39 @@
+"""Applying a table: the key's words from the packet's fields, and the call that finds the entry."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.layout import TableLayout
+from softswitch.codegen.packet import Packet
+from softswitch.codegen.ranked import ranked_function
+from softswitch.codegen.tables import call_find, split, word
+from softswitch.codegen.values import resize
+from softswitch.codegen.wire import join
+
+
+def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
+    """Address of the matching record, or null; of the default record for a table without key."""
+    b = packet.b
+    if not table.table.key:
+        return word(b, state, table.default)
+    words = _key_words(packet, table)
+    if table.is_ranked:
+        bounded = [w for i in table.ranges for w in split(b, _value(packet, table.table.key[i]))]
+        return b.call(ranked_function(b.module, table), [state, *words, *bounded])
+    return call_find(b, state, table, words)
+
+
+def _key_words(packet: Packet, table: TableLayout) -> list[llvm.Value]:
+    """The key as 64-bit words, least significant first."""
+    parts = [(_value(packet, part), part.width) for part in table.table.key]
+    return split(packet.b, join(packet.b, parts))
+
+
+def _value(packet: Packet, part: ir.KeyField) -> llvm.Value:
+    match part.source:
+        case ir.IsValid(header):
+            return resize(packet.b, packet.is_valid(header), part.width)
+        case source:
+            return packet.load(source)
