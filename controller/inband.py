@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -49,7 +50,7 @@ class InBand:
     """`async with InBand(switch) as inband`: one caller, with an epoch of its own."""
 
     def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
-        self.epoch = secrets.randbits(32)
+        self.epoch = _new_epoch()
         self._switch = switch
         self._patience = patience
         self._last_command = secrets.randbits(31)
@@ -181,6 +182,11 @@ class InBand:
                     _answer(self._reads, header.seq, _CODEC.parse(datagram))
             except MalformedDatagram as error:
                 log.debug("packet-in that is no RPC: %s", error)
+
+
+def _new_epoch() -> int:
+    """Later callers have later epochs (ms, mod 2^32), so that a PS can tell a late command of an earlier one."""
+    return time.time_ns() // 1_000_000 % 2**32
 
 
 def _answer(waiting: dict[int, asyncio.Future[T]], seq: int, answer: T) -> None:
