@@ -1,0 +1,86 @@
+"""What the commands share: errors in one line, the switch's address, JSON, a progress bar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from controller.client import DEFAULT_ADDRESS
+from controller.controller import Controller
+from controller.errors import ControllerError
+from controller.migrate import Progress as Report
+
+F = TypeVar("F", bound=Callable[..., None])
+T = TypeVar("T")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
+job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
+
+
+def switch_options(function: F) -> F:
+    """Options `--switch` and `--device-id`."""
+    device = click.option(
+        "--device-id", default=1, show_default=True, help="Its device id.", type=click.IntRange(min=1)
+    )
+    address = click.option(
+        "--switch", "address", default=DEFAULT_ADDRESS, show_default=True, metavar="HOST:PORT",
+        help="P4Runtime address of the switch.",
+    )  # fmt: skip
+    return address(device(function))
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """End the command with the error's text and exit code 1."""
+    try:
+        yield
+    except ControllerError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def on_switch(
+    address: str, device_id: int, action: Callable[[Controller], Awaitable[T]], *, primary: bool = True
+) -> T:
+    """Run an action on a connection of its own."""
+
+    async def run() -> T:
+        async with Controller(address, device_id=device_id, primary=primary) as controller:
+            return await action(controller)
+
+    with one_line_errors():
+        return asyncio.run(run())
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
+    """Print rows as a table: names to the left, numbers to the right."""
+    table = Table(title=title, title_justify="left")
+    for position, column in enumerate(columns):
+        numbers = bool(rows) and isinstance(rows[0][position], int | float)
+        table.add_column(column, justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*map(str, row))
+    Console().print(table)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Report]:
+    """A progress bar of keys on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,208 @@
+"""One P4Runtime connection to a switch, through finsy: our pipeline, typed rows, packets, clear errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar, cast
+
+import finsy as fy
+import grpc
+from typing_extensions import Self
+
+from controller.concurrency import together
+from controller.encoding import Encoder
+from controller.errors import NotPrimary, PipelineError, SwitchError
+from controller.tables import Update
+
+DEFAULT_ADDRESS = "127.0.0.1:9559"
+COMPILED = Path(__file__).parents[1] / "p4src" / "compiled"
+P4INFO = COMPILED / "hotline.p4info.txtpb"
+P4BLOB = COMPILED / "hotline.json"
+BATCH = 1024
+"""Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
+_CONNECT_SECONDS = 5.0
+_COMMIT_SECONDS = 15.0
+_ELECTION_ID = 10
+_ELECTIONS = 5
+_PACKET_QUEUE = 4096
+
+T = TypeVar("T")
+E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
+
+
+class SwitchClient:
+    """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
+
+    A present primary is outbid, and its place is free again at the end.
+    """
+
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, device_id: int = 1, primary: bool = True) -> None:
+        self.address = address
+        self._device_id = device_id
+        self._primary = primary
+        self._open: fy.Switch | None = None
+        self._sending = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._open = await self._connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close(self._switch)
+        self._open = None
+
+    async def commit_pipeline(self) -> bool:
+        """Give the switch our pipeline. False, and nothing is touched, when it runs it already.
+
+        Committing wipes tables and registers, so it is never done twice.
+        """
+        if self._switch.p4info.has_p4info(_ours().p4info):
+            return False
+        await self._close(self._switch)
+        # Given both files, finsy commits them when it has become primary.
+        self._open = await self._connect(P4INFO, P4BLOB, seconds=_COMMIT_SECONDS)
+        return True
+
+    def check_pipeline(self) -> None:
+        """Raise `PipelineError` unless the switch runs our pipeline."""
+        if not self._switch.p4info.exists:
+            raise PipelineError(
+                f"switch {self.address} has no pipeline: it was restarted and has lost its tables and "
+                "registers, or was never set up; start the testbed again"
+            )
+        if not self._switch.p4info.has_p4info(_ours().p4info):
+            tables = ", ".join(table.alias for table in self._switch.p4info.tables)
+            raise PipelineError(
+                f"switch {self.address} runs another pipeline than {P4INFO.name}, with the tables "
+                f"{tables[:120] or 'none'}; nothing was changed"
+            )
+
+    async def read(self, tables: Sequence[str], of: Callable[[fy.P4TableEntry], T]) -> list[T]:
+        """All entries of the tables, each read with `of`."""
+        # One request a table keeps every answer below gRPC's 4 MB.
+        rows: list[T] = []
+        with self._failures("read"):
+            for table in tables:
+                rows += [of(entry) async for entry in self._entities(fy.P4TableEntry(table))]
+        return rows
+
+    async def counter(self, name: str) -> list[int]:
+        """Packet counts of all cells of an indirect counter."""
+        with self._failures("read"):
+            cells = [cell async for cell in self._entities(fy.P4CounterEntry(name))]
+        return [cell.packet_count for cell in sorted(cells, key=lambda cell: cell.index or 0)]
+
+    async def write(self, updates: Sequence[Update]) -> None:
+        """Apply updates of different entries, in any order, `BATCH` in a Write."""
+        # Side by side: the switch works on one batch while the next is encoded.
+        encoder = Encoder(self._switch.p4info)
+        await together(
+            self._write_batch(encoder, updates[start : start + BATCH])
+            for start in range(0, len(updates), BATCH)
+        )
+
+    async def send(self, frame: bytes, egress_port: int) -> None:
+        """Packet-out. Port 0: process the frame as if it had arrived on the CPU port."""
+        packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
+        # gRPC allows one write on a stream at a time.
+        async with self._sending:
+            with self._failures("packet-out"):
+                if not self._switch.is_primary:
+                    raise self._not_primary()
+                await self._switch.write([packet])
+
+    async def packets(self) -> AsyncIterator[bytes]:
+        """Frames that the switch sends to its CPU port."""
+        async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE):
+            yield packet.payload
+
+    @property
+    def _switch(self) -> fy.Switch:
+        if self._open is None:
+            raise RuntimeError("the connection is not open")
+        return self._open
+
+    async def _write_batch(self, encoder: Encoder, batch: Sequence[Update]) -> None:
+        with self._failures("write"):
+            try:
+                await self._switch.write([encoder.encode(update) for update in batch])
+            except fy.P4ClientError as error:
+                if not error.details:
+                    raise
+                index, detail = next(iter(error.details.items()))
+                raise SwitchError(
+                    f"switch {self.address} refused {len(error.details)} of {len(batch)} updates, first: "
+                    f"{batch[index].change.value} of {batch[index].row}: "
+                    f"{detail.canonical_code.name}: {detail.message}"
+                ) from error
+
+    def _entities(self, wildcard: E) -> AsyncIterator[E]:
+        # finsy's overloads have no yield, so that mypy takes this generator for a coroutine.
+        return cast("AsyncIterator[E]", self._switch.read(wildcard))
+
+    async def _connect(
+        self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS
+    ) -> fy.Switch:
+        election_id = _ELECTION_ID
+        for _ in range(_ELECTIONS):
+            options = fy.SwitchOptions(
+                p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
+            )
+            switch = fy.Switch("hotline", self.address, options)
+            try:
+                await asyncio.wait_for(switch.__aenter__(), seconds)
+            except fy.P4ClientError as error:
+                raise self._error("connection", error) from error
+            except asyncio.TimeoutError:
+                raise SwitchError(
+                    f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s"
+                ) from None
+            if switch.is_primary or not self._primary:
+                return switch
+            election_id = switch.primary_id + 1
+            await self._close(switch)
+        raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
+
+    @staticmethod
+    async def _close(switch: fy.Switch) -> None:
+        await switch.__aexit__(None, None, None)
+
+    @contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        """Turn what may go wrong on the connection into one clear error."""
+        closed = f"switch {self.address} has closed the connection"
+        if not self._switch.is_up:
+            raise SwitchError(closed)
+        try:
+            yield
+        except fy.P4ClientError as error:
+            raise self._error(what, error) from error
+        except grpc.aio.UsageError as error:
+            raise SwitchError(closed) from error
+
+    def _error(self, what: str, error: fy.P4ClientError) -> SwitchError:
+        if error.code == fy.GRPCStatusCode.UNAVAILABLE:
+            return SwitchError(
+                f"no switch answers at {self.address}; is it running, and is the address right?"
+            )
+        if error.code == fy.GRPCStatusCode.PERMISSION_DENIED:
+            return self._not_primary()
+        return SwitchError(f"switch {self.address}: {what} failed: {error.code.name}: {error.message}")
+
+    def _not_primary(self) -> NotPrimary:
+        return NotPrimary(f"another controller has become primary of switch {self.address}")
+
+
+@cache
+def _ours() -> fy.P4Schema:
+    try:
+        return fy.P4Schema(P4INFO)
+    except OSError as error:
+        raise PipelineError(f"{P4INFO}: cannot be read: {error.strerror}; `make p4` builds it") from error

@@ -1,0 +1,37 @@
+"""Exceptions of the controller: everything a user may be told derives from `ControllerError`."""
+
+
+class ControllerError(Exception):
+    """Base of all errors that the controller reports; its text is one clear line."""
+
+
+class LogError(ControllerError):
+    """An update log that cannot be read as one."""
+
+
+class HotSetError(ControllerError):
+    """A hot-set file that is not one, or that does not fit into the switch."""
+
+
+class SwitchError(ControllerError):
+    """The switch cannot be reached, or refused what it was asked."""
+
+
+class PipelineError(SwitchError):
+    """The switch runs no pipeline or one that is not ours."""
+
+
+class NotPrimary(SwitchError):
+    """Another controller has become primary, so that this one may no longer write."""
+
+
+class UnknownJob(ControllerError):
+    """A job that the switch has no entry for, or that lacks its parameter servers."""
+
+
+class NoAnswer(ControllerError):
+    """A parameter server or the switch did not answer in the data plane."""
+
+
+class MoveRefused(ControllerError):
+    """A parameter server answered a SEED or COLLECT with an error status."""

@@ -1,0 +1,195 @@
+"""Calls through the data plane, by packet-out and packet-in: commands to a PS, and reads of registers.
+
+So the switch's address is all that a controller needs. Every call is idempotent and is sent again until it is
+answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+from typing_extensions import Self
+
+from controller.client import SwitchClient
+from controller.concurrency import together
+from controller.errors import MoveRefused, NoAnswer
+from controller.tables import Server
+from hosts.errors import MalformedDatagram
+from hosts.wire import control, frames
+from hosts.wire.codec import Caller, FastCodec, Message
+from hosts.wire.control import Command, Control, Status
+from hosts.wire.frames import UdpEndpoint, UdpFrame
+from hosts.wire.hashing import lanes_of, ps_ids_of
+from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
+from hosts.wire.packing import pack
+from topologies import addressing
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 10.0
+"""Seconds after which an unanswered call is given up."""
+_FIRST_TIMEOUT = 0.1
+_LONGEST_TIMEOUT = 1.6
+_COMMANDS_AT_A_PS = 4
+_READS = 8
+_THROUGH_PIPELINE = 0
+_CODEC = FastCodec()
+
+T = TypeVar("T")
+
+
+class InBand:
+    """`async with InBand(switch) as inband`: one caller, with an epoch of its own."""
+
+    def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
+        self.epoch = _new_epoch()
+        self._switch = switch
+        self._patience = patience
+        self._last_command = secrets.randbits(31)
+        self._commands: dict[int, asyncio.Future[Control]] = {}
+        self._reads: dict[int, asyncio.Future[Message]] = {}
+        self._turns: dict[Server, asyncio.Semaphore] = {}
+        me = addressing.controller()
+        self._source = UdpEndpoint(me.mac, me.address, HOTLINE_PORT)
+
+    async def __aenter__(self) -> Self:
+        self._receiver = asyncio.ensure_future(self._receive())
+        # Lets the receiver begin to listen.
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._receiver.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._receiver
+
+    async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
+        """Raise `NoAnswer` unless the PS of all keys answer, and `MoveRefused` unless they know the keys."""
+        owners = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
+        shares: dict[int, list[int]] = {}
+        for ps, key in zip(owners, keys, strict=True):
+            shares.setdefault(ps, []).append(key)
+        size = control.MAX_VALUES_KEYS
+        await together(
+            self._check(servers[ps], share[start : start + size])
+            for ps, share in shares.items()
+            for start in range(0, len(share), size)
+        )
+
+    async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
+        """Have a PS SEED or COLLECT at most `control.MAX_KEYS` keys, and wait until it has."""
+        status = (await self._command(command, server, keys)).status
+        if status is not Status.OK:
+            raise MoveRefused(
+                f"PS {server.ps} at {server.addr} answered {command.name} of the keys {keys[0]}, ... "
+                f"with {status.name}; load again to finish"
+            )
+
+    async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
+        """32-bit values of those of the keys that the switch holds, as signed numbers.
+
+        Table `workers` must know this caller (worker `CONTROLLER_CALLER`, this `epoch`) as privileged.
+        """
+        if not keys:
+            return {}
+        array = np.array(keys, dtype=np.uint64)
+        packing = pack(ps_ids_of(array, len(servers)), lanes_of(array), np.ones(len(keys), dtype=np.bool_))
+        caller = Caller(servers[0].job, CONTROLLER_CALLER, self.epoch)
+        requests = _CODEC.requests(Op.PULL, caller, 0, packing, array, None)
+        free: asyncio.Queue[int] = asyncio.Queue()
+        for slot in range(_READS):
+            free.put_nowait(WINDOW + slot)
+        answers = await together(
+            self._read(servers[ps], request, free)
+            for ps, request in zip(packing.ps.tolist(), requests, strict=True)
+        )
+        held: dict[int, int] = {}
+        for positions, answer in zip(packing.position.tolist(), answers, strict=True):
+            assert answer.values is not None
+            values = answer.values.view(np.int32).tolist()
+            for lane in range(LANES):
+                if answer.header.served >> lane & 1:
+                    held[keys[positions[lane]]] = values[lane]
+        return held
+
+    async def _check(self, server: Server, keys: Sequence[int]) -> None:
+        if (await self._command(Command.VALUES, server, keys)).status is not Status.OK:
+            raise MoveRefused(
+                f"PS {server.ps} at {server.addr} does not have all of the keys {keys[0]}, ...: not all "
+                f"are parameters of job {server.job}; nothing was changed"
+            )
+
+    async def _read(self, server: Server, request: memoryview, free: asyncio.Queue[int]) -> Message:
+        seq = await free.get()
+        _CODEC.stamp_request(request, seq, 0)
+        service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
+        frame = frames.build(UdpFrame(self._source, service, bytes(request)))
+        answer = await self._call(self._reads, seq, frame, _THROUGH_PIPELINE, "the switch", "a register read")
+        free.put_nowait(seq + WINDOW)
+        return answer
+
+    async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
+        self._last_command += 1
+        seq = self._last_command
+        request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
+        endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
+        frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
+        async with self._turns.setdefault(server, asyncio.Semaphore(_COMMANDS_AT_A_PS)):
+            return await self._call(
+                self._commands, seq, frame, server.port, f"PS {server.ps} at {server.addr}", command.name
+            )
+
+    async def _call(
+        self, waiting: dict[int, asyncio.Future[T]], seq: int, frame: bytes, port: int, who: str, what: str
+    ) -> T:
+        """Send a frame, again and again, until `waiting[seq]` has the answer."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        waiting[seq] = answer
+        end = loop.time() + self._patience
+        timeout = _FIRST_TIMEOUT
+        try:
+            while loop.time() < end:
+                await self._switch.send(frame, port)
+                await asyncio.wait([answer], timeout=min(timeout, end - loop.time()))
+                if answer.done():
+                    return answer.result()
+                timeout = min(2 * timeout, _LONGEST_TIMEOUT)
+        finally:
+            del waiting[seq]
+        raise NoAnswer(f"{who} did not answer {what} within {self._patience:g} s; is it running?")
+
+    async def _receive(self) -> None:
+        async for frame in self._switch.packets():
+            try:
+                datagram = frames.parse(frame).payload
+                header = unpack(datagram)
+                if header.epoch != self.epoch or not header.flags & RESPONSE:
+                    log.debug("packet-in that is no answer to this controller: %s", header)
+                elif header.op == Op.CONTROL:
+                    _answer(self._commands, header.seq, control.parse(datagram))
+                else:
+                    _answer(self._reads, header.seq, _CODEC.parse(datagram))
+            except MalformedDatagram as error:
+                log.debug("packet-in that is no RPC: %s", error)
+
+
+def _new_epoch() -> int:
+    """Later callers have later epochs (ms, mod 2^32), so that a PS can tell a late command of an earlier one."""
+    return time.time_ns() // 1_000_000 % 2**32
+
+
+def _answer(waiting: dict[int, asyncio.Future[T]], seq: int, answer: T) -> None:
+    future = waiting.get(seq)
+    if future is not None and not future.done():
+        future.set_result(answer)

@@ -1,0 +1,194 @@
+"""Moves of keys between their PS and the switch: what has to be done, and doing it.
+
+At any time a key has one home. All state of a move is in the key's table entry, so an interrupted move is
+finished by planning again from the entries that are there:
+
+    arriving   insert as `reserved`, SEED (the PS gives the value away), modify to `hot`
+    leaving    modify to `draining`, COLLECT (the PS takes the value home), delete
+    parking    as leaving, but the entry stays as `parked`: the job's offload is off
+
+Keys leave before others arrive, so that their slots are free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from controller.concurrency import together
+from controller.errors import HotSetError
+from controller.tables import SLOTS, Change, HotParam, State, Update
+from hosts.wire.control import MAX_KEYS, Command
+from hosts.wire.hashing import lanes_of, ps_ids_of
+from hosts.wire.header import LANES
+
+WAVE = 1024
+"""Keys that change their home at a time: workers are refused these, and only these."""
+
+Progress = Callable[[int, int], None]
+"""Called with the keys done and the keys to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One key on its way from state `start` to state `goal`; None is no entry, the key is with its PS."""
+
+    param: HotParam
+    start: State | None
+    goal: State | None
+
+    @property
+    def is_arrival(self) -> bool:
+        """It may need a slot that another key has to leave first."""
+        return self.start is None or self.goal is State.HOT
+
+    @property
+    def command(self) -> Command | None:
+        """What the PS has to do. A parked key is at the PS already."""
+        if self.goal is State.HOT:
+            return Command.SEED
+        return None if self.start in (None, State.PARKED) else Command.COLLECT
+
+    def before(self) -> list[Update]:
+        """The update that must be in place before the command."""
+        if self.command is Command.SEED and self.start in (None, State.PARKED):
+            return [self._update(self.start, State.RESERVED)]
+        if self.command is Command.COLLECT and self.start is not State.DRAINING:
+            return [self._update(self.start, State.DRAINING)]
+        return []
+
+    def after(self) -> Update:
+        """The update that ends the move."""
+        return self._update(State.RESERVED if self.before() else self.start, self.goal)
+
+    def _update(self, start: State | None, goal: State | None) -> Update:
+        if goal is None:
+            return Update(Change.DELETE, self.param)
+        change = Change.INSERT if start is None else Change.MODIFY
+        return Update(change, replace(self.param, state=goal))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The moves that lead from the entries of a job to the wanted ones, in two steps."""
+
+    leaving: tuple[Move, ...]
+    arriving: tuple[Move, ...]
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """All moves in order."""
+        return self.leaving + self.arriving
+
+    def summary(self) -> dict[str, int]:
+        """Numbers of table updates and of keys that change their home."""
+        updates = Counter(update.change for move in self.moves for update in (*move.before(), move.after()))
+        commands = Counter(move.command for move in self.moves)
+        return {
+            "inserts": updates[Change.INSERT],
+            "modifies": updates[Change.MODIFY],
+            "deletes": updates[Change.DELETE],
+            "seeded": commands[Command.SEED],
+            "collected": commands[Command.COLLECT],
+        }
+
+
+def plan(
+    entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS
+) -> Plan:
+    """Plan the moves of `job`'s keys; `entries` are those of all jobs, `wanted` has different keys.
+
+    Raises `HotSetError` when a lane has fewer than the `slots` needed.
+    """
+    goal = State.HOT if offload else State.PARKED
+    keep = set(wanted)
+    mine: set[int] = set()
+    used: list[set[int]] = [set() for _ in range(LANES)]
+    moves: list[Move] = []
+    for param in entries:
+        target: State | None = param.state
+        if param.job == job:
+            mine.add(param.key)
+            target = goal if param.key in keep else None
+        if target is not None:
+            used[param.lane].add(param.slot)
+        if target is not param.state:
+            moves.append(Move(param, param.state, target))
+    new = [key for key in wanted if key not in mine]
+    lanes = lanes_of(np.array(new, dtype=np.uint64)).tolist()
+    _check_fits(lanes, used, slots)
+    free = [iter([slot for slot in range(slots) if slot not in taken]) for taken in used]
+    for key, lane in zip(new, lanes, strict=True):
+        moves.append(Move(HotParam(job, key, lane, next(free[lane]), goal), None, goal))
+    return Plan(
+        leaving=tuple(move for move in moves if not move.is_arrival),
+        arriving=tuple(move for move in moves if move.is_arrival),
+    )
+
+
+def _check_fits(lanes: list[int], used: list[set[int]], slots: int) -> None:
+    for lane, needed in sorted(Counter(lanes).items()):
+        if needed + len(used[lane]) > slots:
+            raise HotSetError(
+                f"lane {lane} has {slots} slots, {len(used[lane])} of them taken by entries that stay; "
+                f"the hot set needs {needed} more: choose fewer keys"
+            )
+
+
+class Fabric(Protocol):
+    """What moves are made of; errors are exceptions."""
+
+    async def write(self, updates: Sequence[Update]) -> None:
+        """Write table updates of different entries, in any order."""
+        ...
+
+    async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
+        """Have a PS carry out a command on its keys, at most `MAX_KEYS`."""
+        ...
+
+
+async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wave_keys: int = WAVE) -> None:
+    """Carry out a plan, `wave_keys` keys at a time."""
+    done = 0
+    for step in (plan.leaving, plan.arriving):
+        at_home = [move for move in step if move.command is None]
+        await fabric.write([move.after() for move in at_home])
+        done += len(at_home)
+        progress(done, len(plan.moves))
+        ordered = _balanced([move for move in step if move.command is not None], n_ps)
+        for start in range(0, len(ordered), wave_keys):
+            wave = ordered[start : start + wave_keys]
+            await fabric.write([update for move, _ in wave for update in move.before()])
+            await together(fabric.command(*command) for command in _commands(wave))
+            await fabric.write([move.after() for move, _ in wave])
+            done += len(wave)
+            progress(done, len(plan.moves))
+
+
+def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
+    """Moves with their PS, ordered so that every stretch takes equally from each PS and lane."""
+    servers = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
+    seen: Counter[tuple[int, int]] = Counter()
+    ranked: list[tuple[int, Move, int]] = []
+    for move, ps in zip(moves, servers, strict=True):
+        place = (ps, move.param.lane)
+        ranked.append((seen[place], move, ps))
+        seen[place] += 1
+    ranked.sort(key=lambda item: item[0])
+    return [(move, ps) for _, move, ps in ranked]
+
+
+def _commands(wave: Sequence[tuple[Move, int]]) -> list[tuple[Command, int, list[int]]]:
+    keys: dict[tuple[Command, int], list[int]] = {}
+    for move, ps in wave:
+        if move.command is not None:
+            keys.setdefault((move.command, ps), []).append(move.param.key)
+    return [
+        (command, ps, mine[start : start + MAX_KEYS])
+        for (command, ps), mine in keys.items()
+        for start in range(0, len(mine), MAX_KEYS)
+    ]

@@ -1,0 +1,88 @@
+"""What the switch's tables and counters tell, in one piece."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from controller.client import SwitchClient
+from controller.tables import HOT_TABLES, HotParam, Job, Server, State, Worker
+from hosts.wire.header import LANES
+
+DROP_REASONS = (
+    "parser_error",
+    "bad_checksum",
+    "fragment",
+    "bad_length",
+    "bad_shape",
+    "unknown_worker",
+    "wrong_port",
+    "unknown_job",
+    "unknown_server",
+    "stale_turn",
+    "ahead_turn",
+    "no_route",
+)
+"""Cells of counter `drops` (p4src/constants.p4)."""
+RPC_OUTCOMES = ("answered", "forwarded", "relayed", "duplicates")
+"""Cells of counter `rpcs`: answered by the switch, forwarded to a PS, answers of a PS relayed, duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCounters:
+    """What one lane counted: lanes of fresh worker RPCs that hit and missed, additions that overflowed."""
+
+    hits: int
+    misses: int
+    overflows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """All counters of the pipeline, in packets since it was committed: by name, and by lane."""
+
+    rpcs: dict[str, int]
+    drops: dict[str, int]
+    lanes: tuple[LaneCounters, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All tables and counters."""
+
+    jobs: tuple[Job, ...]
+    servers: tuple[Server, ...]
+    workers: tuple[Worker, ...]
+    params: tuple[HotParam, ...]
+    counters: Counters
+
+    def states(self, job: int) -> dict[str, int]:
+        """Number of a job's keys in each state."""
+        found = Counter(param.state for param in self.params if param.job == job)
+        return {state.value: found[state] for state in State}
+
+    def lane_entries(self) -> list[int]:
+        """Number of entries in each lane, all jobs together."""
+        found = Counter(param.lane for param in self.params)
+        return [found[lane] for lane in range(LANES)]
+
+
+async def read_counters(switch: SwitchClient) -> Counters:
+    """Read all counters."""
+    lanes = [await switch.counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
+    return Counters(
+        rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
+        drops=dict(zip(DROP_REASONS, await switch.counter("drops"), strict=False)),
+        lanes=tuple(LaneCounters(*cells) for cells in lanes),
+    )
+
+
+async def read_status(switch: SwitchClient) -> Status:
+    """Read all tables and counters."""
+    return Status(
+        jobs=tuple(await switch.read([Job.TABLE], Job.of)),
+        servers=tuple(await switch.read([Server.TABLE], Server.of)),
+        workers=tuple(await switch.read([Worker.TABLE], Worker.of)),
+        params=tuple(await switch.read(HOT_TABLES, HotParam.of)),
+        counters=await read_counters(switch),
+    )

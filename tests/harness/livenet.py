@@ -1,0 +1,234 @@
+"""A live switch in one process: the P4Runtime server, parameter servers and workers, without a network.
+
+Everything runs on the test's event loop; frames are handed over by function calls, in order and, where a test
+asks for it, with losses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import numpy as np
+
+from controller import Controller, Route, Server, Worker
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.wire import control, frames
+from hosts.wire.codec import Caller, FastCodec
+from hosts.wire.control import Command
+from hosts.wire.frames import UdpEndpoint, UdpFrame
+from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
+from hosts.worker.client import Client
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime import P4RuntimeServer
+from softswitch.pipeline import Output, Pipeline
+from topologies import addressing
+
+CPU_PORT = 255
+EPOCH = 1
+WORKERS = 2
+_KEYS_AT_A_TIME = 12
+_PACE = 0.005
+
+T = TypeVar("T")
+
+
+class PsHost:
+    """A PS of one job, which can be made to fall silent."""
+
+    def __init__(self, job: int, ps: int, keys: int, n_ps: int) -> None:
+        host, service = addressing.server(ps + 1), addressing.service(ps + 1)
+        port = addressing.server_port(WORKERS, ps + 1)
+        self.row = Server(
+            job, ps, host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT
+        )
+        self.store = Store(KeySpace(keys), ps, n_ps)
+        self.mute_after: int | None = None
+        """Number of SEEDs and COLLECTs after which this PS hears no command any more."""
+        self.muted = asyncio.Event()
+        self._moves: set[tuple[int, int]] = set()
+        self._core: ParameterServer[UdpEndpoint] = ParameterServer(
+            ps, {job: self.store}, {job: EPOCH}, FastCodec(), time.monotonic_ns
+        )
+
+    def receive(self, frame: bytes) -> list[bytes]:
+        """What the PS sends when this frame arrives."""
+        source, destination, datagram = frames.parse(frame)
+        now = time.monotonic_ns()
+        if destination.port == PS_RPC_PORT:
+            self._core.receive_own(datagram, now)
+        elif unpack(datagram).op != Op.CONTROL or self._hears(control.parse(datagram)):
+            answer = self._core.handle(datagram, now, now, source)
+            if answer is not None:
+                return [self._frame(HOTLINE_PORT, source, answer[1]), *self._pending()]
+        return self._pending()
+
+    def wake(self) -> list[bytes]:
+        """What the PS sends because time has passed."""
+        self._core.wake(time.monotonic_ns())
+        return self._pending()
+
+    def _hears(self, command: control.Control) -> bool:
+        if self.mute_after is not None and len(self._moves) >= self.mute_after:
+            self.muted.set()
+            return False
+        if command.command in (Command.SEED, Command.COLLECT):
+            self._moves.add(command.identity)
+        return True
+
+    def _pending(self) -> list[bytes]:
+        service = UdpEndpoint(self.row.service_mac, self.row.service_addr, HOTLINE_PORT)
+        sent = [self._frame(PS_RPC_PORT, service, rpc) for rpc in self._core.transmit()]
+        return sent + [self._frame(HOTLINE_PORT, to, answer) for answer, to in self._core.control_answers()]
+
+    def _frame(self, port: int, destination: UdpEndpoint, datagram: bytes | bytearray | memoryview) -> bytes:
+        source = UdpEndpoint(self.row.mac, self.row.addr, port)
+        return frames.build(UdpFrame(source, destination, bytes(datagram)))
+
+
+class _Load:
+    """A worker that pushes to random keys as long as it runs."""
+
+    def __init__(self, job: int, worker: int, keys: int, n_ps: int, seed: int) -> None:
+        host = addressing.worker(worker)
+        self.row = Worker(job, worker, EPOCH, worker, host.mac, host.address, 20_000 + job, worker)
+        self.sent: Counter[int] = Counter()
+        self.running = True
+        self._random = np.random.default_rng(seed)
+        self._keys = keys
+        caller = Caller(job, worker, EPOCH)
+        self._client = Client(caller, n_ps, KeySpace(keys), FastCodec(), time.monotonic_ns)
+
+    async def run(self, inject: Callable[[int, bytes], None]) -> None:
+        source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)
+        while self.running or not self._client.idle:
+            if self._client.idle:
+                self._push()
+            while (item := self._client.transmit()) is not None:
+                service = addressing.service(item[1] + 1)
+                destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
+                inject(self.row.port, frames.build(UdpFrame(source, destination, bytes(item[0]))))
+            self._client.wake(time.monotonic_ns())
+            await asyncio.sleep(_PACE)
+
+    def receive(self, frame: bytes) -> list[bytes]:
+        now = time.monotonic_ns()
+        self._client.receive(frames.parse(frame).payload, now, now)
+        return []
+
+    def _push(self) -> None:
+        positions = self._random.choice(self._keys, size=_KEYS_AT_A_TIME, replace=False)
+        deltas = self._random.integers(0, 1000, size=_KEYS_AT_A_TIME, dtype=np.uint32)
+        self.sent.update(dict(zip(positions.tolist(), deltas.tolist(), strict=True)))
+        self._client.push(0, positions, deltas, np.zeros(self._keys + 1, dtype=np.bool_))
+
+
+class LiveNet:
+    """`async with LiveNet(job, keys) as net`: PS own keys 0..keys-1, the switch has no pipeline yet."""
+
+    def __init__(self, job: int, keys: int, *, n_ps: int = 2, loss: float = 0.0, seed: int = 0) -> None:
+        self.job = job
+        self.n_ps = n_ps
+        self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.pipeline: Pipeline | None = None
+        self.servers = [PsHost(job, ps, keys, n_ps) for ps in range(n_ps)]
+        self.loads = [_Load(job, worker, keys, n_ps, seed + worker) for worker in range(1, WORKERS + 1)]
+        self._receivers: dict[int, Callable[[bytes], list[bytes]]] = {
+            **{server.row.port: server.receive for server in self.servers},
+            **{load.row.port: load.receive for load in self.loads},
+        }
+        self._keys = keys
+        self._loss = loss
+        self._random = random.Random(seed)
+        self._p4runtime = P4RuntimeServer(1, self, InterpretedPipeline)
+        self.address = ""
+
+    async def __aenter__(self) -> LiveNet:
+        port = await self._p4runtime.start("127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        asyncio.get_running_loop().add_reader(self._switch_end.fileno(), self._packet_out)
+        self._timers = asyncio.ensure_future(self._keep_time())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._timers.cancel()
+        asyncio.get_running_loop().remove_reader(self._switch_end.fileno())
+        await self.switch_off()
+        self.cpu_socket.close()
+        self._switch_end.close()
+
+    async def switch_off(self) -> None:
+        """Close the P4Runtime server with all its streams."""
+        await self._p4runtime.stop()
+
+    async def set_up(self, *, offload: bool = True) -> None:
+        """Commit the pipeline and install the job, as the runner does."""
+        rows = [server.row for server in self.servers]
+        async with Controller(self.address) as controller:
+            await controller.commit_pipeline()
+            await controller.install_job(self.job, offload=offload, proxy=True, servers=rows)
+            await controller.install(
+                *(load.row for load in self.loads),
+                *(Route(load.row.mac, load.row.port) for load in self.loads),
+                *(self._own_caller(row) for row in rows),
+            )
+
+    async def work_while(self, action: Coroutine[Any, Any, T]) -> T:
+        """Run an action while the workers push; then let them finish what they have begun."""
+        working = [asyncio.ensure_future(load.run(self.inject)) for load in self.loads]
+        try:
+            return await action
+        finally:
+            for load in self.loads:
+                load.running = False
+            await asyncio.gather(*working)
+
+    def start(self, pipeline: Pipeline) -> None:
+        """See softswitch.p4runtime.service.Ports."""
+        self.pipeline = pipeline
+
+    def stop(self) -> None:
+        """See softswitch.p4runtime.service.Ports."""
+
+    def inject(self, port: int, frame: bytes) -> None:
+        """A frame arrives at a port, and all that follows from it happens; either way frames may be lost."""
+        arrivals = deque([(port, frame)])
+        while arrivals:
+            port, frame = arrivals.popleft()
+            if self._is_lost():
+                continue
+            for output in self._process(port, frame):
+                if output.port == CPU_PORT:
+                    self._switch_end.send(output.frame)
+                elif output.port in self._receivers and not self._is_lost():
+                    replies = self._receivers[output.port](output.frame)
+                    arrivals.extend((output.port, reply) for reply in replies)
+
+    def _process(self, port: int, frame: bytes) -> list[Output]:
+        return [] if self.pipeline is None else self.pipeline.process(port, frame, 0, 0)
+
+    async def _keep_time(self) -> None:
+        while True:
+            await asyncio.sleep(_PACE)
+            for server in self.servers:
+                for frame in server.wake():
+                    self.inject(server.row.port, frame)
+
+    def _is_lost(self) -> bool:
+        return self._random.random() < self._loss
+
+    def _packet_out(self) -> None:
+        self.inject(CPU_PORT, self._switch_end.recv(65536))
+
+    @staticmethod
+    def _own_caller(row: Server) -> Worker:
+        return Worker(
+            row.job, PS_CALLER_BASE + row.ps, EPOCH, 100 + row.ps, row.mac, row.addr, PS_RPC_PORT, row.port, 1
+        )

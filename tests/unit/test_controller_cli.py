@@ -1,0 +1,66 @@
+"""The commands that need no switch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controller.cli import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text("job,ps,key,updates\n1,0,5,60\n1,0,6,30\n2,0,7,10\n")
+    return path
+
+
+def test_build_and_show(tmp_path: Path, log: Path) -> None:
+    file = str(tmp_path / "hot.parquet")
+    built = run("hotset", "build", str(log), "--top-k", "2", "-o", file)
+    assert built.exit_code == 0
+    assert built.output == (
+        f"{file}: 2 keys with 90.0% of all updates; 0 to 1 keys in each of the 32 lanes\n"
+    )
+    shown = run("hotset", "show", file)
+    assert shown.exit_code == 0 and "60.0000%" in shown.output
+    summary = json.loads(run("hotset", "show", file, "--json").output)
+    assert (summary["keys"], summary["updates"], summary["share"]) == (2, 90, pytest.approx(0.9))
+    assert [row["key"] for row in summary["head"]] == [5, 6]
+
+
+def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
+    file = tmp_path / "hot.parquet"
+    built = run(
+        "hotset", "build", str(log), str(log), "--top-k", "1", "--job", "2", "-o", str(file), "--json"
+    )
+    assert json.loads(built.output) | {"keys_in_lane": None} == {
+        "file": str(file), "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [("hotset", "show"), ("load", "--job", "1")])
+def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tuple[str, ...]) -> None:
+    result = run(*command, str(log))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {log}: not a Parquet file; `hotline hotset build` writes hot sets\n"
+
+
+def test_a_switch_that_is_not_there() -> None:
+    result = run("status", "--switch", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: no switch answers at 127.0.0.1:1; is it running, and is the address right?\n"
+    )
+
+
+def test_wrong_usage_is_told_by_the_command_line() -> None:
+    assert run("load", "--job", "70000", "x").exit_code == 2
+    assert run("hotset", "build", "--top-k", "0", "-o", "x", "y").exit_code == 2

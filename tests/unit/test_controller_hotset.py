@@ -1,0 +1,141 @@
+"""Update logs -> hot set, and the checks on hot-set files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller import hotset
+from controller.errors import HotSetError, LogError
+from hosts.wire.hashing import lane_of
+from hosts.wire.header import NO_KEY
+
+LARGEST = 2**64 - 2
+
+
+def csv(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def parquet(path: Path, **columns: list[int]) -> Path:
+    pl.DataFrame(columns, schema_overrides={"key": pl.UInt64}).write_parquet(path)
+    return path
+
+
+def test_logs_of_every_form_are_added_up(tmp_path: Path) -> None:
+    logs = [
+        parquet(tmp_path / "a.parquet", job=[1, 1], ps=[0, 0], key=[5, LARGEST], updates=[10, 7]),
+        csv(tmp_path / "b.csv", f"key,updates,note\n5,1,x\n{LARGEST},4,y\n6,0,z\n"),
+        csv(tmp_path / "c.csv", "iteration,worker,key\n1,1,8\n1,2,8\n2,1,5\n"),
+        parquet(tmp_path / "d.parquet", iteration=[1], worker=[1], key=[8]),
+    ]
+    hot = hotset.build(logs, 10)
+    assert dict(hot.schema) == hotset.SCHEMA
+    assert hot.rows() == [
+        (1, 5, 12, pytest.approx(12 / 26), lane_of(5)),
+        (2, LARGEST, 11, pytest.approx(11 / 26), lane_of(LARGEST)),
+        (3, 8, 3, pytest.approx(3 / 26), lane_of(8)),
+    ]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1), st.integers(1, 40), st.integers(1, 20))
+def test_top_k_is_that_of_a_counter_with_ties_by_key(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[int], top_k: int, part_rows: int
+) -> None:
+    path = tmp_path_factory.mktemp("logs") / "log.parquet"
+    parquet(path, iteration=keys, worker=keys, key=keys)
+    expected = sorted(Counter(keys).items(), key=lambda item: (-item[1], item[0]))[:top_k]
+    hot = hotset.build([path], top_k, part_rows=part_rows)
+    assert list(zip(hot["key"], hot["updates"], strict=True)) == expected
+    assert hot["share"].sum() == pytest.approx(sum(count for _, count in expected) / len(keys))
+
+
+def test_one_job_is_picked_out(tmp_path: Path) -> None:
+    log = parquet(tmp_path / "a.parquet", job=[1, 2, 2], ps=[0, 0, 0], key=[5, 5, 6], updates=[10, 1, 3])
+    assert hotset.build([log], 5, job=2)["key"].to_list() == [6, 5]
+    with pytest.raises(LogError, match="no update of job 3"):
+        hotset.build([log], 5, job=3)
+    with pytest.raises(LogError, match=r"c\.csv: has no column job"):
+        hotset.build([csv(tmp_path / "c.csv", "key,updates\n1,1\n")], 5, job=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "cannot be read: empty CSV"),
+        (
+            "a,b\n1,2\n",
+            r"has the columns a \(Int64\), b \(Int64\); an update log has key, updates or iteration",
+        ),
+        ("key,updates\n1,x\n", "could not parse `x`"),
+        ("key,updates\n-1,2\n", "could not parse `-1`"),
+        ("key,updates\n1,-2\n", "could not parse `-2`"),
+        ("key,updates\n,2\n1,1\n", "1 rows have no key or no count"),
+        ("key,updates\n", "no update in it"),
+        ("key,updates\n1,2,3,4\n", "cannot be read: found more fields"),
+        (f"key,updates\n{NO_KEY},2\n", "means 'no key' on the wire"),
+        ("PAR1 and nothing else", "cannot be read: parquet"),
+    ],
+)
+def test_a_bad_log_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
+    log = csv(tmp_path / "log.csv", text)
+    with pytest.raises((LogError, HotSetError), match=message) as error:
+        hotset.build([log], 5)
+    assert str(error.value).startswith(str(log)) and "\n" not in str(error.value)
+
+
+def test_a_missing_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"gone\.csv: cannot be read: No such file"):
+        hotset.build([tmp_path / "gone.csv"], 5)
+
+
+def test_a_hot_set_survives_its_file(tmp_path: Path) -> None:
+    hot = hotset.build([csv(tmp_path / "log.csv", "key,updates\n1,3\n2,4\n")], 5)
+    path = tmp_path / "hot.parquet"
+    hotset.write(hot, path)
+    assert hotset.read(path).equals(hot)
+    assert [file.name for file in tmp_path.iterdir() if "partial" in file.name] == []
+    with pytest.raises(HotSetError, match="cannot be written: No such file"):
+        hotset.write(hot, tmp_path / "nowhere" / "hot.parquet")
+
+
+def good() -> pl.DataFrame:
+    keys = [4, 9]
+    lanes = [lane_of(key) for key in keys]
+    rows = {"rank": [1, 2], "key": keys, "updates": [5, 4], "share": [0.5, 0.4], "lane": lanes}
+    return pl.DataFrame(rows, schema=hotset.SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (good().with_columns(key=pl.Series([4, 4], dtype=pl.UInt64)), "key 4 is there more than once"),
+        (good().drop("lane"), r"has the columns rank .*; a hot set has rank .* lane \(UInt8\)"),
+        (good().with_columns(pl.col("key").cast(pl.Int64)), r"key \(Int64\).*; a hot set has"),
+        (good().with_columns(key=pl.Series([4, None], dtype=pl.UInt64)), "1 rows have no key"),
+        (
+            good().with_columns(lane=pl.Series([1, 1], dtype=pl.UInt8)),
+            f"key 4 has lane 1; it is lane {lane_of(4)}",
+        ),
+    ],
+)
+def test_a_bad_hot_set_is_one_clear_error(tmp_path: Path, frame: pl.DataFrame, message: str) -> None:
+    path = tmp_path / "hot.parquet"
+    frame.write_parquet(path)
+    with pytest.raises(HotSetError, match=message):
+        hotset.read(path)
+
+
+def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
+    with pytest.raises(HotSetError, match="not a Parquet file"):
+        hotset.read(csv(tmp_path / "hot.parquet", "key,updates\n1,2\n"))
+    with pytest.raises(HotSetError, match="cannot be read: parquet"):
+        hotset.read(csv(tmp_path / "hot.parquet", "PAR1 and nothing else"))
+    with pytest.raises(HotSetError, match="cannot be read: Is a directory"):
+        hotset.read(tmp_path)

@@ -1,0 +1,360 @@
+"""The controller on a live switch with parameter servers and workers, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import finsy as fy
+import numpy as np
+import polars as pl
+import pytest
+
+from controller import Controller, Route, State, Worker, hotset
+from controller.client import SwitchClient
+from controller.concurrency import together
+from controller.errors import MoveRefused, NoAnswer, NotPrimary, PipelineError, SwitchError, UnknownJob
+from controller.inband import InBand
+from controller.status import Status
+from hosts.wire.hashing import ps_of
+from hosts.wire.header import CONTROLLER_CALLER, MODULUS, WINDOW
+from tests.harness.livenet import LiveNet
+
+JOB = 3
+KEYS = 300
+OTHER = Path(__file__).parent / "p4runtime"
+SILENCE = 1.0
+
+
+def on_net(
+    scenario: Callable[[LiveNet], Coroutine[Any, Any, None]], *, offload: bool = True, loss: float = 0.0
+) -> None:
+    async def run() -> None:
+        async with LiveNet(JOB, KEYS, loss=loss) as net:
+            await net.set_up(offload=offload)
+            await scenario(net)
+
+    asyncio.run(run())
+
+
+async def status(net: LiveNet) -> Status:
+    async with Controller(net.address, primary=False) as controller:
+        return await controller.status()
+
+
+async def states(net: LiveNet) -> dict[int, State]:
+    return {param.key: param.state for param in (await status(net)).params}
+
+
+async def check_sums(net: LiveNet) -> None:
+    """What the workers sent is what parameter servers and switch hold, and each key has one home."""
+    sent = sum((load.sent for load in net.loads), Counter[int]())
+    async with Controller(net.address) as controller:
+        held = {entry.param.key: entry.value for entry in await controller.registers(JOB)}
+    for key in range(KEYS):
+        store = net.servers[ps_of(key, net.n_ps)].store
+        in_switch = held.get(key)
+        assert store.owned[key] == (in_switch is None)
+        assert (int(store.values[key]) + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
+
+
+def given_away(net: LiveNet) -> int:
+    return sum(int((server.store.mine & ~server.store.owned).sum()) for server in net.servers)
+
+
+async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
+    """Run the command line against the net: exit code, stdout, stderr."""
+    process = await start_hotline(net, *arguments)
+    output, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+async def start_hotline(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
+    command, *rest = arguments
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "controller", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
+    )
+
+
+def hot_file(path: Path, keys: range) -> str:
+    log = path / "log.parquet"
+    pl.DataFrame({"key": keys, "updates": [1] * len(keys)}).write_parquet(log)
+    hotset.write(hotset.build([log], len(keys)), path / "hot.parquet")
+    return str(path / "hot.parquet")
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_hot_sets_change_under_load_and_nothing_is_lost(loss: float) -> None:
+    async def change(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            first = await controller.load(JOB, range(200))
+            assert first.summary() == {
+                "inserts": 200, "modifies": 200, "deletes": 0, "seeded": 200, "collected": 0,
+            }  # fmt: skip
+            again = await controller.load(JOB, random.Random(1).sample(range(200), 200))
+            assert again.moves == ()
+            second = await controller.load(JOB, range(150, 250))
+            assert second.summary() == {
+                "inserts": 50, "modifies": 200, "deletes": 150, "seeded": 50, "collected": 150,
+            }  # fmt: skip
+            await controller.set_offload(JOB, False)
+            await controller.set_offload(JOB, True)
+
+    async def scenario(net: LiveNet) -> None:
+        await net.work_while(change(net))
+        assert await states(net) == dict.fromkeys(range(150, 250), State.HOT)
+        assert sum((load.sent for load in net.loads), Counter[int]()).total() > 0
+        await check_sums(net)
+
+    on_net(scenario, loss=loss)
+
+
+def test_unload_takes_everything_home() -> None:
+    async def move(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, range(100))
+            await controller.unload(JOB)
+
+    async def scenario(net: LiveNet) -> None:
+        await net.work_while(move(net))
+        assert await states(net) == {}
+        assert given_away(net) == 0
+        await check_sums(net)
+
+    on_net(scenario)
+
+
+def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
+    async def kill(net: LiveNet, file: str) -> None:
+        for server in net.servers:
+            server.mute_after = 1
+        process = await start_hotline(net, "load", "--job", str(JOB), file)
+        await asyncio.gather(*(server.muted.wait() for server in net.servers))
+        process.kill()
+        await process.communicate()
+        assert set((await states(net)).values()) == {State.RESERVED}
+        assert 0 < given_away(net) < KEYS
+        for server in net.servers:
+            server.mute_after = None
+        code, output, errors = await hotline(net, "load", "--job", str(JOB), "--json", file)
+        assert (code, errors) == (0, "")
+        assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
+
+    async def scenario(net: LiveNet) -> None:
+        await net.work_while(kill(net, hot_file(tmp_path, range(KEYS))))
+        assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
+        await check_sums(net)
+
+    on_net(scenario)
+
+
+def test_without_offload_keys_are_parked_and_no_server_is_asked() -> None:
+    async def scenario(net: LiveNet) -> None:
+        for server in net.servers:
+            server.mute_after = 0
+        async with Controller(net.address, patience=SILENCE) as controller:
+            await controller.load(JOB, range(50))
+            assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+            assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
+            with pytest.raises(NoAnswer):
+                await controller.set_offload(JOB, True)
+            for server in net.servers:
+                server.mute_after = None
+            await controller.set_offload(JOB, True)
+            assert await states(net) == dict.fromkeys(range(50), State.HOT)
+            await controller.set_offload(JOB, False)
+            assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+            assert [job.offload for job in (await controller.status()).jobs] == [False]
+
+    on_net(scenario, offload=False)
+
+
+def test_what_cannot_be_done_changes_nothing() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address, patience=SILENCE) as controller:
+            await controller.load(JOB, [1])
+            with pytest.raises(MoveRefused, match=r"PS \d at 10\.0\.2\.\d does not have all of the keys"):
+                await controller.load(JOB, [2, KEYS])
+            with pytest.raises(UnknownJob, match="job 9 is not on the switch; its jobs: 3"):
+                await controller.load(9, [2])
+            net.servers[1].mute_after = 0
+            with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer VALUES within 1 s"):
+                await controller.load(JOB, range(50))
+            assert await states(net) == {1: State.HOT}
+
+    on_net(scenario)
+
+
+def test_registers_are_read_through_the_data_plane() -> None:
+    async def scenario(net: LiveNet) -> None:
+        for server in net.servers:
+            mine = np.flatnonzero(server.store.mine)
+            server.store.values[mine] = np.negative(mine.astype(np.uint32))
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, range(1, KEYS))
+            found = await controller.registers(JOB, [7, 99, 0])
+            assert {entry.param.key: entry.value for entry in found} == {7: -7, 99: -99}
+            everything = await controller.registers(JOB)
+            assert {entry.param.key: entry.value for entry in everything} == {
+                key: -key for key in range(1, KEYS)
+            }
+            # More reads than slots: each slot's next read is its next turn, in the lowest free row.
+            assert net.pipeline is not None
+            cells = net.pipeline.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
+            assert {cell >> 32 & 0xFFFFFFFF for cell in cells} == {0, 1, 2}
+            # A controller that was killed while it read leaves its entry; the next one takes it away.
+            left = Worker(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)
+            await controller.install(left)
+            assert len(await controller.registers(JOB, [7])) == 1
+            assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
+
+    on_net(scenario)
+
+
+def test_a_dropped_register_read_is_one_clear_error() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with SwitchClient(net.address) as switch, InBand(switch, patience=SILENCE) as inband:
+            with pytest.raises(NoAnswer, match="the switch did not answer a register read"):
+                await inband.read([server.row for server in net.servers], [5])
+
+    on_net(scenario)
+
+
+def test_settings_are_written_only_where_they_differ() -> None:
+    async def scenario(net: LiveNet) -> None:
+        before = await status(net)
+        await net.set_up()
+        async with Controller(net.address) as controller:
+            assert await controller.commit_pipeline() is False
+            assert await status(net) == before
+            await controller.set_proxy(JOB, False)
+            assert [(job.offload, job.proxy) for job in (await controller.status()).jobs] == [(True, False)]
+            with pytest.raises(SwitchError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
+                await controller.remove(Route("02:00:00:00:09:09", 9))
+            with pytest.raises(UnknownJob, match="must be 0, 1"):
+                await controller.install_job(8, offload=True, proxy=True, servers=[net.servers[1].row])
+
+    on_net(scenario)
+
+
+def test_a_switch_without_our_pipeline_is_left_alone() -> None:
+    async def scenario() -> None:
+        async with LiveNet(JOB, KEYS) as net:
+            async with Controller(net.address) as controller:
+                with pytest.raises(PipelineError, match="has no pipeline: it was restarted and has lost"):
+                    await controller.load(JOB, [1])
+            options = fy.SwitchOptions(OTHER / "control.p4info.txtpb", OTHER / "control.json")
+            async with fy.Switch("other", net.address, options):
+                pass
+            other = net.pipeline
+            async with Controller(net.address) as controller:
+                with pytest.raises(PipelineError, match=r"runs another pipeline .* tables"):
+                    await controller.load(JOB, [1])
+                assert net.pipeline is other
+                assert await controller.commit_pipeline() is True
+                assert net.pipeline is not other
+
+    asyncio.run(scenario())
+
+
+def test_the_primary_is_outbid_and_gets_its_place_back() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with fy.Switch("other", net.address, fy.SwitchOptions(initial_election_id=50)) as other:
+            became_primary = other.ee.event_future(fy.SwitchEvent.BECOME_PRIMARY)
+            async with Controller(net.address) as controller:
+                await controller.load(JOB, [1])
+            await asyncio.wait_for(became_primary, 5)
+            async with Controller(net.address) as controller, Controller(net.address) as later:
+                with pytest.raises(NotPrimary, match="another controller has become primary"):
+                    await controller.load(JOB, [2])
+                await later.load(JOB, [2])
+        assert await states(net) == {2: State.HOT}
+
+    on_net(scenario)
+
+
+def test_a_switch_that_goes_away_ends_a_load() -> None:
+    async def scenario(net: LiveNet) -> None:
+        net.servers[0].mute_after = 1
+        async with Controller(net.address) as controller:
+            loading = asyncio.ensure_future(controller.load(JOB, range(KEYS)))
+            await net.servers[0].muted.wait()
+            await net.switch_off()
+            with pytest.raises(
+                SwitchError, match=r"has closed the connection|no switch answers|packet-out failed"
+            ):
+                await asyncio.wait_for(loading, 5)
+
+    on_net(scenario)
+
+
+def test_no_switch_is_one_clear_error() -> None:
+    async def scenario() -> None:
+        async with Controller("127.0.0.1:1"):
+            pass
+
+    with pytest.raises(SwitchError, match=r"no switch answers at 127\.0\.0\.1:1; is it running"):
+        asyncio.run(scenario())
+
+
+def test_commands(tmp_path: Path) -> None:
+    async def scenario(net: LiveNet) -> None:
+        job = ("--job", str(JOB))
+        file = hot_file(tmp_path, range(40))
+        would = (0, "would do: 40 inserts, 40 modifies, 40 seeded\n", "")
+        assert await hotline(net, "load", *job, "--dry-run", file) == would
+        assert await states(net) == {}
+        assert await hotline(net, "load", *job, file) == (0, would[1].replace("would do", "done"), "")
+        assert await hotline(net, "load", *job, file) == (0, "nothing to do\n", "")
+        code, output, _ = await hotline(net, "registers", *job, "--json", "3", "4")
+        assert [(row["key"], row["value"]) for row in json.loads(output)] == [(3, 0), (4, 0)]
+        assert (await hotline(net, "registers", *job))[1].count("hot") == 40
+        assert await hotline(net, "offload", *job, "off") == (0, "done: 80 modifies, 40 collected\n", "")
+        assert await hotline(net, "proxy", *job, "off") == (0, "", "")
+        code, output, _ = await hotline(net, "status", "--json")
+        (found,) = json.loads(output)["jobs"]
+        assert (found["offload"], found["proxy"]) == (False, False)
+        assert found["entries"] == {"hot": 0, "reserved": 0, "draining": 0, "parked": 40}
+        assert len(json.loads(output)["lanes"]) == 32
+        code, output, _ = await hotline(net, "status")
+        assert code == 0 and "10.0.2.2" in output and "stale_turn" in output
+        assert await hotline(net, "unload", *job, "--json") == (
+            0,
+            json.dumps(
+                {"dry_run": False, "inserts": 0, "modifies": 0, "deletes": 40, "seeded": 0, "collected": 0},
+                indent=2,
+            )
+            + "\n",
+            "",
+        )
+        code, output, errors = await hotline(net, "unload", "--job", "9")
+        assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
+        code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))
+        assert code == 1 and "a hot set has rank" in errors and errors.count("\n") == 1
+
+    on_net(scenario)
+
+
+def test_the_first_error_ends_what_runs_beside_it() -> None:
+    ended = []
+
+    async def fail() -> None:
+        raise SwitchError("first")
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    with pytest.raises(SwitchError, match="first"):
+        asyncio.run(together([wait(), fail()]))
+    assert ended == [True]
