@@ -256,9 +256,14 @@ class MatchKind(Enum):
     OPTIONAL = "optional"
     RANGE = "range"
 
+    @property
+    def takes_priority(self) -> bool:
+        """Entries of a table with such a field have a priority (P4Runtime 1.4 §9.1)."""
+        return self not in (MatchKind.EXACT, MatchKind.LPM)
+
 
 class Masked(NamedTuple):
-    """Matches what is `value` under `mask`: a prefix, a ternary or an optional match. `value & ~mask` is 0."""
+    """Matches what is `value` under `mask` (prefix, ternary, optional). `value & ~mask` is 0."""
 
     value: int
     mask: int
@@ -287,7 +292,7 @@ class KeyField:
 
 @dataclass(frozen=True, slots=True)
 class ConstEntry:
-    """An entry of the program's own; `priority` as in P4Runtime, larger wins."""
+    """An entry of the program's own; `priority` as in P4Runtime, larger wins, 0 where the table has none."""
 
     key: tuple[Match, ...]
     priority: int
@@ -326,8 +331,8 @@ class Table:
 
     @property
     def has_priority(self) -> bool:
-        """Entries carry a priority (P4Runtime 1.4 §9.1.1); otherwise the longest prefix wins."""
-        return any(part.kind not in (MatchKind.EXACT, MatchKind.LPM) for part in self.key)
+        """Entries carry a priority; otherwise the longest prefix wins."""
+        return any(part.kind.takes_priority for part in self.key)
 
     def rank(self, key: tuple[Match, ...], priority: int) -> int:
         """Which of several matching entries wins: the largest, at least 1."""

@@ -26,8 +26,8 @@ REFUSED_PARTS = {
 }
 
 MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
-FIRST_CONST_PRIORITY = 1 << 24
-"""P4Runtime priority that BMv2's priority 0 stands for."""
+TOP_PRIORITY = (1 << 31) - 1
+"""P4Runtime priority that BMv2's priority 0 stands for, as its P4Runtime server has it."""
 
 UNARY_OPS = {"~": ir.Op.COMPLEMENT, "not": ir.Op.NOT}
 BINARY_OPS = {op.value: op for op in ir.Op if op.value not in UNARY_OPS}
@@ -292,7 +292,8 @@ class _Loader:
         parts = zip(item["match_key"], key, strict=True)
         matches = tuple(_match(match, part.width) for match, part in parts)
         # BMv2's smaller priority wins, P4Runtime's larger.
-        priority = FIRST_CONST_PRIORITY - item.get("priority", 0)
+        has_priority = any(part.kind.takes_priority for part in key)
+        priority = TOP_PRIORITY - item["priority"] if has_priority else 0
         return ir.ConstEntry(matches, priority, self._invocation(item["action_entry"]))
 
     def _invocation(self, item: Json) -> ir.Invocation:

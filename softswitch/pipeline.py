@@ -7,7 +7,6 @@ readable oracle and `CompiledPipeline` the fast one; both are bit-exact with BMv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -36,11 +35,11 @@ class Change(Enum):
     DELETE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class EntryWrite:
+class EntryWrite(NamedTuple):
     """One update of a table. `key` has one match a field, in table order.
 
-    `priority` tells entries with ternary, optional or range matches apart, and the larger wins; others have 0.
+    `priority` tells entries with ternary, optional or range matches apart, and the larger wins; others
+    have 0.
     """
 
     change: Change

@@ -14,7 +14,7 @@ from softswitch.pipeline import CounterValue, Pipeline
 
 def counter_of(pipeline: Pipeline, store: TableStore, key: Key) -> CounterValue:
     """The direct counter of an entry that is there."""
-    return pipeline.entry_counter(store.table.name, key)
+    return pipeline.entry_counter(store.table.name, key.matches, key.priority)
 
 
 def set_counter(store: TableStore, key: Key, data: p4r.CounterData) -> Action:
@@ -22,7 +22,7 @@ def set_counter(store: TableStore, key: Key, data: p4r.CounterData) -> Action:
     table, value = store.table, counter_value(data)
     if not table.has_counter:
         raise invalid(f"table {table.name} has no direct counter")
-    return lambda pipeline: pipeline.set_entry_counter(table.name, key, value)
+    return lambda pipeline: pipeline.set_entry_counter(table.name, key.matches, value, key.priority)
 
 
 def counter_value(data: p4r.CounterData) -> CounterValue:
@@ -73,9 +73,7 @@ class DirectCounters:
 
 
 def _keys(store: TableStore, wanted: p4r.TableEntry) -> list[Key]:
-    if not wanted.match:
-        return list(store.entries)
-    key = store.key(wanted)
-    if key not in store.entries:
-        raise store.missing(key)
-    return [key]
+    keys = [key for key, _ in store.selected(wanted)]
+    if wanted.match and not keys:
+        raise store.missing(Key(store.table.key.decode(wanted.match), wanted.priority))
+    return keys

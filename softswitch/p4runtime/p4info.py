@@ -8,11 +8,19 @@ from typing import NamedTuple
 
 from finsy.proto import p4i
 
-from softswitch.ir import Program
+from softswitch.ir import MatchKind, Program
+from softswitch.p4runtime.matches import MatchField, TableKey
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.p4runtime.values import Field, FieldGroup
 
 UNSUPPORTED = ("action_profiles", "meters", "direct_meters", "value_sets", "digests", "externs")
+MATCH_KINDS = {
+    p4i.MatchField.EXACT: MatchKind.EXACT,
+    p4i.MatchField.LPM: MatchKind.LPM,
+    p4i.MatchField.TERNARY: MatchKind.TERNARY,
+    p4i.MatchField.RANGE: MatchKind.RANGE,
+    p4i.MatchField.OPTIONAL: MatchKind.OPTIONAL,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +34,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An exact-match table. An action may be allowed in entries, as the default, or as both."""
+    """A table. An action may be allowed in entries, as the default, or as both.
+
+    `is_const` also where the program has initial entries that P4Runtime might change (`entries`): BMv2 JSON
+    does not tell those from constant ones, and BMv2 lets none of them be changed, and none be added.
+    """
 
     id: int
     name: str
-    key: FieldGroup
+    key: TableKey
     entry_actions: dict[int, Action]
     default_actions: dict[int, Action]
     is_const: bool
@@ -73,7 +85,9 @@ class P4Info:
         """Raise `Refusal` where the program does not have what P4Info says."""
         for table in self.tables.values():
             known = program.tables.get(table.name)
-            if known is None or [part.width for part in known.key] != list(table.key.widths):
+            if known is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
+                (part.width, _in_bmv2(part.kind)) for part in known.key
+            ]:
                 raise _mismatch("table", table.name)
             if known.has_counter != table.has_counter:
                 raise _mismatch("the direct counter of table", table.name)
@@ -91,10 +105,6 @@ class P4Info:
 
     def _table(self, table: p4i.Table) -> Table:
         name = table.preamble.name
-        for field in table.match_fields:
-            if field.match_type != p4i.MatchField.EXACT:
-                kind = p4i.MatchField.MatchType.Name(field.match_type)
-                raise unimplemented(f"table {name}, match field {field.name}: {kind} match is not supported")
         try:
             refs = [(ref.scope, self._by_id[ref.id]) for ref in table.action_refs]
         except KeyError as missing:
@@ -102,10 +112,10 @@ class P4Info:
         return Table(
             id=table.preamble.id,
             name=name,
-            key=FieldGroup(f"table {name}, match field", _fields(table.match_fields)),
+            key=TableKey(name, [_match_field(name, field) for field in table.match_fields]),
             entry_actions={a.id: a for scope, a in refs if scope != p4i.ActionRef.DEFAULT_ONLY},
             default_actions={a.id: a for scope, a in refs if scope != p4i.ActionRef.TABLE_ONLY},
-            is_const=table.is_const_table,
+            is_const=table.is_const_table or table.has_initial_entries,
             is_default_const=table.const_default_action_id != 0,
             has_counter=table.preamble.id in self._counted,
         )
@@ -115,9 +125,20 @@ def _mismatch(kind: str, name: str) -> Refusal:
     return invalid(f"P4Info and program differ in {kind} {name}: they are not of one compilation")
 
 
-def _fields(
-    items: Iterable[p4i.MatchField | p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata],
-) -> list[Field]:
+def _in_bmv2(kind: MatchKind) -> MatchKind:
+    """The kind that BMv2 JSON has for a kind of P4Info."""
+    return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
+
+
+def _match_field(table: str, field: p4i.MatchField) -> MatchField:
+    kind = MATCH_KINDS.get(field.match_type)
+    if kind is None:
+        given = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
+        raise unimplemented(f"table {table}, match field {field.name}: {given} match is not supported")
+    return MatchField(field.id, field.bitwidth, field.name, kind)
+
+
+def _fields(items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata]) -> list[Field]:
     return [Field(item.id, item.bitwidth, item.name) for item in items]
 
 

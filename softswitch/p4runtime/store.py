@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from finsy.proto import p4r
 from grpc import StatusCode
 
-from softswitch.ir import Invocation, Program
+from softswitch.ir import Invocation, Match, Program
 from softswitch.p4runtime.p4info import P4Info, Table
 from softswitch.p4runtime.status import Refusal, denied, invalid
 from softswitch.pipeline import ActionCall
 
-Key = tuple[int, ...]
+
+class Key(NamedTuple):
+    """What tells an entry from others of its table; the priority is 0 where a table has none."""
+
+    matches: tuple[Match, ...]
+    priority: int = 0
+
+
+DEFAULT = Key(())
+"""The key of a table's default entry."""
 
 
 class Entry(NamedTuple):
@@ -24,29 +34,38 @@ class Entry(NamedTuple):
 
 
 class TableStore:
-    """One table: its entries by key (an integer a field, in table order), its default entry by ()."""
+    """One table: its entries by key, and its default entry."""
 
     def __init__(self, table: Table, program: Program) -> None:
         declared = program.tables[table.name]
         self.table = table
         self.size = declared.size
-        self.entries = {key: Entry(_call(program, action)) for key, action in declared.const_entries}
+        self.has_priority = declared.has_priority
+        self.entries = {
+            Key(entry.key, entry.priority): Entry(_call(program, entry.invocation))
+            for entry in declared.const_entries
+        }
         self.initial_default = Entry(_call(program, declared.default))
-        self.default: dict[Key, Entry] = {(): self.initial_default}
+        self.default: dict[Key, Entry] = {DEFAULT: self.initial_default}
 
     def key(self, entry: p4r.TableEntry) -> Key:
-        """The key in an entry's match fields."""
-        if entry.priority:
-            raise invalid(f"table {self.table.name}: an exact match has priority 0, not {entry.priority}")
-        try:
-            return self.table.key.decode([(match.field_id, match.exact.value) for match in entry.match])
-        except Refusal:
-            for match in entry.match:
-                kind = match.WhichOneof("field_match_type")
-                if kind not in ("exact", None):
-                    place = f"{self.table.key.place} with ID {match.field_id}"
-                    raise invalid(f"{place}: {kind} match is given, exact is right") from None
-            raise
+        """The key in an entry's match fields and priority."""
+        priority = entry.priority
+        if priority <= 0 if self.has_priority else priority:
+            raise self._wrong_priority(priority)
+        return Key(self.table.key.decode(entry.match), priority)
+
+    def selected(self, wanted: p4r.TableEntry) -> Iterable[tuple[Key, Entry]]:
+        """The entries of a query's match fields and priority, where it gives them (P4Runtime 1.4 §9.1.6)."""
+        if wanted.match and (wanted.priority or not self.has_priority):
+            key = self.key(wanted)
+            return [(key, self.entries[key])] if key in self.entries else ()
+        matches = self.table.key.decode(wanted.match) if wanted.match else None
+        return [
+            (key, entry)
+            for key, entry in self.entries.items()
+            if wanted.priority in (0, key.priority) and matches in (None, key.matches)
+        ]
 
     def action(self, given: p4r.TableAction, default: bool = False) -> ActionCall:
         """The call of an action, which must be one that the table allows in entries, or as its default."""
@@ -70,7 +89,15 @@ class TableStore:
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
     def _named(self, key: Key) -> str:
-        return f"table {self.table.name}: entry {self.table.key.show(key)}"
+        priority = f", priority {key.priority}" if self.has_priority else ""
+        return f"table {self.table.name}: entry {self.table.key.show(key.matches)}{priority}"
+
+    def _wrong_priority(self, priority: int) -> Refusal:
+        if self.has_priority:
+            right = f"ternary, range and optional matches need a priority of at least 1, not {priority}"
+        else:
+            right = f"exact and lpm matches have priority 0, not {priority}"
+        return invalid(f"table {self.table.name}: {right}")
 
     def _wrong_action(self, given: p4r.TableAction, default: bool) -> Refusal:
         table, kind, identity = self.table, given.WhichOneof("type"), given.action.action_id
@@ -119,10 +146,9 @@ class Stores:
         return self._p4info.actions[entry.action.name].id
 
     def describe(self, store: TableStore, key: Key, message: p4r.TableEntry) -> None:
-        """Fill in which entry it is: table and match fields."""
-        message.table_id = store.table.id
-        for identity, value in store.table.key.encode(key):
-            message.match.add(field_id=identity).exact.value = value
+        """Fill in which entry it is: table, match fields and priority."""
+        message.table_id, message.priority = store.table.id, key.priority
+        store.table.key.encode(key.matches, message)
 
     def fill(self, entry: Entry, message: p4r.TableEntry) -> None:
         """Fill in what an entry holds: action and cookies."""

@@ -9,7 +9,7 @@ from finsy.proto import p4r
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.direct_counters import counter_of, set_counter
 from softswitch.p4runtime.status import denied, invalid, unimplemented
-from softswitch.p4runtime.store import Entry, Key, Stores, TableStore
+from softswitch.p4runtime.store import DEFAULT, Entry, Key, Stores, TableStore
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pipeline
 
 
@@ -75,10 +75,7 @@ class TableEntries:
 def _candidates(store: TableStore, wanted: p4r.TableEntry) -> Iterable[tuple[Key, Entry]]:
     if wanted.is_default_action:
         return store.default.items()
-    if not wanted.match:
-        return () if wanted.priority else store.entries.items()
-    key = store.key(wanted)
-    return [(key, store.entries[key])] if key in store.entries else ()
+    return store.selected(wanted)
 
 
 def _counted(store: TableStore, wanted: p4r.TableEntry) -> bool:
@@ -99,7 +96,7 @@ def _refuse_unused(store: TableStore, entry: p4r.TableEntry) -> None:
 
 def _insert(store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
     table, key = store.table, store.key(entry)
-    if not key:
+    if not key.matches:
         raise invalid(f"table {table.name} has no key: only its default entry can be written")
     if key in store.entries:
         raise store.exists(key)
@@ -123,7 +120,7 @@ def _put(
 ) -> None:
     counter = set_counter(store, key, entry.counter_data) if entry.HasField("counter_data") else None
     batch.put(store.entries, key, Entry(action, entry.metadata, entry.controller_metadata))
-    batch.steps.append(EntryWrite(change, store.table.name, key, action))
+    batch.steps.append(EntryWrite(change, store.table.name, key.matches, action, key.priority))
     if counter is not None:
         batch.steps.append(counter)
 
@@ -143,7 +140,7 @@ def _delete(store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
     if key not in store.entries:
         raise store.missing(key)
     batch.put(store.entries, key, None)
-    batch.steps.append(EntryWrite(Change.DELETE, store.table.name, key))
+    batch.steps.append(EntryWrite(Change.DELETE, store.table.name, key.matches, None, key.priority))
 
 
 def _write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
@@ -163,4 +160,4 @@ def _write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: B
     else:
         new = store.initial_default
         batch.steps.append(lambda pipeline: pipeline.set_default(table.name, None))
-    batch.put(store.default, (), new)
+    batch.put(store.default, DEFAULT, new)

@@ -32,7 +32,7 @@ def misfit(value: bytes, width: int, place: str) -> Refusal:
 
 
 class Field(NamedTuple):
-    """A match field, an action parameter or a packet metadata field; `width` in bits."""
+    """An exact match field, an action parameter or a packet metadata field; `width` in bits."""
 
     id: int
     width: int
@@ -40,7 +40,7 @@ class Field(NamedTuple):
 
 
 class FieldGroup:
-    """The fields of a table key, an action or a packet header: each must be given exactly once, in any order.
+    """The fields of an exact key, an action or a packet header: each given exactly once, in any order.
 
     `place` ("table t, match field") begins the errors.
     """
@@ -54,12 +54,12 @@ class FieldGroup:
         """The integers, in declaration order, of values given by field ID."""
         by_id = dict(given)
         if not len(given) == len(by_id) == len(self.fields):
-            raise self._mismatch(given)
+            raise self.mismatch([identity for identity, _ in given])
         numbers = []
         for identity, width, name in self.fields:
             value = by_id.get(identity)
             if value is None:
-                raise self._mismatch(given)
+                raise self.mismatch([identity for identity, _ in given])
             number = int.from_bytes(value, "big")
             if number >> width or not value:
                 raise misfit(value, width, f"{self.place} {name}")
@@ -70,19 +70,22 @@ class FieldGroup:
         """The inverse of `decode`, with canonical values."""
         return [(field.id, encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
 
-    def show(self, numbers: Sequence[int]) -> str:
-        """Values for a message: `job=0x1, key=0x2`."""
-        return ", ".join(f"{f.name}={value:#x}" for f, value in zip(self.fields, numbers, strict=True))
-
-    def _mismatch(self, given: Sequence[tuple[int, bytes]]) -> Refusal:
+    def mismatch(self, given: Sequence[int]) -> Refusal:
+        """The refusal of IDs that are not those of the fields, each once."""
         names = {field.id: field.name for field in self.fields}
-        right = f"expected {', '.join(f'{name} (ID {i})' for i, name in names.items()) or 'none'}"
         seen = set()
-        for identity, _ in given:
+        for identity in given:
             if identity not in names:
-                return invalid(f"{self.place} with ID {identity} does not exist; {right}")
+                return invalid(f"{self.place} with ID {identity} does not exist; {self._expected}")
             if identity in seen:
                 return invalid(f"{self.place} {names[identity]} is given twice")
             seen.add(identity)
-        missing = next(name for i, name in names.items() if i not in seen)
-        return invalid(f"{self.place} {missing} is missing; {right}")
+        return self.missing(next(name for i, name in names.items() if i not in seen))
+
+    def missing(self, name: str) -> Refusal:
+        """The refusal of values without that of field `name`."""
+        return invalid(f"{self.place} {name} is missing; {self._expected}")
+
+    @property
+    def _expected(self) -> str:
+        return f"expected {', '.join(f'{f.name} (ID {f.id})' for f in self.fields) or 'none'}"

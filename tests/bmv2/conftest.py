@@ -1,4 +1,4 @@
-"""A running simple_switch_grpc with the committed program, on veths of its own."""
+"""A running simple_switch_grpc with a compiled program, on veths of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.harness import testnet
+from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.p4rt import Client, load_p4info
 from tests.harness.veths import veth_pairs
 
@@ -19,7 +22,7 @@ PORTS = range(1, 4)
 
 @dataclass
 class Bmv2:
-    """BMv2 with our pipeline: control by `client`, data by a raw socket a port."""
+    """BMv2 with a program: control by `client`, data by a raw socket a port."""
 
     client: Client
     sockets: dict[int, socket.socket]
@@ -31,8 +34,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def bmv2() -> Iterator[Bmv2]:
+@contextmanager
+def running(program: Path) -> Iterator[Bmv2]:
+    """BMv2 with a compiled program, which is named by its path without a suffix."""
     if not shutil.which("simple_switch_grpc"):
         pytest.skip("simple_switch_grpc is not on PATH")
     address = f"127.0.0.1:{free_port()}"
@@ -41,12 +45,24 @@ def bmv2() -> Iterator[Bmv2]:
         command = ["simple_switch_grpc", "--no-p4", *interfaces, "--", "--grpc-server-addr", address]
         process = subprocess.Popen([*command, "--cpu-port", str(testnet.CPU_PORT)], stdout=subprocess.DEVNULL)
         try:
-            client = Client(address, load_p4info(testnet.COMPILED / "hotline.p4info.txtpb"), device_id=0)
+            client = Client(address, load_p4info(program.with_suffix(".p4info.txtpb")), device_id=0)
             try:
-                client.set_pipeline((testnet.COMPILED / "hotline.json").read_bytes())
+                client.set_pipeline(program.with_suffix(".json").read_bytes())
                 yield Bmv2(client, sockets)
             finally:
                 client.close()
         finally:
             process.terminate()
             process.wait()
+
+
+@pytest.fixture
+def bmv2() -> Iterator[Bmv2]:
+    with running(testnet.COMPILED / "hotline") as switch:
+        yield switch
+
+
+@pytest.fixture
+def bmv2_match_kinds() -> Iterator[Bmv2]:
+    with running(MATCH_KINDS) as switch:
+        yield switch

@@ -118,7 +118,9 @@ def test_bmv2_agrees(bmv2: Bmv2) -> None:
             entry = random.choice([entry for entry in entries if "hot_params" in entry.table])
             lane = int(entry.table.split("lookup_")[1][:2])
             state, slot = random.choice(STATES), random.randrange(SLOTS)
-            lockstep.write([testnet.hot_entry(Change.MODIFY, entry.key[1], state, slot, lane)])
+            key = entry.key[1]
+            assert isinstance(key, int)
+            lockstep.write([testnet.hot_entry(Change.MODIFY, key, state, slot, lane)])
     pull_all(lockstep, list(range(KEYS)))
     assert lockstep.leftovers() == []
     theirs = bmv2.client.read_counters()

@@ -11,10 +11,16 @@ import grpc
 from finsy.proto import p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 
+from softswitch.ir import Between, Masked, Match
 from softswitch.pipeline import Change, CounterValue, EntryWrite
 
 ELECTION_ID = 10
 TIMEOUT = 20
+UPDATE_TYPES = {
+    Change.INSERT: p4r.Update.INSERT,
+    Change.MODIFY: p4r.Update.MODIFY,
+    Change.DELETE: p4r.Update.DELETE,
+}
 
 
 def load_p4info(path: Path) -> p4i.P4Info:
@@ -26,6 +32,48 @@ def minimal(value: int) -> bytes:
     return value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
 
 
+def field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:
+    """A match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
+    message = p4r.FieldMatch(field_id=field.id)
+    match match:
+        case Masked(_, 0):
+            return None
+        case Between(0, high) if high == (1 << field.bitwidth) - 1:
+            return None
+        case Between(low, high):
+            message.range.low, message.range.high = minimal(low), minimal(high)
+        case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
+            message.lpm.value, message.lpm.prefix_len = minimal(value), mask.bit_count()
+        case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
+            message.ternary.value, message.ternary.mask = minimal(value), minimal(mask)
+        case Masked(value, _):
+            message.optional.value = minimal(value)
+        case int(value):
+            message.exact.value = minimal(value)
+    return message
+
+
+class Encoder:
+    """Makes `Update`s of `EntryWrite`s."""
+
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        self.tables = {table.preamble.name: table for table in p4info.tables}
+        self.actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
+
+    def __call__(self, entry: EntryWrite) -> p4r.Update:
+        update = p4r.Update(type=UPDATE_TYPES[entry.change])
+        table = self.tables[entry.table]
+        message = update.entity.table_entry
+        message.table_id, message.priority = table.preamble.id, entry.priority
+        matches = map(field_match, table.match_fields, entry.key)
+        message.match.extend(match for match in matches if match is not None)
+        if entry.action is not None:
+            message.action.action.action_id = self.actions[entry.action.name]
+            for index, value in enumerate(entry.action.args, start=1):
+                message.action.action.params.add(param_id=index, value=minimal(value))
+        return update
+
+
 class Client:
     """Primary controller of device 0 over one stream."""
 
@@ -35,8 +83,7 @@ class Client:
         grpc.channel_ready_future(self.channel).result(timeout=TIMEOUT)
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
         self.p4info = p4info
-        self.tables = {table.preamble.name: table for table in p4info.tables}
-        self.actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
+        self.encode = Encoder(p4info)
         self.counters = {counter.preamble.id: counter for counter in p4info.counters}
         self.packets: queue.Queue[tuple[int, bytes]] = queue.Queue()
         self._arbitrated = threading.Event()
@@ -74,19 +121,11 @@ class Client:
         self.stub.SetForwardingPipelineConfig(request, timeout=TIMEOUT)
 
     def write(self, entries: list[EntryWrite]) -> None:
-        request = p4r.WriteRequest(device_id=self.device_id)
+        self.update([self.encode(entry) for entry in entries])
+
+    def update(self, updates: list[p4r.Update]) -> None:
+        request = p4r.WriteRequest(device_id=self.device_id, updates=updates)
         request.election_id.low = ELECTION_ID
-        for entry in entries:
-            update = request.updates.add(type={c: c.value for c in Change}[entry.change])
-            table = self.tables[entry.table]
-            message = update.entity.table_entry
-            message.table_id = table.preamble.id
-            for field, value in zip(table.match_fields, entry.key, strict=True):
-                message.match.add(field_id=field.id).exact.value = minimal(value)
-            if entry.action is not None:
-                message.action.action.action_id = self.actions[entry.action.name]
-                for index, value in enumerate(entry.action.args, start=1):
-                    message.action.action.params.add(param_id=index, value=minimal(value))
         self.stub.Write(request, timeout=TIMEOUT)
 
     def packet_out(self, egress_port: int, payload: bytes) -> None:

@@ -29,10 +29,9 @@ def veth_pairs(prefix: str, ports: range) -> Iterator[dict[int, socket.socket]]:
             for end in ends:
                 Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
                 _ip("link", "set", end, "up")
-            sock = stack.enter_context(
-                socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-            )
+            # A protocol only with the interface: till then it would take the frames of all interfaces.
+            sock = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
             sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            sock.bind((ends[1], 0))
+            sock.bind((ends[1], ETH_P_ALL))
             sockets[port] = sock
         yield sockets

@@ -1,5 +1,8 @@
-"""Random batches of writes against a model: results, what is read, and what packets meet."""
+"""Random batches of writes, good and bad, against a model: results, what is read, and what packets meet."""
 
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import finsy as fy
@@ -10,12 +13,27 @@ from hypothesis import strategies as st
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.control import ControlledPipeline, MakePipeline
-from tests.unit.p4runtime.harness import DELETE, INSERT, MODIFY, SCHEMA, config, forward, read, update, write
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
+from tests.harness.p4rt import Encoder
+from tests.unit.p4runtime.harness import (
+    DELETE,
+    INSERT,
+    MODIFY,
+    SCHEMA,
+    config,
+    forward,
+    load_p4info,
+    read,
+    update,
+    write,
+)
 
 ADDRESSES, PORTS = range(1, 6), range(1, 4)
-Model = dict[int, int]  # the port for an address
-Update = tuple[int, int, int]  # kind, address, port
+Model = dict[Any, int]  # an entry's action parameter by its key
+Update = tuple[int, Any, int]  # kind, key or None where the write is malformed, action parameter
 
 UPDATES = st.tuples(
     st.sampled_from([INSERT, MODIFY, DELETE]), st.sampled_from(ADDRESSES), st.sampled_from(PORTS)
@@ -28,15 +46,17 @@ BATCHES = st.lists(
 
 def step(model: Model, change: Update) -> str:
     """Do one update on the model, and return the code of the answer."""
-    kind, address, port = change
-    if kind == INSERT and address in model:
+    kind, key, value = change
+    if key is None:
+        return "INVALID_ARGUMENT"
+    if kind == INSERT and key in model:
         return "ALREADY_EXISTS"
-    if kind != INSERT and address not in model:
+    if kind != INSERT and key not in model:
         return "NOT_FOUND"
     if kind == DELETE:
-        del model[address]
+        del model[key]
     else:
-        model[address] = port
+        model[key] = value
     return "OK"
 
 
@@ -71,3 +91,95 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
                 assert [out.port for out in outputs] == ([model[address]] if address in model else [])
 
     check()
+
+
+# ---- tables of every match kind
+
+Key = tuple[str, tuple[Match, ...], int]  # kind, matches, priority
+ENCODE = Encoder(load_p4info(MATCH_KINDS))
+RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
+"""Where in a frame the parameter of the entry that was hit is found."""
+
+
+def entry(change: Change, key: Key, value: int) -> p4r.Update:
+    kind, matches, priority = key
+    call = ActionCall(f"Pick.{kind}_hit", (value,))
+    return ENCODE(EntryWrite(change, f"Pick.{kind}_table", matches, call, priority))
+
+
+def malform(random: Random, kind: str, message: p4r.TableEntry) -> None:
+    """Make an entry one that no table takes."""
+    matches = [match for table, match, _ in MALFORMED if table == kind]
+    spoil: list[Callable[[], object]] = [
+        lambda: replace_match(message, random.choice(matches)),
+        lambda: setattr(message, "priority", 0 if message.priority else 1),
+        lambda: setattr(message, "priority", -1),
+        lambda: message.match.add(field_id=9),
+        lambda: message.match.extend([message.match[0]] if message.match else [p4r.FieldMatch(field_id=1)]),
+        lambda: setattr(message, "table_id", 1),
+        lambda: setattr(message, "is_const", True),
+    ]
+    random.choice(spoil)()
+
+
+def hits(match: Match, value: int) -> bool:
+    match match:
+        case Between(low, high):
+            return low <= value <= high
+        case Masked(wanted, mask):
+            return value & mask == wanted
+    return value == match
+
+
+def best(model: Model, kind: str, values: tuple[int, ...]) -> set[int]:
+    """The parameters of the entries of highest rank that match, or the 0 of a miss."""
+    ranked = [
+        (matches[1].mask.bit_count() if isinstance(matches[1], Masked) and kind == "lpm" else priority, value)
+        for (table, matches, priority), value in model.items()
+        if table == kind and all(map(hits, matches, values))
+    ]
+    return {value for rank, value in ranked if rank == max(ranked)[0]} or {0}
+
+
+def check_packet(control: ControlledPipeline[Any], model: Model, frame: bytes) -> None:
+    prefix, exact, ranged, small, wide = (
+        int.from_bytes(frame[start:end], "big") for start, end in pairwise([0, 4, 6, 8, 9, 21])
+    )
+    values = {"lpm": (exact, prefix), "ternary": (wide, small), "range": (ranged, small, wide)}
+    (output,) = control.pipeline.process(0, frame, 0, 0)
+    for kind, at in RESULTS_AT.items():
+        assert int.from_bytes(output.frame[at : at + 2], "big") in best(model, kind, values[kind])
+
+
+def draw(random: Random, pool: list[Key]) -> tuple[p4r.Update, Update]:
+    """An update, one in four of them malformed, as message and for the model."""
+    change, key, value = random.choice(list(Change)), random.choice(pool), random.randrange(1, 1000)
+    message = entry(change, key, value)
+    malformed = random.random() < 0.25
+    if malformed:
+        malform(random, key[0], message.entity.table_entry)
+    return message, (change.value, None if malformed else key, value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
+def test_writes_of_every_match_kind_do_what_the_model_does(make: MakePipeline[Any], seed: int) -> None:
+    random = Random(seed)
+    control, model = ControlledPipeline(config(program=MATCH_KINDS), make), Model()
+    constant = [e.SerializeToString() for e in read(control, p4r.Entity(table_entry=p4r.TableEntry()))]
+    pool = [
+        (kind, random_key(random, kind), 0 if kind == "lpm" else random.randrange(1, 4))
+        for kind in RESULTS_AT
+        for _ in range(20)
+    ]
+    for _ in range(80):
+        drawn = [draw(random, pool) for _ in range(random.randrange(1, 8))]
+        atomicity = random.choice(p4r.WriteRequest.Atomicity.values())
+        results = write(control, *(message for message, _ in drawn), atomicity=atomicity)
+        codes = [result.code.name if result else "OK" for result in results]
+        assert codes == answers(model, atomicity, [change for _, change in drawn])
+        found = [e.SerializeToString() for e in read(control, p4r.Entity(table_entry=p4r.TableEntry()))]
+        wanted = [entry(Change.INSERT, *item).entity.SerializeToString() for item in model.items()]
+        assert sorted(found) == sorted(wanted + constant)
+        for _ in range(5):
+            check_packet(control, model, random_probe(random))

@@ -229,7 +229,7 @@ MALFORMED: list[tuple[str, Change, str]] = [
     (
         "INVALID_ARGUMENT",
         lambda e: setattr(e, "priority", 1),
-        f"{FORWARD}: an exact match has priority 0, not 1",
+        f"{FORWARD}: exact and lpm matches have priority 0, not 1",
     ),
     (
         "INVALID_ARGUMENT",
@@ -264,7 +264,7 @@ MALFORMED: list[tuple[str, Change, str]] = [
     (
         "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0].lpm, "prefix_len", 8),
-        f"{FORWARD}, match field with ID 1: lpm match is given, exact is right",
+        f"{FORWARD}, match field dst_addr: lpm match is given, exact is right",
     ),
     ("INVALID_ARGUMENT", lambda e: e.ClearField("action"), f"{FORWARD}: the action is missing"),
     (

@@ -6,12 +6,14 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load import load_program
+from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.testnet import COMPILED
 
 TEXT: dict[str, Any] = json.loads((COMPILED / "hotline.json").read_text())
@@ -78,12 +80,13 @@ def test_what_is_no_program_is_refused(data: bytes, message: str) -> None:
         load_program(data)
 
 
-def test_the_artefacts_are_of_these_sources() -> None:
-    """`make p4` writes the digest; it fails here when p4src has changed and the artefacts have not."""
+@pytest.mark.parametrize("compiled", [COMPILED, MATCH_KINDS.parent])
+def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
+    """`make p4` writes the digest; it fails here when sources have changed and the artefacts have not."""
     recorded = dict(
-        reversed(line.split(maxsplit=1)) for line in (COMPILED / "sources.sha256").read_text().splitlines()
+        reversed(line.split(maxsplit=1)) for line in (compiled / "sources.sha256").read_text().splitlines()
     )
     sources = {
-        f"./{p.name}": hashlib.sha256(p.read_bytes()).hexdigest() for p in COMPILED.parent.glob("*.p4")
+        f"./{p.name}": hashlib.sha256(p.read_bytes()).hexdigest() for p in compiled.parent.glob("*.p4")
     }
     assert sources == recorded

@@ -1,4 +1,4 @@
-"""The program of `control.p4` under P4Runtime, without ports, and its entities by name."""
+"""Programs under P4Runtime, without ports; the program is `control.p4` where no other is named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
 
 HERE = Path(__file__).parent
-P4INFO = text_format.Parse((HERE / "control.p4info.txtpb").read_text(), p4i.P4Info())
+CONTROL = HERE / "control"
+
+
+def load_p4info(program: Path) -> p4i.P4Info:
+    """The P4Info of a compiled program, which is named by its path without a suffix."""
+    return text_format.Parse(program.with_suffix(".p4info.txtpb").read_text(), p4i.P4Info())
+
+
+P4INFO = load_p4info(CONTROL)
 SCHEMA = fy.P4Schema(P4INFO)
 P = ParamSpec("P")
 Control: TypeAlias = ControlledPipeline[Any]
@@ -30,19 +38,19 @@ DEVICE = 7
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 
-def config(cookie: int = 0) -> p4r.ForwardingPipelineConfig:
-    """The pipeline config of `control.p4`."""
+def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineConfig:
+    """The pipeline config of a compiled program."""
     answer = p4r.ForwardingPipelineConfig(
-        p4info=P4INFO, p4_device_config=(HERE / "control.json").read_bytes()
+        p4info=load_p4info(program), p4_device_config=program.with_suffix(".json").read_bytes()
     )
     if cookie:
         answer.cookie.cookie = cookie
     return answer
 
 
-def controlled() -> Control:
-    """The program, interpreted, under control."""
-    return ControlledPipeline(config(), InterpretedPipeline)
+def controlled(program: Path = CONTROL) -> Control:
+    """A program, interpreted, under control."""
+    return ControlledPipeline(config(program=program), InterpretedPipeline)
 
 
 def identity(name: str) -> int:
@@ -54,9 +62,10 @@ def identity(name: str) -> int:
 def update(
     entity: fy.P4TableEntry | fy.P4DirectCounterEntry | fy.P4CounterEntry | fy.P4RegisterEntry,
     kind: int = INSERT,
+    schema: fy.P4Schema = SCHEMA,
 ) -> p4r.Update:
     """One update of a Write."""
-    return p4r.Update(type=kind, entity=entity.encode(SCHEMA))  # type: ignore[arg-type]  # an enum's value
+    return p4r.Update(type=kind, entity=entity.encode(schema))  # type: ignore[arg-type]  # an enum's value
 
 
 def forward(address: int, port: int = 1, **more: Any) -> fy.P4TableEntry:

@@ -1,0 +1,151 @@
+"""Match fields of table entries: messages to `Match`es and back (P4Runtime 1.4 §9.1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from finsy.proto import p4r
+
+from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.p4runtime.values import Field, FieldGroup, decode, encode
+
+
+class MatchField(NamedTuple):
+    """A match field of a table; `width` in bits."""
+
+    id: int
+    width: int
+    name: str
+    kind: MatchKind
+
+    @property
+    def full(self) -> int:
+        """The largest value, and the mask of all bits."""
+        return (1 << self.width) - 1
+
+    @property
+    def anything(self) -> Match | None:
+        """The match of every value, which a message leaves out; an exact field has none."""
+        if self.kind is MatchKind.EXACT:
+            return None
+        return Between(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
+
+
+class TableKey:
+    """The match fields of a table, in table order.
+
+    Keys of exact fields alone are a group of values, which is the fast case.
+    """
+
+    def __init__(self, table: str, fields: Sequence[MatchField]) -> None:
+        self.fields = tuple(fields)
+        self._values = FieldGroup(
+            f"table {table}, match field", [Field(field.id, field.width, field.name) for field in fields]
+        )
+        self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
+
+    def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
+        """The matches, in table order, of an entry's match fields."""
+        if not self._is_exact:
+            return self._decode(given)
+        try:
+            return self._values.decode([(match.field_id, match.exact.value) for match in given])
+        except Refusal:
+            return self._decode(given)  # which raises, and can tell that a match is of another kind
+
+    def encode(self, matches: Sequence[Match], entry: p4r.TableEntry) -> None:
+        """Fill in an entry's match fields, in canonical form."""
+        for field, match in zip(self.fields, matches, strict=True):
+            if match != field.anything:
+                _encode(field, match, entry.match.add(field_id=field.id))
+
+    def show(self, matches: Sequence[Match]) -> str:
+        """Matches for a message: `job=0x1, prefix=0xa000000/8`."""
+        return ", ".join(f"{f.name}={_show(f, m)}" for f, m in zip(self.fields, matches, strict=True))
+
+    def _decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
+        by_id = {match.field_id: match for match in given}
+        if len(by_id) < len(given) or by_id.keys() - {field.id for field in self.fields}:
+            raise self._values.mismatch([match.field_id for match in given])
+        return tuple(self._match(field, by_id.get(field.id)) for field in self.fields)
+
+    def _match(self, field: MatchField, given: p4r.FieldMatch | None) -> Match:
+        place = f"{self._values.place} {field.name}"
+        if given is None:
+            if field.anything is None:
+                raise self._values.missing(field.name)
+            return field.anything
+        kind = given.WhichOneof("field_match_type")
+        if kind != field.kind.value:
+            raise invalid(f"{place}: {kind or 'no'} match is given, {field.kind.value} is right")
+        match field.kind:
+            case MatchKind.EXACT:
+                return decode(given.exact.value, field.width, place)
+            case MatchKind.OPTIONAL:
+                return Masked(decode(given.optional.value, field.width, place), field.full)
+            case MatchKind.LPM:
+                return _prefix(field, given.lpm, place)
+            case MatchKind.TERNARY:
+                return _masked(field, given.ternary, place)
+            case MatchKind.RANGE:
+                return _between(field, given.range, place)
+
+
+def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, place: str) -> Masked:
+    value, length = decode(given.value, field.width, place), given.prefix_len
+    if length == 0:
+        raise invalid(f"{place}: the prefix length is 0; to match any value, leave the field out")
+    if not 0 < length <= field.width:
+        raise invalid(f"{place}: the prefix length is {length}, 1 to {field.width} is right")
+    mask = field.full & ~(field.full >> length)
+    if value & ~mask:
+        raise invalid(f"{place}: {value:#x}/{length} has bits behind its prefix, {value & mask:#x} is right")
+    return Masked(value, mask)
+
+
+def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, place: str) -> Masked:
+    value, mask = decode(given.value, field.width, place), decode(given.mask, field.width, place)
+    if mask == 0:
+        raise invalid(f"{place}: the mask is 0; to match any value, leave the field out")
+    if value & ~mask:
+        raise invalid(f"{place}: {value:#x} has bits outside its mask {mask:#x}, {value & mask:#x} is right")
+    return Masked(value, mask)
+
+
+def _between(field: MatchField, given: p4r.FieldMatch.Range, place: str) -> Between:
+    low, high = decode(given.low, field.width, place), decode(given.high, field.width, place)
+    if low > high:
+        raise invalid(f"{place}: low {low:#x} is above high {high:#x}")
+    if (low, high) == (0, field.full):
+        raise invalid(f"{place}: the range is every value; to match any value, leave the field out")
+    return Between(low, high)
+
+
+def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
+    match match:
+        case Between(low, high):
+            message.range.low, message.range.high = encode(low), encode(high)
+        case Masked(value, mask) if field.kind is MatchKind.LPM:
+            message.lpm.value, message.lpm.prefix_len = encode(value), mask.bit_count()
+        case Masked(value, mask) if field.kind is MatchKind.TERNARY:
+            message.ternary.value, message.ternary.mask = encode(value), encode(mask)
+        case Masked(value, _):
+            message.optional.value = encode(value)
+        case int(value):
+            message.exact.value = encode(value)
+
+
+def _show(field: MatchField, match: Match) -> str:
+    if match == field.anything:
+        return "any"
+    match match:
+        case Between(low, high):
+            return f"{low:#x}..{high:#x}"
+        case Masked(value, mask) if field.kind is MatchKind.LPM:
+            return f"{value:#x}/{mask.bit_count()}"
+        case Masked(value, mask) if field.kind is MatchKind.TERNARY:
+            return f"{value:#x}&&&{mask:#x}"
+        case Masked(value, _) | int(value):
+            return f"{value:#x}"
