@@ -27,8 +27,8 @@ from bench.workload import hot_entries, setup
 from controller.client import SwitchClient
 from controller.errors import SwitchError
 from controller.tables import CPU_PORT, Change, Update
+from softswitch.native import PROCESS, carray, memcpy, pointer
 from softswitch.ports import PortLoop
-from softswitch.ports.native import PROCESS, carray, memcpy, pointer
 
 SOFTSWITCH = "softswitch"
 BMV2 = "bmv2"

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hosts.wire.frames import FRAME_OVERHEAD
 from hosts.wire.header import WINDOW, offset_of
-from softswitch.ports.layout import BURST, MMSGHDR
-from softswitch.ports.native import (
+from softswitch.native import (
     carray,
     clock_gettime,
     compiled,
@@ -25,6 +24,7 @@ from softswitch.ports.native import (
     sendmmsg,
     store_release,
 )
+from softswitch.ports.layout import BURST, MMSGHDR
 from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
 
 _SEQ = FRAME_OVERHEAD + offset_of("seq")

@@ -10,22 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from softswitch.ports.layout import (
-    BURST,
-    DEPTH,
-    FREE,
-    IN,
-    MAX_PORTS,
-    MMSGHDR,
-    NO_PORT,
-    OUT,
-    OUT_BYTES,
-    OUT_MARGIN,
-    PLACES,
-    PORT_NUMBERS,
-    STOPPED,
-)
-from softswitch.ports.native import (
+from softswitch.native import (
     call_process,
     carray,
     clock_gettime,
@@ -44,6 +29,21 @@ from softswitch.ports.native import (
     sched_yield,
     sendmmsg,
     store_release,
+)
+from softswitch.ports.layout import (
+    BURST,
+    DEPTH,
+    FREE,
+    IN,
+    MAX_PORTS,
+    MMSGHDR,
+    NO_PORT,
+    OUT,
+    OUT_BYTES,
+    OUT_MARGIN,
+    PLACES,
+    PORT_NUMBERS,
+    STOPPED,
 )
 from softswitch.ports.ring import (
     TP_STATUS_KERNEL,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softswitch.native import compiled, memcpy
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, PLACES
-from softswitch.ports.native import compiled, memcpy
 
 HOLD_US = 5_000
 _PASSED_BY = 4  # a held frame lets 1.._PASSED_BY later ones pass

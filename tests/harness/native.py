@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numba import cfunc
 
+from softswitch.native import PROCESS, carray, int64, memcpy, pointer
 from softswitch.ports.layout import PORT_NUMBERS
-from softswitch.ports.native import PROCESS, carray, int64, memcpy, pointer
 
 _FAN_OUT = 4
 _STAMP = struct.Struct("=QQ")

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from softswitch.native import carray, entry_point, int64, pointer
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FRAME, PLACE, PLACES, SHELF
-from softswitch.ports.native import carray, entry_point, int64, pointer
 from softswitch.ports.shelf import HOLD_US, Frames, Places, Shelf, fill_shelf, impair, recycle, release
 
 Numbers = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What the compiled code of the ports and the bench needs below Python: libc, raw memory, function pointers.
+"""What compiled Python (ports, table writes, bench) needs below Python: libc, raw memory, function pointers.
 
 Numba compiles it (no C toolchain at run time) to code that runs without the GIL. Addresses and lengths are
 signed 64-bit everywhere, because numba makes a float of `uint64 + int64`.
