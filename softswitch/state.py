@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from softswitch.codegen.layout import TableLayout
 from softswitch.codegen.tables import MULTIPLIER
-from softswitch.ports.native import compiled, entry_point, pthread_mutex_lock, pthread_mutex_unlock
+from softswitch.native import compiled, entry_point, pthread_mutex_lock, pthread_mutex_unlock
 
 INSERT, MODIFY, DELETE = 1, 2, 3
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3

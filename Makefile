@@ -1,0 +1,40 @@
+# Everything sets itself up: `make run-topo` and `make test` work in a fresh clone (Debian 12, Ubuntu 22.04, 24.04).
+
+PYTHON := .venv/bin/python
+AS_ROOT := scripts/as-root
+VARIABLES := TARGET WORKERS PS TOP_K ROUNDS DATA CODEC PCAP CLI SEED CONFIG
+SETTINGS = $(foreach name,$(VARIABLES),$(if $($(name)),'$(name)=$($(name))'))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run-topo test check bench p4 shell clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@echo "  variables of run-topo: $(VARIABLES)"
+
+setup: ## install what is missing: packages of the distribution, then .venv
+	@scripts/setup
+
+run-topo: setup ## run the experiment; the report lands in runs/latest
+	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
+
+test: setup ## all tests (root: some build a network; those for BMv2 run where it is installed)
+	@$(AS_ROOT) $(PYTHON) -m pytest $(ARGS)
+
+check: setup ## style and types
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
+
+bench: setup ## packet rate and latency of the switch, beside BMv2's where it is installed
+	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
+
+p4: ## rebuild p4src/compiled (needs p4c-bm2-ss)
+	@scripts/p4
+
+shell: ## p4runtime-shell on the running switch, in an environment of its own
+	@scripts/shell $(ARGS)
+
+clean: ## remove what a killed run left, and caches
+	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
+	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.shell-venv/*' -prune -exec rm -rf {} +
+	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build

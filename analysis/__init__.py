@@ -1,0 +1,1 @@
+"""From the agents' logs of a run to its summary, table, figures and report."""

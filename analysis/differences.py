@@ -1,0 +1,98 @@
+"""Differences of each arm to the baseline, paired over rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from analysis.record import Block
+from analysis.schema import ARMS, BASELINE
+from analysis.statistics import Estimator, paired_difference, quantile, ratio
+
+OPERATIONS = ("pull", "push", "step")
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class Comparison(BaseModel):
+    """An arm against the baseline. `low` and `high` bound the difference at 95 %; None with one round."""
+
+    model_config = ConfigDict(frozen=True)
+
+    baseline: float
+    value: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+def compare(
+    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
+) -> dict[str, dict[str, Comparison]]:
+    """Arm -> metric -> comparison, for one load.
+
+    Only rounds in which every arm measured every operation count, so all differences are of the same ones.
+    """
+    operations = operations.filter(pl.col("measured"))
+    rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
+    rounds = _complete_rounds(operations)
+    if not rounds:
+        return {}
+    estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in ARMS}
+    return {
+        arm: {
+            metric: _comparison(estimator, estimators[BASELINE][metric], len(rounds))
+            for metric, estimator in estimators[arm].items()
+        }
+        for arm in ARMS
+        if arm != BASELINE
+    }
+
+
+def _complete_rounds(operations: pl.DataFrame) -> list[int]:
+    measured = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
+    return sorted(measured.filter(pl.col("kinds") == len(ARMS) * len(OPERATIONS))["round"].to_list())
+
+
+def _estimators(
+    arm: str, rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], rounds: list[int]
+) -> Iterator[tuple[str, Estimator]]:
+    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32}).with_row_index()
+    own_operations = operations.filter(pl.col("arm") == arm).join(index, on="round")
+    for op in OPERATIONS:
+        rows = own_operations.filter(pl.col("op") == op)
+        yield f"{op}_mean", _mean(rows, index)
+        for name, q in QUANTILES.items():
+            yield f"{op}_{name}", quantile(rows["latency_us"].to_numpy(), rows["index"].to_numpy(), q)
+    yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm).join(index, on="round"), index)
+    of_round = {block.round: block for block in blocks if block.arm == arm}
+    steps = [of_round[number].steps for number in rounds]
+    for name, use in _PER_STEP.items():
+        yield name, ratio([use(of_round[number]) for number in rounds], steps)
+    losses = [of_round[number].loss for number in rounds]
+    trained = [loss for loss in losses if loss is not None]
+    if len(trained) == len(rounds):
+        yield "loss", ratio([loss * number for loss, number in zip(trained, steps, strict=True)], steps)
+
+
+_PER_STEP: dict[str, Callable[[Block], float]] = {
+    "ps_proc_cpu_us_per_step": lambda block: block.servers.proc_cpu_ns / 1e3,
+    "ps_cpu_us_per_step": lambda block: block.servers.cpu_s * 1e6,
+    "ps_packets_per_step": lambda block: block.servers.packets,
+    "ps_bytes_per_step": lambda block: block.servers.bytes,
+}
+
+
+def _mean(rows: pl.DataFrame, index: pl.DataFrame) -> Estimator:
+    latency = pl.col("latency_us").cast(pl.Float64)
+    sums = rows.group_by("index").agg(latency.sum().alias("sum"), latency.len().alias("number"))
+    ordered = index.join(sums, on="index", how="left").sort("index").fill_null(0)
+    return ratio(ordered["sum"].to_numpy(), ordered["number"].to_numpy())
+
+
+def _comparison(arm: Estimator, baseline: Estimator, rounds: int) -> Comparison:
+    found = paired_difference(arm, baseline, rounds)
+    bounds = {"low": None, "high": None} if rounds < 2 else {}
+    return Comparison(**(asdict(found) | bounds))

@@ -1,0 +1,62 @@
+"""The agents' part files -> one Parquet file a log.
+
+An agent writes `<log>-<worker|ps>-<number>-<part>.parquet`, each part complete in itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+
+from analysis.errors import AnalysisError
+from analysis.schema import CONNECTIONS, OPERATIONS, RPC, UPDATES
+
+_PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
+
+
+def merge_logs(parts: Path, run: Path) -> None:
+    """Write the four logs of a run from the part files in `parts`, and remove the parts.
+
+    Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
+    AnalysisError, and keeps all parts, when one of them has other columns than its log.
+    """
+    files = sorted(parts.glob("*.parquet"))
+    for log, schema in (("rpc", RPC), ("operations", OPERATIONS), ("connections", CONNECTIONS)):
+        _merge(_parts_of(log, files), schema, run / f"{log}.parquet")
+    _merge(_last_parts(_parts_of("updates", files)), UPDATES, run / "updates.parquet")
+    for file in files:
+        file.unlink()
+
+
+def last_updates(parts: Path) -> list[Path]:
+    """The newest update log of each PS; counts are cumulative, so it holds all of them."""
+    return _last_parts(_parts_of("updates", parts.glob("*.parquet")))
+
+
+def _parts_of(log: str, files: Iterable[Path]) -> list[Path]:
+    return [file for file in files if (match := _PART.fullmatch(file.name)) and match["log"] == log]
+
+
+def _last_parts(files: list[Path]) -> list[Path]:
+    newest: dict[str, tuple[int, Path]] = {}
+    for file in files:
+        match = _PART.fullmatch(file.name)
+        assert match is not None
+        candidate = (int(match["part"]), file)
+        newest[match["agent"]] = max(candidate, newest.get(match["agent"], candidate))
+    return [file for _, file in newest.values()]
+
+
+def _merge(files: list[Path], schema: pl.Schema, target: Path) -> None:
+    if not files:
+        pl.DataFrame(schema=schema).write_parquet(target)
+        return
+    for file in files:
+        missing = set(schema) - set(pl.read_parquet_schema(file))
+        if missing:
+            raise AnalysisError(f"{file}: no column {', '.join(sorted(missing))}")
+    columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
+    pl.concat([pl.scan_parquet(file).select(columns) for file in files]).sink_parquet(target)

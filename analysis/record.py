@@ -1,0 +1,104 @@
+"""`run.json`: what a run was, and what only the runner knows of each block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from analysis.errors import AnalysisError
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ServerUse(_Model):
+    """What all PS agents together did for one job in a block, or over a run."""
+
+    packets: int = 0
+    bytes: int = 0
+    proc_wall_ns: int = 0
+    proc_cpu_ns: int = 0
+    cpu_s: float = 0.0
+    """CPU of the whole processes, in s."""
+
+
+class Block(_Model):
+    """One arm at one load in one round."""
+
+    round: int
+    load: float
+    arm: str
+    first_step: int
+    steps: int
+    """Steps of all workers."""
+    period_ns: int
+    """Between two steps of one worker."""
+    loss: float | None
+    """Mean log loss of the block's mini-batches; None for a load that trains nothing."""
+    behind_ns: int
+    """Largest lateness of any worker's operation."""
+    fell_behind: bool
+    """Whether the load generator was late by more than a period."""
+    servers: ServerUse
+    worker_cpu_s: float
+    run_queue_ms: dict[str, float]
+    """Time each process was runnable and did not run."""
+
+
+class Accounting(_Model):
+    """Where the pushed lanes are after quiescing, over all jobs."""
+
+    sent: int
+    applied: int
+    """By the parameter servers and by the switch."""
+    lost: int
+    unknown: int
+    """Unanswered pushes of workers that ended early."""
+    mismatched_keys: int
+    """Keys where what workers sent is not, modulo 2^32, what PS and switch hold."""
+    overflows: int
+    """Additions at the switch that overflowed by the sign rule."""
+
+
+class RunRecord(_Model):
+    """The whole of `run.json`."""
+
+    target: str
+    config: dict[str, Any]
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    placement: dict[str, Any]
+    seeds: dict[str, int]
+    jobs: dict[str, int]
+    """Arm -> job."""
+    workload: dict[str, Any] = Field(default_factory=dict)
+    phases_s: dict[str, float] = Field(default_factory=dict)
+    """Duration of each phase."""
+    capacity: dict[str, float] = Field(default_factory=dict)
+    """Arm -> steps/s of all workers in a closed loop; `neither`'s is what the loads are fractions of."""
+    offered_rate: dict[str, float] = Field(default_factory=dict)
+    """Load -> steps/s of all workers."""
+    blocks: list[Block] = Field(default_factory=list)
+    accounting: Accounting | None = None
+    """None where the run was interrupted before."""
+    error: str | None = None
+    """Why the run ended early."""
+
+    def write(self, run: Path) -> None:
+        """Write `run.json` into a run folder."""
+        (run / "run.json").write_text(self.model_dump_json(indent=2) + "\n")
+
+
+def read_record(run: Path) -> RunRecord:
+    """Read a run folder's `run.json`; AnalysisError when it is missing or not one of ours."""
+    file = run / "run.json"
+    try:
+        return RunRecord.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise AnalysisError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

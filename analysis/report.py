@@ -1,0 +1,88 @@
+"""`report.html`: the run's tables and figures in one self-contained page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from analysis.figures import figures
+from analysis.record import RunRecord
+from analysis.schema import ARMS, BASELINE
+from analysis.statistics import RESAMPLES
+from analysis.summary import LoadSummary, Summary
+from analysis.table import ROWS, Row, facts
+
+
+def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
+    """Write `report.html` into the run folder and return its path."""
+    sections = [
+        *(_section(f"Load {name}", _differences(load)) for name, load in summary.loads.items()),
+        *(_section(title, figure) for title, figure in figures(run, summary).items()),
+        _section("Where offload loses", _list(losses(summary))),
+    ]
+    template = Template(files("analysis").joinpath("report.html").read_text())
+    page = template.substitute(
+        title=escape(f"Run {run.name} on {record.target}"),
+        facts=_items(facts(summary)),
+        sections="\n".join(sections),
+        resamples=RESAMPLES,
+        record=escape(record.model_dump_json(indent=2, exclude={"blocks"})),
+    )
+    report = run / "report.html"
+    report.write_text(page)
+    return report
+
+
+def losses(summary: Summary) -> Iterator[str]:
+    """Metrics for which an arm with offload is worse than the baseline, interval and all."""
+    for name, load in summary.loads.items():
+        for arm in ("hot", "both"):
+            for row in ROWS:
+                found = load.differences.get(arm, {}).get(row.metric)
+                if found is not None and found.low is not None and found.low > 0:
+                    yield (
+                        f"Load {name}, {arm}: {row.title} is {found.difference:{row.format}} "
+                        f"above {BASELINE}'s {found.baseline:{row.format}}."
+                    )
+
+
+def _differences(load: LoadSummary) -> str:
+    arms = [arm for arm in ARMS if arm in load.differences]
+    if not arms:
+        return "<p>No round is complete.</p>"
+    head = "".join(f"<th>{arm}</th>" for arm in ("", BASELINE, *arms))
+    body = "".join(_row(row, load, arms) for row in ROWS if row.metric in load.differences[arms[0]])
+    return (
+        f"<p>{load.offered_rate:,.1f} steps/s offered, {load.rounds} rounds; differences to {BASELINE}.</p>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _row(row: Row, load: LoadSummary, arms: list[str]) -> str:
+    baseline = load.differences[arms[0]][row.metric].baseline
+    cells = [f"<td>{row.title}</td>", f"<td>{baseline:{row.format}}</td>"]
+    for arm in arms:
+        found = load.differences[arm][row.metric]
+        interval, clear = "", ""
+        if found.low is not None and found.high is not None:
+            bounds = f"[{found.low:+{row.format}}, {found.high:+{row.format}}]"
+            interval = f' <span class="interval">{bounds}</span>'
+            clear = "" if found.low <= 0 <= found.high else ' class="clear"'
+        cells.append(f"<td><span{clear}>{found.difference:+{row.format}}</span>{interval}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _section(title: str, content: str) -> str:
+    return f"<h2>{escape(title)}</h2>\n{content}"
+
+
+def _list(lines: Iterator[str]) -> str:
+    items = _items(lines)
+    return f"<ul>\n{items}\n</ul>" if items else "<p>Nowhere that these rounds can tell.</p>"
+
+
+def _items(lines: Iterator[str]) -> str:
+    return "\n".join(f"<li>{escape(line)}</li>" for line in lines)

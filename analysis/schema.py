@@ -1,0 +1,68 @@
+"""Columns of the logs. Times and latencies are in µs, sizes in bytes of UDP payload."""
+
+from __future__ import annotations
+
+import polars as pl
+
+BASELINE = "neither"
+ARMS = (BASELINE, "proxy", "hot", "both")
+CLASSES = ("all_hit", "mixed", "cold")
+METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
+"""The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
+
+ARM = pl.Enum(["profile", *ARMS])
+
+
+def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:
+    return pl.Schema(columns)
+
+
+RPC = _schema(
+    {
+        "worker": pl.UInt16,
+        "ps": pl.UInt16,
+        "job": pl.UInt16,
+        "arm": ARM,
+        "round": pl.Int32,
+        "load": pl.Float32,
+        "iteration": pl.UInt32,
+        "op": pl.Enum(["pull", "push", "empty"]),
+        "class": pl.Enum(CLASSES),
+        "t_send_us": pl.Int64,
+        "request_bytes": pl.UInt16,
+        "response_bytes": pl.UInt16,
+        "w_proc_us": pl.Float32,
+        "w_queue_us": pl.Float32,
+        "ps_proc_us": pl.Float32,
+        "ps_queue_us": pl.Float32,
+        "n_tx_us": pl.Float32,
+        "switch_us": pl.Float32,
+        "latency_us": pl.Float32,
+        "lanes": pl.UInt8,
+        "served": pl.UInt8,
+        "attempts": pl.UInt8,
+        "measured": pl.Boolean,
+    }
+)
+
+OPERATIONS = _schema(
+    {
+        "worker": pl.UInt16,
+        "job": pl.UInt16,
+        "arm": ARM,
+        "round": pl.Int32,
+        "load": pl.Float32,
+        "iteration": pl.UInt32,
+        "op": pl.Enum(["pull", "push", "step"]),
+        "scheduled_us": pl.Int64,
+        "start_us": pl.Int64,
+        "end_us": pl.Int64,
+        "latency_us": pl.Float32,
+        "rpcs": pl.UInt16,
+        "measured": pl.Boolean,
+    }
+)
+
+CONNECTIONS = _schema({"time_us": pl.Int64, "ps": pl.UInt16, "worker": pl.UInt16, "job": pl.UInt16})
+
+UPDATES = _schema({"job": pl.UInt16, "ps": pl.UInt16, "key": pl.UInt64, "updates": pl.UInt64})

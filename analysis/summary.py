@@ -1,0 +1,219 @@
+"""`summary.json`: the numbers of a run, over all measured blocks and for each load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from analysis.differences import Comparison, compare
+from analysis.errors import AnalysisError
+from analysis.record import Block, RunRecord, ServerUse
+from analysis.schema import ARMS, CLASSES, METRICS
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Distribution(_Model):
+    """A latency in µs; None where nothing was measured."""
+
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class ArmSummary(_Model):
+    """One arm: counts and server use over whole blocks, latencies over their measured part."""
+
+    steps: int
+    rpcs_per_step: float
+    op_latency_us: dict[str, Distribution]
+    """pull, push: from the scheduled start to the last response."""
+    rpc_latency_us: Distribution
+    rpc_latency_by_class_us: dict[str, Distribution]
+    rpcs_per_step_by_class: dict[str, float]
+    metrics_us: dict[str, float | None]
+    """Means: the five metrics of [DDL] and `switch`, the residence in the switch."""
+    ps_proc_us_per_step: dict[str, float]
+    """wall, cpu: handling of requests, all PS agents together."""
+    ps_packets_per_step: float
+    ps_bytes_per_step: float
+    ps_cpu_s: float
+    """CPU of the PS processes, in s."""
+    step_us: float | None
+    """Mean step: from the pull's scheduled start to the push's last response."""
+    step_latency_us: Distribution
+    loss: float | None
+    """Mean log loss; None for a load that trains nothing."""
+
+
+class Updates(_Model):
+    """Pushed lanes of all jobs."""
+
+    sent: int
+    applied: int
+    lost: int
+    unknown: int
+    mismatched_keys: int
+
+
+class LoadSummary(_Model):
+    """One load: its arms, and their differences to the baseline."""
+
+    offered_rate: float
+    rounds: int
+    rounds_fallen_behind: int
+    """Rounds in which the load generator was late by more than a period in some block."""
+    arms: dict[str, ArmSummary]
+    differences: dict[str, dict[str, Comparison]]
+    """Arm -> metric -> difference to the baseline."""
+
+
+class Summary(_Model):
+    """The whole of `summary.json`."""
+
+    target: str
+    offered_rate: dict[str, float]
+    """Load -> steps/s of all workers."""
+    capacity: dict[str, float]
+    """Arm -> steps/s of all workers in a closed loop."""
+    hot_update_share: float | None
+    """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
+    updates: Updates
+    overflows: int
+    empty_rpc_latency_us: Distribution
+    """What the emulator itself costs: an RPC without lanes, through the switch to a PS and back."""
+    arms: dict[str, ArmSummary]
+    loads: dict[str, LoadSummary]
+
+
+def load_name(load: float) -> str:
+    """A load as it is named in `summary.json`: 0.5 -> "0.5"."""
+    return f"{load:g}"
+
+
+def summarise(run: Path, record: RunRecord) -> Summary:
+    """Compute the summary of a run folder with merged logs; AnalysisError where the run ended before."""
+    if record.accounting is None or not record.blocks:
+        reason = record.error or "no reason recorded"
+        raise AnalysisError(f"{run}: the run ended before its report ({reason})")
+    rpc = pl.read_parquet(run / "rpc.parquet").filter(pl.col("round") >= 0)
+    operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
+    account = record.accounting
+    return Summary(
+        target=record.target,
+        offered_rate=record.offered_rate,
+        capacity=record.capacity,
+        hot_update_share=_hot_update_share(rpc),
+        updates=Updates(
+            sent=account.sent,
+            applied=account.applied,
+            lost=account.lost,
+            unknown=account.unknown,
+            mismatched_keys=account.mismatched_keys,
+        ),
+        overflows=account.overflows,
+        empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
+        arms=_arms(rpc, operations, record.blocks),
+        loads={load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)},
+    )
+
+
+def _loads(blocks: Iterable[Block]) -> list[float]:
+    return sorted({block.load for block in blocks})
+
+
+def _empty_rpcs(run: Path) -> pl.DataFrame:
+    return pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
+
+
+def _hot_update_share(rpc: pl.DataFrame) -> float | None:
+    pushes = rpc.filter((pl.col("arm") == "hot") & (pl.col("op") == "push") & pl.col("measured"))
+    lanes = int(pushes["lanes"].cast(pl.Int64).sum())
+    return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
+
+
+def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord) -> LoadSummary:
+    same_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
+    blocks = [block for block in record.blocks if block.load == load]
+    rpc, operations = rpc.filter(same_load), operations.filter(same_load)
+    return LoadSummary(
+        offered_rate=record.offered_rate[load_name(load)],
+        rounds=len({block.round for block in blocks}),
+        rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
+        arms=_arms(rpc, operations, blocks),
+        differences=compare(rpc, operations, blocks),
+    )
+
+
+def _arms(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> dict[str, ArmSummary]:
+    return {
+        arm: _arm(
+            rpc.filter((pl.col("arm") == arm) & pl.col("measured") & (pl.col("op") != "empty")),
+            operations.filter((pl.col("arm") == arm) & pl.col("measured")),
+            [block for block in blocks if block.arm == arm],
+        )
+        for arm in ARMS
+    }
+
+
+def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> ArmSummary:
+    steps = sum(block.steps for block in blocks)
+    use = total_use(blocks)
+    latency = {op: operations.filter(pl.col("op") == op)["latency_us"] for op in ("pull", "push", "step")}
+    rpcs_per_step = _mean(operations.filter(pl.col("op") == "step")["rpcs"]) or 0.0
+    of_class = {name: rpc.filter(pl.col("class") == name)["latency_us"] for name in CLASSES}
+    step = _distribution(latency["step"])
+    return ArmSummary(
+        steps=steps,
+        rpcs_per_step=rpcs_per_step,
+        op_latency_us={op: _distribution(latency[op]) for op in ("pull", "push")},
+        rpc_latency_us=_distribution(rpc["latency_us"]),
+        rpc_latency_by_class_us={name: _distribution(values) for name, values in of_class.items()},
+        rpcs_per_step_by_class={
+            name: rpcs_per_step * len(values) / max(len(rpc), 1) for name, values in of_class.items()
+        },
+        metrics_us={name: _mean(rpc[f"{name}_us"]) for name in (*METRICS, "switch")},
+        ps_proc_us_per_step={
+            "wall": use.proc_wall_ns / 1e3 / max(steps, 1),
+            "cpu": use.proc_cpu_ns / 1e3 / max(steps, 1),
+        },
+        ps_packets_per_step=use.packets / max(steps, 1),
+        ps_bytes_per_step=use.bytes / max(steps, 1),
+        ps_cpu_s=use.cpu_s,
+        step_us=step.mean,
+        step_latency_us=step,
+        loss=_mean_loss(blocks),
+    )
+
+
+def total_use(blocks: Iterable[Block]) -> ServerUse:
+    """What the PS agents did in these blocks together."""
+    blocks = list(blocks)
+    return ServerUse(
+        **{field: sum(getattr(block.servers, field) for block in blocks) for field in ServerUse.model_fields}
+    )
+
+
+def _mean_loss(blocks: list[Block]) -> float | None:
+    losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
+    return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
+
+
+def _mean(values: pl.Series) -> float | None:
+    return float(values.cast(pl.Float64).sum() / len(values)) if len(values) else None
+
+
+def _distribution(latencies: pl.Series) -> Distribution:
+    def percentile(q: float) -> float | None:
+        value = latencies.quantile(q, "higher")
+        return None if value is None else float(value)
+
+    return Distribution(
+        mean=_mean(latencies), p50=percentile(0.5), p95=percentile(0.95), p99=percentile(0.99)
+    )

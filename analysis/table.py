@@ -1,0 +1,132 @@
+"""The report on the terminal, legible at 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from analysis.differences import Comparison
+from analysis.schema import ARMS, BASELINE, CLASSES, METRICS
+from analysis.summary import ArmSummary, LoadSummary, Summary
+
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A metric of the difference table: its name in `differences`, its title and its number format."""
+
+    metric: str
+    title: str
+    format: str
+
+
+ROWS = (
+    *(
+        Row(f"{op}_{q}", f"{op} {q}, µs", ",.0f")
+        for op in ("pull", "push")
+        for q in ("mean", "p50", "p95", "p99")
+    ),
+    Row("step_mean", "step mean, µs", ",.0f"),
+    Row("rpc_mean", "RPC mean, µs", ",.0f"),
+    Row("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),
+    Row("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
+    Row("ps_packets_per_step", "packets to PS/step", ",.1f"),
+    Row("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
+    Row("loss", "mean log loss", ".4f"),
+)
+
+
+def render(summary: Summary) -> RenderableType:
+    """Tables and headline facts of a run."""
+    parts: list[RenderableType] = []
+    for name, load in summary.loads.items():
+        parts += [_differences(name, load), ""]
+    parts += [_breakdown(summary), "", *facts(summary)]
+    return Group(*parts)
+
+
+def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
+    """Print the report to a file (default: standard output), at most 100 columns wide."""
+    console = Console(file=file)
+    if not console.is_terminal or console.width > WIDTH:
+        console.width = WIDTH
+    console.print(render(summary))
+
+
+def facts(summary: Summary) -> Iterator[str]:
+    """The headline facts, one sentence each."""
+    share, updates = summary.hot_update_share, summary.updates
+    if share is not None:
+        yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
+    yield (
+        f"Updates: {updates.sent:,} lanes sent, {updates.applied:,} applied, {updates.lost:,} lost, "
+        f"{updates.unknown:,} unknown; {updates.mismatched_keys:,} keys differ; "
+        f"{summary.overflows:,} overflows."
+    )
+    empty = summary.empty_rpc_latency_us
+    if empty.p50 is not None and empty.p99 is not None:
+        yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
+    for name, load in summary.loads.items():
+        if load.rounds_fallen_behind:
+            yield (
+                f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
+                f"of {load.rounds} rounds."
+            )
+
+
+def _differences(name: str, load: LoadSummary) -> Table:
+    rate = f"{load.offered_rate:,.1f} steps/s, {load.rounds} rounds"
+    table = _table(f"Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval]")
+    for row in ROWS:
+        found = [metrics[row.metric] for metrics in load.differences.values() if row.metric in metrics]
+        if found:
+            baseline = format(found[0].baseline, row.format)
+            table.add_row(row.title, baseline, *(_relative(each) for each in found))
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    for arm in ARMS:
+        table.add_column(arm, justify="right", no_wrap=True)
+    return table
+
+
+def _relative(found: Comparison) -> str:
+    def percent(value: float) -> str:
+        share = 100 * value / abs(found.baseline)
+        return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
+
+    if not found.baseline:
+        return "–"
+    if found.low is None or found.high is None:
+        return percent(found.difference)
+    text = f"{percent(found.difference)} \\[{percent(found.low)}, {percent(found.high)}]"
+    return text if found.low <= 0 <= found.high else f"[bold]{text}[/bold]"
+
+
+def _breakdown(summary: Summary) -> Table:
+    table = _table("All loads: RPCs and their latency, means in µs")
+    arms = [summary.arms[arm] for arm in ARMS]
+    table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
+    table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
+    for name in CLASSES:
+        table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
+    for metric in (*METRICS, "switch"):
+        table.add_row(metric, *(_number(arm.metrics_us[metric], ",.1f") for arm in arms))
+    return table
+
+
+def _of_class(arm: ArmSummary, name: str) -> str:
+    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {_number(arm.rpc_latency_by_class_us[name].mean)}"
+
+
+def _number(value: float | None, form: str = ",.0f") -> str:
+    return "–" if value is None else format(value, form)

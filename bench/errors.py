@@ -1,0 +1,5 @@
+"""Exceptions of the bench."""
+
+
+class BenchError(Exception):
+    """What keeps the bench from running, in one line."""

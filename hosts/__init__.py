@@ -1,0 +1,1 @@
+"""Worker and parameter-server agents: wire format, state machines, socket loops, models and workloads."""

@@ -1,0 +1,126 @@
+"""What worker and PS processes share: JSON lines on standard input and output, a place on the machine."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import inspect
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from hosts.errors import ConfigError, HostsError
+from hosts.wire.codec import Codec, FastCodec
+
+log = logging.getLogger(__name__)
+
+_PR_SET_TIMERSLACK = 29
+_READ_BYTES = 1 << 16
+
+
+class Commands:
+    """The lines that arrive on standard input, without blocking."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.closed = False
+        """End of input: whoever started the agent is gone."""
+        self._buffer = b""
+
+    def read(self) -> None:
+        """Take in what has arrived; to be called when `fd` is readable."""
+        chunk = os.read(self.fd, _READ_BYTES)
+        self.closed = not chunk
+        self._buffer += chunk
+
+    def next(self) -> str | None:
+        """The next complete line, or None."""
+        line, newline, rest = self._buffer.partition(b"\n")
+        if not newline:
+            return None
+        self._buffer = rest
+        return line.decode("utf-8", "replace")
+
+
+def say(**answer: object) -> None:
+    """Print one JSON line."""
+    print(json.dumps(answer), flush=True)
+
+
+def execute(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]]) -> None:
+    """Run one command line and print its one answer, an error included."""
+    try:
+        say(ok=True, **_dispatch(line, handlers))
+    except (HostsError, OSError) as error:
+        say(error=str(error))
+
+
+def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]]) -> dict[str, object]:
+    try:
+        command = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"a command must be one line of JSON: {error}") from None
+    if not isinstance(command, dict) or command.get("cmd") not in handlers:
+        raise ConfigError(f"unknown command {line.strip()[:80]}; known: {', '.join(handlers)}")
+    arguments: dict[str, Any] = {name: value for name, value in command.items() if name != "cmd"}
+    handler = handlers[command["cmd"]]
+    try:
+        inspect.signature(handler).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"command {command['cmd']}: {error}") from None
+    return handler(**arguments)
+
+
+def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
+    """The configuration in a JSON file; raises `ConfigError` naming the first wrong value."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{path}: {place}: {first['msg']}") from error
+
+
+def make_codec(name: str) -> Codec:
+    """The codec of that name: fast or scapy."""
+    if name == "scapy":
+        from hosts.wire.scapy_layer import ScapyCodec  # takes half a second to import
+
+        return ScapyCodec()
+    return FastCodec()
+
+
+def settle(cpu: int | None) -> None:
+    """Take a place on the machine: one CPU, exact timers, no garbage collector in the hot loop.
+
+    Ctrl-C is left to whoever started the agent, and shows as the end of standard input; SIGTERM ends the
+    process in order, so that logs are written.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
+    # The default slack lets a timed wait end 50 µs late, which would look like latency.
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0):
+        log.warning("timer slack could not be set: %s", os.strerror(ctypes.get_errno()))
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def run_queue_ns() -> int:
+    """How long this process has waited for a CPU, ns (/proc/self/schedstat); 0 where that is not told."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0

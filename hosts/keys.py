@@ -1,0 +1,53 @@
+"""The parameters of a job as positions 0..n-1, whatever their 64-bit keys are.
+
+Arrays over a key space have n + 1 elements: the last one belongs to every key that is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """Keys 0..size-1, or with `sparse` [size] those sorted keys."""
+
+    size: int
+    sparse: NDArray[np.uint64] | None = None
+
+    @staticmethod
+    def load(path: Path) -> KeySpace:
+        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raises `ConfigError`."""
+        try:
+            keys = np.load(path, mmap_mode="r")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path}: cannot be read as an array of keys: {error}") from error
+        if keys.dtype != np.uint64 or keys.ndim != 1 or bool(np.any(keys[1:] <= keys[:-1])):
+            raise ConfigError(f"{path}: must be a 1-D array of sorted, distinct uint64 keys")
+        return KeySpace(len(keys), keys)
+
+    def positions(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Position of each key; `size` for a key that is not in the space."""
+        if self.sparse is None:
+            dense: NDArray[np.int64] = np.minimum(keys, np.uint64(self.size)).astype(np.int64)
+            return dense
+        found = np.searchsorted(self.sparse, keys)
+        found[self.sparse.take(found, mode="clip") != keys] = self.size
+        return found
+
+    def keys(self, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
+        """Key at each position."""
+        if self.sparse is None:
+            return positions.astype(np.uint64)
+        keys: NDArray[np.uint64] = self.sparse[positions]
+        return keys
+
+    def all(self) -> NDArray[np.uint64]:
+        """All keys [size]."""
+        return np.arange(self.size, dtype=np.uint64) if self.sparse is None else np.asarray(self.sparse)

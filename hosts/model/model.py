@@ -1,0 +1,16 @@
+"""The interface of a model."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hosts.wire.codec import Values
+from hosts.workload.trace import Batch
+
+
+class Model(Protocol):
+    """A model that a worker trains, one mini-batch at a time."""
+
+    def step(self, batch: Batch, values: Values) -> tuple[Values, float]:
+        """Deltas to push [n] for the pulled values [n], and the mean loss before the update."""
+        ...

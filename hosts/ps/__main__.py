@@ -1,0 +1,120 @@
+"""`python -m hosts.ps --config FILE`: a parameter-server process, told what to do by JSON lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
+from hosts.errors import HostsError
+from hosts.keys import KeySpace
+from hosts.parts import save_arrays
+from hosts.ps.config import PsConfig
+from hosts.ps.core import ParameterServer
+from hosts.ps.logs import PsLogs
+from hosts.ps.loop import Sockets
+from hosts.ps.store import Store
+from hosts.sockets import Address, clock_offset
+
+
+class PsProcess:
+    """The process: its state machine, its logs, and the commands."""
+
+    def __init__(self, config: PsConfig, offset: int) -> None:
+        space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
+        self.core: ParameterServer[Address] = ParameterServer(
+            config.ps,
+            {job.job: Store(space, config.ps, config.n_ps) for job in config.jobs},
+            {job.job: job.epoch for job in config.jobs},
+            make_codec(config.codec),
+            time.monotonic_ns,
+        )
+        self._logs = PsLogs(config.log_dir, config.ps, offset)
+        self.done = False
+
+    def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
+        """The commands by name."""
+        return {"stats": self.stats, "dump": self.dump, "flush": self.flush, "quit": self.quit}
+
+    def stats(self) -> dict[str, object]:
+        """What the jobs have cost so far."""
+        server, stores = self.core.server, self.core.stores
+        return {
+            "cpu_s": time.process_time(),
+            "runqueue_ns": run_queue_ns(),
+            "malformed": self.core.malformed,
+            "misdirected": server.misdirected,
+            "jobs": {
+                job: {**asdict(counters), "overflows": stores[job].overflows}
+                for job, counters in server.counters.items()
+            },
+        }
+
+    def dump(self, file: str) -> dict[str, object]:
+        """Write all parameters of this PS's share, of each job."""
+        columns: dict[str, NDArray[np.generic]] = {}
+        for job, store in self.core.stores.items():
+            mine = np.flatnonzero(store.mine)
+            columns[f"job{job}_keys"] = store.space.keys(mine)
+            columns[f"job{job}_values"] = store.values[mine]
+            columns[f"job{job}_owned"] = store.owned[mine]
+            columns[f"job{job}_updates"] = store.updates[mine]
+        save_arrays(Path(file), columns)
+        return {}
+
+    def flush(self) -> dict[str, object]:
+        """Write the logs so far."""
+        contacts = self.core.server.contacts
+        self._logs.write_connections(contacts)
+        del contacts[:]
+        self._logs.write_updates(self.core.stores)
+        return {}
+
+    def quit(self) -> dict[str, object]:
+        """End the process after this answer."""
+        self.done = True
+        return {}
+
+
+def serve(process: PsProcess, sockets: Sockets, commands: Commands) -> None:
+    """Serve until `quit`, SIGTERM or the end of standard input; whichever it is, the logs are written."""
+    try:
+        while not (process.done or commands.closed):
+            line = commands.next()
+            if line is None:
+                sockets.run_until_command(commands)
+            else:
+                execute(line, process.handlers())
+    finally:
+        process.flush()
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True)
+def main(path: Path) -> None:
+    """Run a parameter server; commands come as JSON lines on standard input."""
+    try:
+        config = load_config(path, PsConfig)
+        offset = clock_offset()
+        process = PsProcess(config, offset)
+        connected = {job.job for job in config.jobs if job.connected}
+        service = (config.service.address, config.service.port)
+        with closing(Sockets(process.core, config.address, service, connected, offset)) as sockets:
+            settle(config.cpu)
+            say(ready=True)
+            serve(process, sockets, Commands(sys.stdin.fileno()))
+    except (HostsError, OSError) as error:
+        say(error=str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A PS's configuration: the JSON file that `python -m hosts.ps --config` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobConfig(_Strict):
+    """A job at this PS."""
+
+    job: int = Field(ge=0, lt=2**16)
+    epoch: int = Field(ge=0, lt=2**32)
+    """Of the PS's own row in the switch."""
+    connected: bool
+    """One connected socket for each worker, as without the proxy."""
+
+
+class ServiceConfig(_Strict):
+    """This PS's service address, which the switch owns."""
+
+    address: str
+    port: int = Field(gt=0, lt=2**16)
+
+
+class PsConfig(_Strict):
+    """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
+
+    ps: int = Field(ge=0, lt=2**15)
+    address: str
+    log_dir: Path
+    n_ps: int = Field(ge=1)
+    jobs: list[JobConfig] = Field(min_length=1)
+    service: ServiceConfig
+    codec: Literal["fast", "scapy"] = "fast"
+    cpu: int | None = None
+    parameters: int | None = Field(default=None, ge=1)
+    keys: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_key_space(self) -> PsConfig:
+        if (self.parameters is None) == (self.keys is None):
+            raise ValueError("one of parameters and keys must be given")
+        return self

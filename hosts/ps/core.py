@@ -1,0 +1,97 @@
+"""A parameter server as one state machine: workers' RPCs, the controller's commands, its register RPCs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic
+
+from hosts.errors import MalformedDatagram
+from hosts.ps.moves import Mover, ReplyTo
+from hosts.ps.server import Server
+from hosts.ps.store import Store
+from hosts.wire import control
+from hosts.wire.codec import Codec
+from hosts.wire.header import HEADER_BYTES, Op, offset_of, unpack
+
+_OP_AT = offset_of("op")
+
+
+class ParameterServer(Generic[ReplyTo]):
+    """One PS. `epochs` has the epoch of its own row in the switch for each job."""
+
+    def __init__(
+        self,
+        ps: int,
+        stores: Mapping[int, Store],
+        epochs: Mapping[int, int],
+        codec: Codec,
+        clock: Callable[[], int],
+    ) -> None:
+        self.ps = ps
+        self.stores = stores
+        self.server = Server(ps, stores, codec, clock)
+        self._movers: dict[int, Mover[ReplyTo]] = {
+            job: Mover(job, ps, epochs[job], store, codec, clock) for job, store in stores.items()
+        }
+
+    def handle(
+        self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
+    ) -> tuple[int, bytearray] | None:
+        """A datagram at the data port: the job and the answer to be sent to `source` at once, or None.
+
+        A command of the controller is answered through `control_answers` when it is done.
+        """
+        if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
+            return self.server.handle(datagram, arrival, read)
+        try:
+            command = control.parse(datagram)
+        except MalformedDatagram:
+            self.server.malformed += 1
+            return None
+        mover = self._movers.get(command.job)
+        if mover is None or command.ps != self.ps or command.is_answer:
+            self.server.misdirected += 1
+        else:
+            mover.command(command, source)
+        return None
+
+    def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
+        """A datagram at the port of the PS's own register RPCs."""
+        try:
+            job = unpack(datagram).job
+        except MalformedDatagram:
+            self.server.malformed += 1
+            return
+        mover = self._movers.get(job)
+        if mover is None:
+            self.server.misdirected += 1
+        else:
+            mover.receive(datagram, read)
+
+    def transmit(self) -> Iterator[memoryview]:
+        """Register RPCs to be sent at once, to the PS's own service address."""
+        for mover in self._movers.values():
+            while (datagram := mover.transmit()) is not None:
+                yield datagram
+
+    def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
+        """Answers to the controller to be sent at once, and to whom."""
+        for mover in self._movers.values():
+            while mover.answers:
+                yield mover.answers.popleft()
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return min(
+            (due for mover in self._movers.values() if (due := mover.deadline()) is not None), default=None
+        )
+
+    def wake(self, now: int) -> None:
+        """Send again what is overdue."""
+        for mover in self._movers.values():
+            mover.wake(now)
+
+    @property
+    def malformed(self) -> int:
+        """Datagrams that were no RPCs."""
+        return self.server.malformed + sum(mover.malformed for mover in self._movers.values())

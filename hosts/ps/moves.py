@@ -1,0 +1,191 @@
+"""Moves of keys between a PS and the switch, one command of the controller at a time. No I/O.
+
+The switch's registers are reached through the data plane by the PS's own RPCs: an idempotent read, and an
+exactly-once add. A move adds to one side what it subtracts from the other; nothing is ever in two places, and
+a lost answer costs nothing (docs/design.md). While a key is on its way its PS refuses it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.errors import MalformedDatagram
+from hosts.ps.store import Positions, Store
+from hosts.window import Window
+from hosts.wire.bitmap import lanes_in
+from hosts.wire.codec import Caller, Codec, Values, answers
+from hosts.wire.control import Command, Control, Status, build
+from hosts.wire.hashing import lanes_of
+from hosts.wire.header import PS_CALLER_BASE, WINDOW, Op
+from hosts.wire.packing import pack
+
+_REMEMBERED = 64
+ReplyTo = TypeVar("ReplyTo")
+
+
+class _Call(NamedTuple):
+    """One register RPC of the step in progress."""
+
+    datagram: memoryview
+    place: NDArray[np.int32]
+    """Index in the step of each lane's key; the step's size where the lane is not live."""
+
+
+class Mover(Generic[ReplyTo]):
+    """One job's moves at one PS. `epoch` is that of the PS's own row in the switch."""
+
+    def __init__(
+        self, job: int, ps: int, epoch: int, store: Store, codec: Codec, clock: Callable[[], int]
+    ) -> None:
+        self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
+        self._ps = ps
+        self._store = store
+        self._codec = codec
+        self._clock = clock
+        self._window: Window[_Call] = Window(WINDOW)
+        self._unsent: deque[_Call] = deque()
+        self._again: deque[_Call] = deque()
+        self._served = np.zeros(1, dtype=np.bool_)
+        self._read: Values = np.zeros(1, dtype=np.uint32)
+        self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo]] = OrderedDict()
+        self._script: Generator[None, None, Control] | None = None
+        self._latest: tuple[int, int] | None = None
+        self._done: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self.answers: deque[tuple[bytes, ReplyTo]] = deque()
+        """Answers to the controller, with whom they go to; the owner sends and removes them."""
+        self.malformed = 0
+        self.unexpected = 0
+
+    def command(self, control: Control, reply_to: ReplyTo) -> None:
+        """A command of the controller; one under way is not begun again, one that is done is answered."""
+        done = self._done.get(control.identity)
+        if done is not None:
+            self.answers.append((done, reply_to))
+        elif control.identity not in self._queue and not self._is_stale(control.identity):
+            self._latest = control.identity
+            self._queue[control.identity] = control, reply_to
+            self._go_on()
+
+    def _is_stale(self, identity: tuple[int, int]) -> bool:
+        """A late copy of what an earlier controller, or this one long ago, has asked for.
+
+        It may undo what has been asked for since: only the newest controller is listened to. Epochs are
+        compared as RFC 1982 says, and a controller's own commands may overtake each other a little.
+        """
+        if self._latest is None:
+            return False
+        (epoch, seq), (newest, latest) = identity, self._latest
+        if epoch != newest:
+            return (epoch - newest) % 2**32 >= 2**31
+        return seq <= latest - _REMEMBERED // 2
+
+    def receive(self, datagram: bytes | memoryview, read: int) -> None:
+        """The switch's answer to a register RPC, read at `read` (ns)."""
+        try:
+            header, _, values = self._codec.parse(datagram)
+        except MalformedDatagram:
+            self.malformed += 1
+            return
+        rpc = self._window.find(header.seq)
+        if rpc is None or not answers(datagram, header, rpc.call.datagram):
+            self.unexpected += 1
+            return
+        self._window.close(header.seq, read)
+        place = rpc.call.place
+        self._served[place] = lanes_in(header.served, header.count)
+        if values is not None:
+            self._read[place] = values
+        if not (self._unsent or len(self._window)):
+            self._go_on()
+
+    def transmit(self) -> memoryview | None:
+        """The next register RPC to be sent at once, to this PS's own service address."""
+        if self._again:
+            return self._again.popleft().datagram
+        if not (self._unsent and self._window.is_open):
+            return None
+        call = self._unsent.popleft()
+        now = self._clock()
+        self._codec.stamp_request(call.datagram, self._window.issue(call, now), now)
+        return call.datagram
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return self._window.deadline()
+
+    def wake(self, now: int) -> None:
+        """Send again what is overdue."""
+        self._again.extend(self._window.overdue(now))
+
+    def _go_on(self) -> None:
+        """Take the command in progress one step further, and begin the next when it is done."""
+        while self._queue and not (self._unsent or len(self._window)):
+            identity, (control, reply_to) = next(iter(self._queue.items()))
+            if self._script is None:
+                self._script = self._execute(control)
+            try:
+                next(self._script)
+            except StopIteration as end:
+                self._script = None
+                del self._queue[identity]
+                self._done[identity] = build(end.value)
+                if len(self._done) > _REMEMBERED:
+                    self._done.popitem(last=False)
+                self.answers.append((self._done[identity], reply_to))
+
+    def _execute(self, control: Control) -> Generator[None, None, Control]:
+        """A command's course; yields while register RPCs are under way."""
+        at = self._store.locate(control.keys)
+        if not self._store.mine[at].all():
+            return control.answer(Status.NOT_MINE)
+        if control.command is Command.VALUES:
+            return control.answer(Status.OK, self._store.values[at])
+        at = np.unique(at)
+        status = Status.OK
+        if control.command is Command.SEED:
+            status = yield from self._seed(at[self._store.owned[at]])
+        elif control.command is Command.COLLECT:
+            status = yield from self._collect(at[~self._store.owned[at]])
+        return control.answer(status)
+
+    def _seed(self, at: Positions) -> Generator[None, None, Status]:
+        """Refuse from now, then add here's values there."""
+        values = self._store.give_away(at)
+        self._call(Op.PUSH, at, values)
+        yield
+        missing = ~self._served[:-1]
+        self._store.take_home(at[missing], values[missing])
+        return Status.NO_ENTRY if missing.any() else Status.OK
+
+    def _collect(self, at: Positions) -> Generator[None, None, Status]:
+        """Read v, then add -v there and v here."""
+        self._call(Op.PULL, at, None)
+        yield
+        found = self._served[:-1]
+        at_switch, values = at[found], self._read[:-1][found]
+        self._call(Op.PUSH, at_switch, np.negative(values))
+        yield
+        taken = self._served[:-1]
+        self._store.take_home(at_switch[taken], values[taken])
+        return Status.OK if taken.sum() == len(at) else Status.NO_ENTRY
+
+    def _call(self, op: Op, at: Positions, deltas: Values | None) -> None:
+        """Queue register RPCs for these distinct parameters, each in its hash lane."""
+        size = len(at)
+        self._served = np.zeros(size + 1, dtype=np.bool_)
+        self._read = np.zeros(size + 1, dtype=np.uint32)
+        if not size:
+            return
+        keys = self._store.space.keys(at)
+        ps = np.full(size, self._ps, dtype=np.uint16)
+        packing = pack(ps, lanes_of(keys), np.ones(size, dtype=np.bool_))
+        datagrams = self._codec.requests(op, self._caller, 0, packing, keys, deltas)
+        for datagram, position, count in zip(
+            datagrams, packing.position, packing.count.tolist(), strict=True
+        ):
+            self._unsent.append(_Call(datagram, position[:count]))

@@ -1,0 +1,141 @@
+"""A parameter server as a state machine without I/O: datagrams in, datagrams out.
+
+Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot is all
+there is to remember. An RPC that the switch has served in part arrives with those lanes marked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hosts.errors import MalformedDatagram
+from hosts.ps.store import Store
+from hosts.wire.bitmap import bitmap_of, lanes_in
+from hosts.wire.codec import Codec, Keys, Message, Values
+from hosts.wire.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+
+
+@dataclass(slots=True)
+class JobCounters:
+    """What one job has cost this PS. Bytes are UDP payloads received; times ns, from reading to sending."""
+
+    packets: int = 0
+    bytes: int = 0
+    rpcs: int = 0
+    """New RPCs: packets without duplicates and stale ones."""
+    proc_wall_ns: int = 0
+    proc_cpu_ns: int = 0
+    duplicates: int = 0
+    stale: int = 0
+    refused_lanes: int = 0
+    applied_lanes: int = 0
+
+
+class _Row:
+    """One caller's slots: last turn, and the lanes refused in it."""
+
+    __slots__ = ("refused", "turns")
+
+    def __init__(self) -> None:
+        self.turns = [0] * WINDOW
+        self.refused = [0] * WINDOW
+
+
+class Server:
+    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing."""
+
+    def __init__(self, ps: int, stores: Mapping[int, Store], codec: Codec, clock: Callable[[], int]) -> None:
+        self._ps = ps
+        self._stores = stores
+        self._codec = codec
+        self._clock = clock
+        self._rows: dict[tuple[int, int, int], _Row] = {}
+        self.counters = {job: JobCounters() for job in stores}
+        self.contacts = array("q")
+        """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
+        self.malformed = 0
+        self.misdirected = 0
+        """Well-formed RPCs of an unknown job or for another PS, and answers."""
+
+    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytearray] | None:
+        """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
+
+        Returns the job and the answer, to be sent at once, or None when there is nothing to say.
+        """
+        try:
+            header, keys, values = self._codec.parse(datagram)
+        except MalformedDatagram:
+            self.malformed += 1
+            return None
+        job, counters = header.job, self.counters.get(header.job)
+        if counters is None or header.ps != self._ps or header.flags & RESPONSE or header.op == Op.CONTROL:
+            self.misdirected += 1
+            return None
+        counters.packets += 1
+        counters.bytes += len(datagram)
+        self.contacts.extend((arrival, header.worker, job))
+        slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
+        row = self._rows.get((job, header.worker, header.epoch))
+        if row is None:
+            row = self._rows[job, header.worker, header.epoch] = _Row()
+        last = row.turns[slot]
+        if turn < last or turn == 0:
+            counters.stale += 1
+            return None
+        is_new = turn > last
+        if is_new:
+            counters.rpcs += 1
+        else:
+            counters.duplicates += 1
+
+        if header.op == Op.PULL:
+            refused, pulled = self._pull(job, header, keys, values)
+        elif header.op == Op.PUSH:
+            refused = self._push(job, header, keys, values) if is_new else row.refused[slot]
+            pulled = None
+        else:
+            refused, pulled = 0, None
+        if is_new:
+            row.turns[slot] = turn
+            row.refused[slot] = refused
+            counters.refused_lanes += refused.bit_count()
+        answer = self._codec.build(_answer(header, refused, pulled))
+        wall = self._clock() - read
+        counters.proc_wall_ns += wall
+        self._codec.stamp_answer(answer, wall, max(0, read - arrival))
+        return job, answer
+
+    def _pull(
+        self, job: int, header: Header, keys: Keys | None, carried: Values | None
+    ) -> tuple[int, Values]:
+        """Lanes refused, and all values: the switch's for the lanes that it served."""
+        assert keys is not None
+        store = self._stores[job]
+        at = store.locate(keys)
+        values = store.values[at]
+        if header.served and carried is not None:
+            values = np.where(lanes_in(header.served, header.count), carried, values)
+        return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
+
+    def _push(self, job: int, header: Header, keys: Keys | None, deltas: Values | None) -> int:
+        """Add what is this PS's; returns the lanes refused."""
+        assert keys is not None and deltas is not None
+        store = self._stores[job]
+        at = store.locate(keys)
+        wanted = header.live & ~header.served
+        added = wanted & bitmap_of(store.owned[at])
+        if added != (1 << header.count) - 1:
+            lanes = lanes_in(added, header.count)
+            at, deltas = at[lanes], deltas[lanes]
+        store.add(at, deltas)
+        self.counters[job].applied_lanes += added.bit_count()
+        return wanted & ~added
+
+
+def _answer(request: Header, refused: int, values: Values | None) -> Message:
+    flags = RESPONSE if values is None else RESPONSE | VALUES
+    return Message(request._replace(flags=flags, refused=refused), None, values)

@@ -1,0 +1,133 @@
+"""CONTROL: the controller's commands to a PS, in-band by packet-out and packet-in.
+
+After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
+answer to VALUES n values of 4 B. The header's job and ps say whose keys; its seq is the command's number.
+A command is idempotent: the controller repeats it until an answer with the same seq comes.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from hosts.errors import MalformedDatagram
+from hosts.wire.codec import Keys, Values
+from hosts.wire.header import (
+    CONTROLLER_CALLER,
+    HEADER_BYTES,
+    KEY_BYTES,
+    LAYOUT,
+    RESPONSE,
+    VALUE_BYTES,
+    Header,
+    Op,
+    unpack,
+)
+
+
+class Command(IntEnum):
+    """What the controller asks of a PS."""
+
+    SEED = 1
+    """Give the keys away: move their values into the switch."""
+    COLLECT = 2
+    """Take the keys home: move their values out of the switch."""
+    VALUES = 3
+    """Tell the values that the PS holds (0 for a key that is given away)."""
+    HELLO = 4
+    """Is anybody there?"""
+
+
+class Status(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    NOT_MINE = 1
+    """A key is not in this PS's share; nothing was changed."""
+    NO_ENTRY = 2
+    """A key has no entry in the switch; it stays where it was, the command's other keys moved."""
+
+
+MAX_KEYS = 128
+"""Keys of one SEED or COLLECT."""
+MAX_VALUES_KEYS = 117
+"""Keys of one VALUES: its answer, 12 B a key, must not be fragmented (MTU 1500)."""
+
+_BODY = struct.Struct("!BBHI")
+_NO_KEYS = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A CONTROL datagram. `keys` has shape [n], `values` [n] in an answer to VALUES, else None."""
+
+    command: Command
+    job: int
+    ps: int
+    epoch: int
+    seq: int
+    keys: Keys
+    is_answer: bool = False
+    status: Status = Status.OK
+    values: Values | None = None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What makes two datagrams the same command."""
+        return self.epoch, self.seq
+
+    def answer(self, status: Status, values: Values | None = None) -> Control:
+        """The PS's answer; only an answer to VALUES repeats the keys."""
+        return replace(self, is_answer=True, status=status, values=values)
+
+
+def build(control: Control) -> bytes:
+    """The datagram of a command or answer."""
+    header = Header(
+        op=Op.CONTROL,
+        flags=RESPONSE if control.is_answer else 0,
+        job=control.job,
+        worker=CONTROLLER_CALLER,
+        epoch=control.epoch,
+        ps=control.ps,
+        seq=control.seq,
+    )
+    datagram = LAYOUT.pack(*header) + _BODY.pack(control.command, control.status, 0, len(control.keys))
+    if not control.is_answer or control.values is not None:
+        datagram += control.keys.astype(">u8").tobytes()
+    if control.values is not None:
+        datagram += control.values.astype(">u4").tobytes()
+    return datagram
+
+
+def parse(datagram: bytes | memoryview) -> Control:
+    """A command or answer; raises `MalformedDatagram`. An answer but to VALUES has no keys."""
+    header = unpack(datagram)
+    if header.op != Op.CONTROL or header.worker != CONTROLLER_CALLER:
+        raise MalformedDatagram(f"op {header.op} of worker {header.worker:#x} is no CONTROL")
+    if len(datagram) < HEADER_BYTES + _BODY.size:
+        raise MalformedDatagram(f"{len(datagram)} bytes, too short for a CONTROL")
+    code, status, zero, n = _BODY.unpack_from(datagram, HEADER_BYTES)
+    is_answer = bool(header.flags & RESPONSE)
+    try:
+        command, status = Command(code), Status(status)
+    except ValueError as error:
+        raise MalformedDatagram(f"CONTROL: {error}") from None
+    limit = {Command.VALUES: MAX_VALUES_KEYS, Command.HELLO: 0}.get(command, MAX_KEYS)
+    if n > limit or zero or (status and not is_answer):
+        raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
+    has_values = is_answer and command is Command.VALUES and status is Status.OK
+    has_keys = not is_answer or has_values
+    length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * has_values)
+    if len(datagram) != length:
+        raise MalformedDatagram(f"{len(datagram)} bytes, not {length} for a {command.name} of {n} keys")
+    keys, values = _NO_KEYS, None
+    at = HEADER_BYTES + _BODY.size
+    if has_keys:
+        keys = np.frombuffer(datagram, ">u8", n, at).astype(np.uint64)
+    if has_values:
+        values = np.frombuffer(datagram, ">u4", n, at + n * KEY_BYTES).astype(np.uint32)
+    return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)

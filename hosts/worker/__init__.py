@@ -1,0 +1,1 @@
+"""The worker: pulls parameters, trains on a mini-batch, pushes the update."""

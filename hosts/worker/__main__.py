@@ -1,0 +1,214 @@
+"""`python -m hosts.worker --config FILE`: a worker process, told what to do by JSON lines."""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
+from hosts.errors import ConfigError, HostsError
+from hosts.model import LogisticRegression, Model, SyntheticGradient
+from hosts.parts import save_arrays
+from hosts.sockets import clock_offset, open_udp
+from hosts.wire.codec import Caller
+from hosts.worker.client import Client
+from hosts.worker.config import JobConfig, WorkerConfig
+from hosts.worker.ledger import Ledger
+from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.loop import Driver, Line
+from hosts.worker.trainer import Block, EmptyCalls, Trainer
+from hosts.workload.trace import Trace
+
+
+class Job:
+    """One job's client, socket and ledger."""
+
+    def __init__(
+        self, config: WorkerConfig, job: JobConfig, trace: Trace, offset: int, stack: ExitStack
+    ) -> None:
+        self.arm = job.arm
+        caller = Caller(job.job, config.worker, job.epoch)
+        self.client = Client(
+            caller, config.n_ps, trace.space, make_codec(config.codec), time.monotonic_ns, config.window
+        )
+        services = {service.ps: (service.address, service.port) for service in config.services}
+        if sorted(services) != list(range(config.n_ps)):
+            raise ConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
+        sock = stack.enter_context(open_udp((config.address, job.udp_port)))
+        self.line = Line(sock, [services[ps] for ps in range(config.n_ps)], offset)
+        path = config.log_dir / f"ledger-worker-{config.worker}-job-{job.job}-epoch-{job.epoch}.bin"
+        self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
+
+
+class Worker:
+    """The process: its jobs, its logs, and the commands."""
+
+    def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
+        offset = clock_offset()
+        self._config = config
+        self._commands = commands
+        self._trace = Trace.load(config.trace)
+        if config.worker > self._trace.workers:
+            raise ConfigError(f"{config.trace}: has {self._trace.workers} workers, this is {config.worker}")
+        self._jobs = {job.job: Job(config, job, self._trace, offset, stack) for job in config.jobs}
+        self._logs = WorkerLogs(config.log_dir, config.worker, offset)
+        self._model: Model = (
+            SyntheticGradient(config.seed)
+            if self._trace.samples is None
+            else LogisticRegression(config.scale, config.learning_rate)
+        )
+        self.done = False
+
+    def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
+        """The commands by name."""
+        return {
+            "hint": self.hint,
+            "run": self.run,
+            "empty": self.empty,
+            "ledger": self.ledger,
+            "flush": self.flush,
+            "quit": self.quit,
+        }
+
+    def hint(self, job: int, file: str | None) -> dict[str, object]:
+        """Take a hot set as the job's hints, or with null forget them."""
+        client = self._job(job).client
+        if file is None:
+            client.hint(None)
+            return {"keys": 0}
+        try:
+            keys = pl.read_parquet(file, columns=["key"])["key"].to_numpy()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise ConfigError(f"{file}: cannot be read as a hot set: {str(error).splitlines()[0]}") from error
+        client.hint(keys.astype(np.uint64))
+        return {"keys": len(keys)}
+
+    def run(
+        self,
+        job: int,
+        first_step: int,
+        steps: int,
+        start_ns: int = 0,
+        period_ns: int = 0,
+        round: int = 0,
+        load: float = 0.0,
+        discard_ns: int = 0,
+    ) -> dict[str, object]:
+        """Run a block of steps; with `period_ns` 0 as fast as they go."""
+        own = self._job(job)
+        start = start_ns or time.monotonic_ns()
+        trainer = Trainer(
+            self._config.worker,
+            own.client,
+            self._trace,
+            self._model,
+            own.ledger,
+            Block(first_step, steps, start, period_ns),
+            time.monotonic_ns,
+        )
+        origin = Origin(self._config.worker, job, own.arm, round, load, start + discard_ns)
+        answer = self._drive(trainer, own, origin, lambda: say(progress=len(trainer.losses)))
+        self._logs.write_operations(trainer.operations, origin)
+        return {
+            "steps": len(trainer.losses),
+            "behind_ns": trainer.behind_ns,
+            "loss": trainer.loss,
+            "updates_sent": trainer.lanes_pushed,
+            "updates_unknown": 0,
+            **answer,
+        }
+
+    def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
+        """Call the PSs `count` times for nothing, one call at a time."""
+        own = self._job(job)
+        origin = Origin(self._config.worker, job, own.arm, round, load, 0)
+        return self._drive(EmptyCalls(own.client, self._config.n_ps, count), own, origin, lambda: None)
+
+    def ledger(self, file: str) -> dict[str, object]:
+        """Write what the pushes of each job add up to, for the keys that have any."""
+        columns: dict[str, NDArray[np.generic]] = {}
+        for job, own in self._jobs.items():
+            sums = own.ledger.sums()
+            touched = np.flatnonzero(sums.sent | sums.unknown)
+            columns[f"job{job}_keys"] = self._trace.space.keys(touched)
+            columns[f"job{job}_sent"] = sums.sent[touched]
+            columns[f"job{job}_unknown"] = sums.unknown[touched]
+        save_arrays(Path(file), columns)
+        return {}
+
+    def flush(self) -> dict[str, object]:
+        """Nothing is left to write: every block has written its parts when it answers."""
+        return {}
+
+    def quit(self) -> dict[str, object]:
+        """End the process after this answer."""
+        self.done = True
+        return {}
+
+    def _job(self, job: int) -> Job:
+        if job not in self._jobs:
+            raise ConfigError(f"job {job} is not one of this worker's: {sorted(self._jobs)}")
+        return self._jobs[job]
+
+    def _drive(
+        self, driver: Driver, own: Job, origin: Origin, report: Callable[[], None]
+    ) -> dict[str, object]:
+        """Run a block and log its RPCs, whatever ends it."""
+        client = own.client
+        cpu, queued = time.process_time(), run_queue_ns()
+        malformed, unexpected = client.malformed, client.unexpected
+        try:
+            own.line.run(driver, client, self._commands, report)
+        finally:
+            cpu = time.process_time() - cpu
+            self._logs.write_rpcs(client.records, origin)
+            retransmissions = sum(record.attempts - 1 for record in client.records)
+            client.records.clear()
+        return {
+            "cpu_s": cpu,
+            "runqueue_ns": run_queue_ns() - queued,
+            "retransmissions": retransmissions,
+            "malformed": client.malformed - malformed,
+            "unexpected": client.unexpected - unexpected,
+        }
+
+
+def serve(worker: Worker, commands: Commands) -> None:
+    """Answer commands until `quit` or the end of standard input."""
+    while not (worker.done or commands.closed):
+        line = commands.next()
+        if line is not None:
+            execute(line, worker.handlers())
+            continue
+        select.select([commands.fd], [], [])
+        commands.read()
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True)
+def main(path: Path) -> None:
+    """Run a worker; commands come as JSON lines on standard input."""
+    try:
+        config = load_config(path, WorkerConfig)
+        commands = Commands(sys.stdin.fileno())
+        with ExitStack() as stack:
+            worker = Worker(config, commands, stack)
+            settle(config.cpu)
+            say(ready=True)
+            serve(worker, commands)
+    except (HostsError, OSError) as error:
+        say(error=str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""A worker's configuration: the JSON file that `python -m hosts.worker --config` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hosts.model.logistic import LEARNING_RATE, SCALE
+from hosts.wire.header import WINDOW
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobConfig(_Strict):
+    """A job of this worker: one arm of the experiment."""
+
+    job: int = Field(ge=0, lt=2**16)
+    arm: Literal["profile", "neither", "proxy", "hot", "both"]
+    epoch: int = Field(ge=0, lt=2**32)
+    udp_port: int = Field(gt=0, lt=2**16)
+
+
+class ServiceConfig(_Strict):
+    """Where a PS is reached: its service address, which the switch owns."""
+
+    ps: int = Field(ge=0, lt=2**15)
+    address: str
+    port: int = Field(gt=0, lt=2**16)
+
+
+class WorkerConfig(_Strict):
+    """A worker process."""
+
+    worker: int = Field(ge=1, lt=2**15)
+    address: str
+    log_dir: Path
+    n_ps: int = Field(ge=1)
+    trace: Path
+    jobs: list[JobConfig] = Field(min_length=1)
+    services: list[ServiceConfig] = Field(min_length=1)
+    codec: Literal["fast", "scapy"] = "fast"
+    cpu: int | None = None
+    seed: int = 1
+    scale: float = Field(default=SCALE, gt=0)
+    """Value units of 1.0."""
+    learning_rate: float = Field(default=LEARNING_RATE, gt=0)
+    window: int = Field(default=WINDOW, ge=1, le=WINDOW)

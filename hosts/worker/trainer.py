@@ -1,0 +1,147 @@
+"""A block of steps of one job: pull, compute, push, on a schedule or as fast as they go. No I/O.
+
+Step k of a block pulls at start + k * period and pushes half a period later, or as soon as it can. An
+operation is measured from when it was due, so that a worker that falls behind does not look fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hosts.model import Model
+from hosts.wire.header import Op
+from hosts.worker.client import Client
+from hosts.worker.ledger import Ledger
+from hosts.workload.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What to run: steps `first_step`, ... of the trace. Times are monotonic ns; period 0: a closed loop."""
+
+    first_step: int
+    steps: int
+    start_ns: int
+    period_ns: int
+
+
+class OperationRecord(NamedTuple):
+    """One line of the operations log; `op` is pull, push or step (pull due -> push ended). Times in ns."""
+
+    iteration: int
+    op: str
+    scheduled: int
+    start: int
+    end: int
+    rpcs: int
+
+
+class Trainer:
+    """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`."""
+
+    def __init__(
+        self,
+        worker: int,
+        client: Client,
+        trace: Trace,
+        model: Model,
+        ledger: Ledger,
+        block: Block,
+        clock: Callable[[], int],
+    ) -> None:
+        self._worker = worker
+        self._client = client
+        self._trace = trace
+        self._model = model
+        self._ledger = ledger
+        self._block = block
+        self._clock = clock
+        self.operations: list[OperationRecord] = []
+        self.losses: list[float] = []
+        self.lanes_pushed = 0
+        self.behind_ns = 0
+        """How late the latest operation began."""
+        self.finished = False
+        self._script = self._steps()
+        self._due = next(self._script, 0)
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return self._due if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        """Do what is due; also to be called when answers have come."""
+        self._client.wake(now)
+        while self._client.idle and self._due <= now and not self.finished:
+            try:
+                self._due = next(self._script)
+            except StopIteration:
+                self.finished = True
+
+    def _steps(self) -> Generator[int, None, None]:
+        """The block's course; yields when to go on at the earliest, once the client is idle."""
+        block = self._block
+        for k in range(block.steps):
+            iteration = block.first_step + k
+            pull_due = block.start_ns + k * block.period_ns
+            yield pull_due
+            batch = self._trace.batch(self._worker, iteration)
+            start = self._clock()
+            pull_due = pull_due if block.period_ns else start
+            self._client.pull(iteration, batch.positions)
+            yield 0
+            self._record(iteration, Op.PULL, pull_due, start)
+
+            deltas, loss = self._model.step(batch, self._client.values)
+            self.losses.append(loss)
+            push_due = pull_due + block.period_ns // 2
+            yield push_due
+            start = self._clock()
+            push_due = push_due if block.period_ns else start
+            answered = self._ledger.open(batch.positions, deltas)
+            self._client.push(iteration, batch.positions, deltas, answered)
+            yield 0
+            self._ledger.close()
+            self.lanes_pushed += len(deltas)
+            self._record(iteration, Op.PUSH, push_due, start)
+            pull, push = self.operations[-2:]
+            step = OperationRecord(iteration, "step", pull_due, pull.start, push.end, pull.rpcs + push.rpcs)
+            self.operations.append(step)
+
+    def _record(self, iteration: int, op: Op, due: int, start: int) -> None:
+        self.behind_ns = max(self.behind_ns, start - due)
+        rpcs = self._client.rpcs_of_operation
+        self.operations.append(OperationRecord(iteration, op.name.lower(), due, start, self._clock(), rpcs))
+
+    @property
+    def loss(self) -> float | None:
+        """Mean of the mini-batches' losses, each before its update; None where there is nothing to learn."""
+        mean = float(np.mean(self.losses)) if self.losses else float("nan")
+        return None if np.isnan(mean) else mean
+
+
+class EmptyCalls:
+    """A closed loop of empty RPCs, to one PS after the other: what transport alone costs ([DDL] Fig. 9)."""
+
+    def __init__(self, client: Client, n_ps: int, count: int) -> None:
+        self._client = client
+        self._targets = iter([i % n_ps for i in range(count)])
+        self.finished = False
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return 0 if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        """Do what is due; also to be called when answers have come."""
+        self._client.wake(now)
+        if self._client.idle:
+            target = next(self._targets, None)
+            if target is None:
+                self.finished = True
+            else:
+                self._client.empty(target)

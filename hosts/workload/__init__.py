@@ -1,0 +1,1 @@
+"""Workloads: what each worker touches in each step, made once and mapped by every worker process."""

@@ -1,0 +1,155 @@
+"""Built-in click data with the skew of [DDL] Fig. 10: how much of all updates the hottest parameters take.
+
+Features are drawn from a Zipf-Mandelbrot law, whose exponent is calibrated on *updates*: pushed lanes, after
+aggregation within the mini-batch, so that a parameter counts once a step however often it is drawn. Labels
+come from a planted model, so that there is something to learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.model.logistic import sigmoid
+from hosts.workload.trace import Samples, Trace, distinct_columns
+
+_SHIFT = 10.0
+"""Flattens the law's head, so that no feature is in every sample: click data has no such feature left in."""
+_PLANTED_SPREAD = 0.7
+"""Standard deviation of the planted weights."""
+_CHUNK_DRAWS = 2_000_000
+_EXACT_RANKS = 1_000
+_BINS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An application's size and skew: the top `hot` parameters take `hot_share` of the updates."""
+
+    name: str
+    parameters: int
+    hot: int
+    hot_share: float
+    keys_per_step: int
+    features_per_sample: int
+
+
+R1 = Shape("R1", 900_000, 20_000, 0.5, 2_000, 16)
+"""[DDL]'s recommendation application."""
+R2 = Shape("R2", 150_000_000, 20_000, 0.7, 2_000, 16)
+"""[DDL]'s search application; the generator takes some 2 GB for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """Rank r of `size` has weight (r + shift)^-exponent, as a continuous law that needs no table."""
+
+    size: int
+    exponent: float
+    shift: float = _SHIFT
+
+    def cumulative(self, rank: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability of a rank below `rank`."""
+        low, high = self._power(np.zeros(1)), self._power(np.full(1, float(self.size)))
+        return (self._power(rank) - low) / (high - low)
+
+    def ranks(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Draws (0-based ranks) from uniform numbers in [0, 1)."""
+        low, high = self._power(np.zeros(1)), self._power(np.full(1, float(self.size)))
+        point = low + uniform * (high - low)
+        rank = point ** (1 / (1 - self.exponent)) - self.shift
+        return np.clip(rank.astype(np.int64), 0, self.size - 1)
+
+    def _power(self, rank: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (rank + self.shift) ** (1 - self.exponent)
+
+    def updates(self, draws: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Expected updates by a mini-batch of `draws` draws in each bin of ranks; `edges` [n + 1] -> [n]."""
+        width = np.diff(edges)
+        probability = np.diff(self.cumulative(edges.astype(np.float64))) / width
+        updates: NDArray[np.float64] = -np.expm1(draws * np.log1p(-probability)) * width
+        return updates
+
+
+def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
+    """The law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`."""
+
+    wanted = float(shape.keys_per_step)
+    edges = _bins(shape.parameters, shape.hot)
+
+    def draws_for(law: PowerLaw) -> int:
+        def keys(draws: float) -> float:
+            return float(law.updates(round(draws), edges).sum())
+
+        return round(_bisect(keys, wanted, wanted, 100 * wanted))
+
+    def hot_share(exponent: float) -> float:
+        law = PowerLaw(shape.parameters, exponent)
+        updates = law.updates(draws_for(law), edges)
+        return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
+
+    # An exponent of exactly 1 has another integral; bisection ends beside it, not on it.
+    law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
+    return law, draws_for(law)
+
+
+def _bins(size: int, hot: int) -> NDArray[np.int64]:
+    """Edges of bins of ranks, wider and wider behind the first ones; `hot` is one of them."""
+    head = np.arange(min(_EXACT_RANKS, size))
+    tail = np.geomspace(min(_EXACT_RANKS, size), size, _BINS).round().astype(np.int64)
+    return np.unique(np.concatenate([head, [hot], tail]))
+
+
+def _bisect(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < target else (low, middle)
+    return (low + high) / 2
+
+
+def generate(
+    shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
+) -> Trace:
+    """A trace of click data; the same for the same arguments. `progress` is told the share that is done."""
+    law, draws = calibrate(shape)
+    samples = max(1, round(draws / shape.features_per_sample))
+    draws = samples * shape.features_per_sample
+    random = np.random.default_rng(seed)
+    position_of_rank = random.permutation(shape.parameters).astype(np.uint32)
+    planted = random.standard_normal(shape.parameters, dtype=np.float32) * np.float32(_PLANTED_SPREAD)
+
+    batches = workers * steps
+    sizes, positions, columns, labels = [], [], [], []
+    chunk = max(1, _CHUNK_DRAWS // draws)
+    for start in range(0, batches, chunk):
+        n = min(chunk, batches - start)
+        drawn = position_of_rank[law.ranks(random.random((n, draws)))]
+        logit = planted[drawn].reshape(n * samples, -1).sum(axis=1)
+        labels.append((random.random(n * samples) < sigmoid(logit)).astype(np.uint8))
+        size, distinct, column = distinct_columns(drawn)
+        sizes.append(size)
+        positions.append(distinct)
+        columns.append(column.astype(np.uint16 if draws <= 2**16 else np.uint32).ravel())
+        progress((start + n) / batches)
+
+    each = np.arange(batches + 1, dtype=np.int64)
+    return Trace(
+        name=shape.name,
+        workers=workers,
+        steps=steps,
+        space=KeySpace(shape.parameters),
+        key_start=np.append(0, np.cumsum(np.concatenate(sizes))),
+        position=np.concatenate(positions),
+        samples=Samples(
+            batch_start=each * samples,
+            label=np.concatenate(labels),
+            length=np.full(batches * samples, shape.features_per_sample, dtype=np.uint32),
+            entry_start=each * draws,
+            column=np.concatenate(columns),
+            x=None,
+        ),
+    )

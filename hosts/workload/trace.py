@@ -1,0 +1,163 @@
+"""A trace: the mini-batches of all workers, as a directory of .npy files that processes map.
+
+By (worker, step) in CSR form: the distinct parameters, and, where there is something to train, the samples
+as indices into them. Every arm of an experiment replays the same trace.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.errors import WorkloadError
+from hosts.keys import KeySpace
+
+_META = "trace.json"
+_KEYS = "keys.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Labelled samples in CSR form; B = workers * steps mini-batches."""
+
+    batch_start: NDArray[np.int64]
+    """[B + 1]: first sample of each mini-batch."""
+    label: NDArray[np.uint8]
+    """[samples]: 0 or 1."""
+    length: NDArray[np.uint32]
+    """[samples]: features of each."""
+    entry_start: NDArray[np.int64]
+    """[B + 1]: first feature of each mini-batch."""
+    column: NDArray[np.unsignedinteger]
+    """[features]: which of the mini-batch's distinct parameters."""
+    x: NDArray[np.float32] | None
+    """[features]: the feature's value; None where all are 1 (click data)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One mini-batch. Samples are absent in a replayed update log."""
+
+    positions: NDArray[np.int64]
+    """[n]: its distinct parameters, as positions in the key space."""
+    label: NDArray[np.uint8] | None = None
+    sample: NDArray[np.int64] | None = None
+    """[features]: which sample a feature belongs to."""
+    column: NDArray[np.unsignedinteger] | None = None
+    x: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Mini-batches of `workers` workers over `steps` steps each."""
+
+    name: str
+    workers: int
+    steps: int
+    space: KeySpace
+    key_start: NDArray[np.int64]
+    """[workers * steps + 1]: first parameter of each mini-batch, worker by worker."""
+    position: NDArray[np.uint32]
+    samples: Samples | None = None
+
+    @property
+    def largest_batch(self) -> int:
+        """Most distinct parameters of any mini-batch."""
+        return int(np.diff(self.key_start).max(initial=0))
+
+    def batch(self, worker: int, step: int) -> Batch:
+        """The mini-batch of a worker (1-based); steps beyond the last begin again."""
+        b = (worker - 1) * self.steps + step % self.steps
+        positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
+        if self.samples is None:
+            return Batch(positions)
+        data = self.samples
+        batch = slice(data.batch_start[b], data.batch_start[b + 1])
+        entries = slice(data.entry_start[b], data.entry_start[b + 1])
+        label = data.label[batch]
+        sample = np.repeat(np.arange(len(label)), data.length[batch])
+        x = None if data.x is None else data.x[entries]
+        return Batch(positions, label, sample, data.column[entries], x)
+
+    def save(self, directory: Path) -> None:
+        """Write the trace; raises `WorkloadError`."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            np.save(directory / "key_start.npy", self.key_start)
+            np.save(directory / "position.npy", self.position)
+            if self.space.sparse is not None:
+                np.save(directory / _KEYS, self.space.sparse)
+            if self.samples is not None:
+                for name, column in _columns(self.samples).items():
+                    np.save(directory / f"{name}.npy", column)
+            (directory / _META).write_text(json.dumps(self._meta(), indent=1) + "\n")
+        except OSError as error:
+            raise WorkloadError(f"{directory}: cannot write the trace: {error.strerror or error}") from error
+
+    def _meta(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "workers": self.workers,
+            "steps": self.steps,
+            "parameters": self.space.size,
+            "sparse": self.space.sparse is not None,
+            "samples": [] if self.samples is None else list(_columns(self.samples)),
+        }
+
+    @staticmethod
+    def load(directory: Path) -> Trace:
+        """Map a trace that was saved; raises `WorkloadError`."""
+        try:
+            meta = json.loads((directory / _META).read_text())
+            columns: dict[str, NDArray[Any]] = {name: _map(directory, name) for name in meta["samples"]}
+            return Trace(
+                name=meta["name"],
+                workers=meta["workers"],
+                steps=meta["steps"],
+                space=KeySpace(meta["parameters"], _map(directory, "keys") if meta["sparse"] else None),
+                key_start=_map(directory, "key_start"),
+                position=_map(directory, "position"),
+                samples=_samples(columns) if columns else None,
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WorkloadError(f"{directory}: cannot be read as a trace: {error}") from error
+
+
+def _samples(columns: dict[str, NDArray[Any]]) -> Samples:
+    return Samples(x=columns.pop("x", None), **columns)
+
+
+def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
+    columns = {field.name: getattr(samples, field.name) for field in fields(samples)}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _map(directory: Path, name: str) -> NDArray[Any]:
+    return np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r"))
+
+
+def distinct_columns(
+    positions: NDArray[np.integer],
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+    """Distinct parameters of many equally large mini-batches at once.
+
+    `positions` [batches, draws] -> how many distinct ones in each [batches], those one after another, sorted,
+    and for each draw which one it is [batches, draws].
+    """
+    batches, draws = positions.shape
+    bits = max(draws - 1, 1).bit_length()
+    # Sorting (position, draw) pairs as one integer brings both the groups and the way back.
+    pairs = positions.astype(np.uint64) << np.uint64(bits) | np.arange(draws, dtype=np.uint64)
+    pairs.sort(axis=1)
+    values = (pairs >> np.uint64(bits)).astype(np.uint32)
+    is_first = np.ones((batches, draws), dtype=np.bool_)
+    is_first[:, 1:] = values[:, 1:] != values[:, :-1]
+    rank = np.cumsum(is_first, axis=1, dtype=np.uint32) - np.uint32(1)
+    column = np.empty((batches, draws), dtype=np.uint32)
+    np.put_along_axis(column, (pairs & np.uint64((1 << bits) - 1)).astype(np.int64), rank, axis=1)
+    return is_first.sum(axis=1), values[is_first], column

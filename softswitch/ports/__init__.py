@@ -1,0 +1,15 @@
+"""Ports of the switch: AF_PACKET rings, the compiled forwarding loop, and impairments for experiments."""
+
+from softswitch.ports.impairment import Direction, Impairment, parse_impairment
+from softswitch.ports.loop import NativePipeline, PortCounters, PortLoop
+from softswitch.ports.ring import PortError
+
+__all__ = [
+    "Direction",
+    "Impairment",
+    "NativePipeline",
+    "PortCounters",
+    "PortError",
+    "PortLoop",
+    "parse_impairment",
+]

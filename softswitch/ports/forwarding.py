@@ -1,0 +1,354 @@
+"""The compiled loop: wait -> take frames from the rings -> run the pipeline -> send.
+
+A burst is what one port has waiting, 32 frames at most. It runs under the pipeline's mutex; its outputs are
+queued by egress port and sent when the mutex is free again. Nothing here blocks but `epoll_wait`: what an
+egress port does not take at once is dropped and counted, so one slow port never holds up the others.
+"""
+
+import errno
+from typing import Any
+
+import numpy as np
+
+from softswitch.native import (
+    call_process,
+    carray,
+    clock_gettime,
+    compiled,
+    entry_point,
+    epoll_wait,
+    errno_location,
+    getsockopt,
+    int64,
+    load_acquire,
+    memmove,
+    pointer,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+    recv,
+    sched_yield,
+    sendmmsg,
+    store_release,
+)
+from softswitch.ports.layout import (
+    BURST,
+    DEPTH,
+    FREE,
+    IN,
+    MAX_PORTS,
+    MMSGHDR,
+    NO_PORT,
+    OUT,
+    OUT_BYTES,
+    OUT_MARGIN,
+    PLACES,
+    PORT_NUMBERS,
+    STOPPED,
+)
+from softswitch.ports.ring import (
+    TP_STATUS_KERNEL,
+    TP_STATUS_USER,
+    TP_STATUS_VLAN_VALID,
+    TPACKET2_HDR,
+    VLAN_TAG,
+)
+from softswitch.ports.shelf import append, impair, recycle, release
+
+_MMSGHDR_BYTES = MMSGHDR.itemsize
+
+_EPOLLIN = 0x001
+_EPOLLERR = 0x008
+_MSG_DONTWAIT = 0x40
+_MSG_TRUNC = 0x20
+_CLOCK_REALTIME = 0  # the clock of the ring's timestamps
+_SOL_SOCKET, _SO_ERROR = 1, 4
+_EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
+
+Port = Any  # a PORT record
+Switch = Any  # a SWITCH record
+
+
+@compiled
+def now_us(switch: Switch) -> int:
+    """Time since the switch's start."""
+    clock = switch.clock
+    clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
+    us: int = (clock[0] * 1_000_000_000 + clock[1] - switch.start_ns) // 1_000
+    return us
+
+
+@compiled
+def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
+    """Put the tag that the kernel took out back behind the MAC addresses; returns the frame's new start."""
+    tagged = frame - VLAN_TAG
+    memmove(tagged, frame, 12)
+    tag = carray(pointer(tagged + 12), VLAN_TAG, np.uint8)
+    tag[0], tag[1] = tpid >> 8, tpid & 0xFF
+    tag[2], tag[3] = tci >> 8, tci & 0xFF
+    return tagged
+
+
+@compiled
+def note_oversize(port: Port, length: int) -> None:
+    """Count a frame that is larger than what the port can receive."""
+    port.rx_oversize += 1
+    port.largest = max(port.largest, length)
+
+
+@compiled
+def enter(switch: Switch, p: int, base: int, length: int, t_in: int, count: int) -> int:
+    """Add an arrived frame to the burst, through the port's shelf if it has one."""
+    if not switch.ports[p].impaired[IN]:
+        return append(switch.burst, count, base, length, t_in)
+    shelf, places = switch.shelves[p, IN], switch.places[p, IN]
+    return impair(shelf, places, base, length, t_in, now_us(switch), switch.burst, count)
+
+
+@compiled
+def take_from_ring(switch: Switch, p: int) -> int:
+    """Fill the burst with what the kernel has put into the port's ring; the frames stay where they are."""
+    port = switch.ports[p]
+    count: int = int64(0)
+    while port.head - port.tail < BURST:
+        slot = port.ring + port.head % port.slots * port.slot_size
+        status = load_acquire(slot)
+        if status & TP_STATUS_USER == 0:
+            break
+        port.head += 1
+        port.rx += 1
+        header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
+        length = int64(header.tp_len)
+        if header.tp_snaplen < header.tp_len:
+            note_oversize(port, length)
+            continue
+        base = slot + header.tp_mac
+        if status & TP_STATUS_VLAN_VALID:
+            base = restore_vlan_tag(base, header.tp_vlan_tci, header.tp_vlan_tpid)
+            length += VLAN_TAG
+        arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
+        count = enter(switch, p, base, length, (arrival - switch.start_ns) // 1_000, count)
+    return count
+
+
+@compiled
+def give_back(port: Port) -> None:
+    """Return the slots that were read to the kernel; nothing to do for the CPU port."""
+    while port.tail < port.head:
+        store_release(port.ring + port.tail % port.slots * port.slot_size, TP_STATUS_KERNEL)
+        port.tail += 1
+
+
+@compiled
+def take_from_socket(switch: Switch, p: int) -> int:
+    """Fill the burst with datagrams that wait at the CPU port."""
+    port = switch.ports[p]
+    count: int = int64(0)
+    for k in range(BURST):
+        base = switch.cpu_frames + k * switch.frame_bytes
+        length = recv(port.fd, base, switch.frame_bytes, _MSG_DONTWAIT | _MSG_TRUNC)
+        if length <= 0:
+            break
+        port.rx += 1
+        if length > switch.frame_bytes:
+            note_oversize(port, length)
+            continue
+        count = enter(switch, p, base, length, now_us(switch), count)
+    return count
+
+
+@compiled
+def take(switch: Switch, p: int) -> int:
+    """Fill the burst from port `p`; returns the number of frames."""
+    if switch.ports[p].ring:
+        return take_from_ring(switch, p)
+    return take_from_socket(switch, p)
+
+
+@compiled
+def send_queue(switch: Switch, p: int) -> None:
+    """Send what is queued for a port and drop what the port does not take now."""
+    port = switch.ports[p]
+    messages = switch.messages[p].ctypes.data
+    queued = switch.queued[p]
+    done = 0
+    while done < queued:
+        sent = sendmmsg(port.fd, messages + done * _MMSGHDR_BYTES, queued - done, _MSG_DONTWAIT)
+        if sent > 0:
+            port.tx += sent
+            done += sent
+            continue
+        reason = carray(pointer(errno_location()), 1, np.int32)[0]
+        if reason == _EMSGSIZE:
+            port.tx_oversize += 1
+            done += 1
+        else:
+            lost = queued - done if reason == _EAGAIN else 1
+            port.tx_dropped += lost
+            done += lost
+    switch.queued[p] = 0
+    if port.impaired[OUT]:
+        recycle(switch.places[p, OUT])
+
+
+@compiled
+def send_all(switch: Switch) -> None:
+    """Send what is queued for every port."""
+    for p in range(switch.port_count):
+        if switch.queued[p]:
+            send_queue(switch, p)
+
+
+@compiled
+def leave(switch: Switch, number: int, base: int, length: int, now: int) -> None:
+    """Queue an output for its port, through the port's shelf if it has one."""
+    p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
+    if p == NO_PORT:
+        switch.no_such_port += 1
+        return
+    if switch.queued[p] + 2 + PLACES > DEPTH:
+        send_queue(switch, p)
+    queue, count = switch.queue[p], switch.queued[p]
+    if switch.ports[p].impaired[OUT]:
+        shelf, places = switch.shelves[p, OUT], switch.places[p, OUT]
+        switch.queued[p] = impair(shelf, places, base, length, now, now, queue, count)
+    else:
+        switch.queued[p] = append(queue, count, base, length, now)
+
+
+@compiled
+def lock(switch: Switch) -> None:
+    """Take the pipeline's mutex; a writer that waits for it goes first."""
+    if load_acquire(switch.waiting):
+        sched_yield()
+    pthread_mutex_lock(switch.mutex)
+
+
+@compiled
+def process_frame(switch: Switch, port: int, k: int, used: int) -> int:
+    """Run frame `k` of the burst and queue its outputs; returns how far the output buffer is used."""
+    frame = switch.burst[k]
+    now = max(now_us(switch), frame.time)
+    out = switch.out
+    outputs = call_process(
+        switch.process, switch.state, port, frame.base, frame.length, frame.time, now,
+        out + used, OUT_BYTES - used,
+    )  # fmt: skip
+    for _ in range(outputs):
+        record = carray(pointer(out + used), 2, np.uint32)
+        length = int64(record[1])
+        leave(switch, int64(record[0]), out + used + 8, length, now)
+        used += 8 + (length + 7) // 8 * 8
+    return used
+
+
+@compiled
+def process_burst(switch: Switch, port: int, count: int) -> None:
+    """Run the burst under the mutex, then send what came out."""
+    used: int = int64(0)
+    lock(switch)
+    for k in range(count):
+        if used > OUT_BYTES - OUT_MARGIN:
+            pthread_mutex_unlock(switch.mutex)
+            send_all(switch)
+            used = int64(0)
+            lock(switch)
+        used = process_frame(switch, port, k, used)
+    pthread_mutex_unlock(switch.mutex)
+    send_all(switch)
+
+
+@compiled
+def serve(switch: Switch, p: int) -> None:
+    """Take one burst from a port and process it."""
+    port = switch.ports[p]
+    count = take(switch, p)
+    if count:
+        process_burst(switch, port.number, count)
+    give_back(port)
+    if port.impaired[IN]:
+        recycle(switch.places[p, IN])
+
+
+@compiled
+def release_held(switch: Switch) -> bool:
+    """Let frames go that have been held long enough; tells whether any are still held."""
+    now = now_us(switch)
+    still = 0
+    for p in range(switch.port_count):
+        port = switch.ports[p]
+        if port.impaired[IN]:
+            shelf, places = switch.shelves[p, IN], switch.places[p, IN]
+            count = release(shelf, places, now, 0, switch.burst, 0)
+            if count:
+                process_burst(switch, port.number, count)
+                recycle(places)
+            still += shelf.held
+        if port.impaired[OUT]:
+            shelf, places = switch.shelves[p, OUT], switch.places[p, OUT]
+            switch.queued[p] = release(shelf, places, now, 0, switch.queue[p], 0)
+            send_queue(switch, p)
+            still += shelf.held
+    return still > 0
+
+
+@compiled
+def clear_error(switch: Switch, p: int) -> None:
+    """Read a socket's pending error (its interface went down), so that epoll stops reporting it."""
+    switch.error[1] = 4
+    error = switch.error.ctypes.data
+    getsockopt(switch.ports[p].fd, _SOL_SOCKET, _SO_ERROR, error, error + 4)
+
+
+@entry_point
+def discard(switch: Switch) -> None:
+    """Drop what waits on any port, and what is held: frames that no pipeline will see."""
+    for p in range(switch.port_count):
+        port = switch.ports[p]
+        first = port.rx
+        before = first - 1
+        while port.rx != before:
+            before = port.rx
+            take(switch, p)
+            give_back(port)
+        port.discarded += port.rx - first
+        switch.queued[p] = 0
+        for direction in (IN, OUT):
+            switch.shelves[p, direction].held = 0
+            for place in switch.places[p, direction]:
+                place.state = FREE
+
+
+@compiled
+def port_of(switch: Switch, fd: int) -> int:
+    """Index of the port with this file descriptor, or NO_PORT (the stop event)."""
+    for p in range(switch.port_count):
+        if switch.ports[p].fd == fd:
+            return p
+    return NO_PORT
+
+
+@entry_point
+def run(switch: Switch) -> int:
+    """Forward until the stop event.
+
+    Returns STOPPED, or the index of a port that has just had its first frame that was too large: the caller
+    tells the user and calls again.
+    """
+    held = False
+    while True:
+        timeout = 0 if switch.busy_poll else 1 if held else -1
+        ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 1, timeout)
+        for k in range(ready):
+            event = switch.events[k]
+            p = port_of(switch, event.data)
+            if p == NO_PORT:  # the stop event
+                return STOPPED
+            if event.events & _EPOLLERR:
+                clear_error(switch, p)
+            if event.events & _EPOLLIN:
+                silent = switch.ports[p].rx_oversize == 0
+                serve(switch, p)
+                if silent and switch.ports[p].rx_oversize:
+                    return p
+        if switch.impaired:
+            held = release_held(switch)

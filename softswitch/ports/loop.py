@@ -1,0 +1,240 @@
+"""Ports of a running switch: opens the sockets, runs the compiled loop in a thread, counts."""
+
+import contextlib
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softswitch.ports import forwarding
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.ports.layout import (
+    BURST,
+    FRAME,
+    IN,
+    MAX_PORTS,
+    NO_PORT,
+    OUT,
+    OUT_BYTES,
+    PLACES,
+    PORT_NUMBERS,
+    STOPPED,
+    SWITCH,
+)
+from softswitch.ports.ring import PortError, PortSocket
+from softswitch.ports.shelf import fill_shelf
+
+_LOG = logging.getLogger(__name__)
+_CPU_SEND_BUFFER = 1 << 21  # some thousand frames in each direction
+_CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
+
+
+class NativePipeline(Protocol):
+    """A pipeline in machine code, by address (see `softswitch.pipeline`)."""
+
+    @property
+    def process_address(self) -> int:
+        """The function that runs one frame, of the type `native.PROCESS`."""
+        ...
+
+    @property
+    def state_address(self) -> int:
+        """Its first argument."""
+        ...
+
+    @property
+    def mutex_address(self) -> int:
+        """The pthread_mutex_t that guards the state."""
+        ...
+
+    @property
+    def waiting_address(self) -> int:
+        """The uint32 number of threads that wait for the mutex."""
+        ...
+
+
+class PortCounters(NamedTuple):
+    """Frames of one port since it was opened; dropped ones by reason."""
+
+    rx: int
+    tx: int
+    rx_dropped: int  # the ring was full, or no pipeline ran
+    tx_dropped: int  # the port would not take the frame (slow, down)
+    rx_oversize: int  # larger than a ring slot
+    tx_oversize: int  # larger than the interface's MTU
+    lost: int  # by impairment, both directions, as the next two
+    duplicated: int
+    reordered: int
+
+
+class PortLoop:
+    """The switch's ports, by number. Open until `close`; frames flow between `start` and `stop`.
+
+    `ports` maps port numbers to interface names. What is written to `cpu_socket` is processed as a frame
+    that came in on `cpu_port`, and frames for `cpu_port` can be read from it, one a datagram. Where `ports`
+    cannot be had it raises PortError.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[int, str],
+        cpu_port: int | None = None,
+        impairments: Mapping[tuple[int, Direction], Impairment] = {},
+        busy_poll: bool = False,
+    ) -> None:
+        _check(ports, cpu_port, impairments)
+        self._thread: threading.Thread | None = None
+        self._numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
+        with contextlib.ExitStack() as opened:
+            self._sockets = [
+                opened.enter_context(contextlib.closing(PortSocket(number, name)))
+                for number, name in ports.items()
+            ]
+            self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            for end in (self.cpu_socket, self._switch_end):
+                opened.enter_context(end)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CPU_SEND_BUFFER)
+            self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            opened.callback(os.close, self._stop_event)
+            self._epoll = opened.enter_context(select.epoll())
+            self._frame_bytes = max((s.slot_size for s in self._sockets), default=_CPU_FRAME_BYTES)
+            self._out = np.zeros(OUT_BYTES, np.uint8)
+            self._cpu_frames = np.zeros(BURST * self._frame_bytes, np.uint8)
+            self._switch = np.zeros(1, SWITCH)[0]
+            self._fill(self._switch, busy_poll)
+            self._shelf_frames = self._impair(self._switch, impairments)
+            self._compile()
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> "PortLoop":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, pipeline: NativePipeline) -> None:
+        """Forward through `pipeline` from now on; frames that came in before are dropped."""
+        if self._thread is not None:
+            raise PortError("the ports are already running; stop them first")
+        for part in ("process", "state", "mutex", "waiting"):
+            self._switch[part] = getattr(pipeline, f"{part}_address")
+        forwarding.discard(self._switch)
+        self._thread = threading.Thread(target=self._run, args=(pipeline,), name="ports")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop forwarding and wait until the loop has ended; harmless when it does not run."""
+        if self._thread is not None:
+            os.eventfd_write(self._stop_event, 1)
+            self._thread.join()
+            os.eventfd_read(self._stop_event)
+            self._thread = None
+
+    def close(self) -> None:
+        """Stop, and close all sockets; harmless when repeated."""
+        self.stop()
+        self._opened.close()
+
+    def counters(self) -> dict[int, PortCounters]:
+        """Read the counters of all ports, the CPU port included, by port number."""
+        kernel_drops = [packet_socket.read_kernel_drops() for packet_socket in self._sockets]
+        kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
+        return {number: self._count(p, kernel_drops[p]) for p, number in enumerate(self._numbers)}
+
+    @property
+    def no_such_port(self) -> int:
+        """Frames that the pipeline sent to a port that the switch does not have."""
+        return int(self._switch["no_such_port"])
+
+    def _run(self, _pipeline: NativePipeline) -> None:  # holds the pipeline while the loop has its addresses
+        while (p := forwarding.run(self._switch)) != STOPPED:
+            self._report_oversize(p)
+
+    def _report_oversize(self, p: int) -> None:
+        length = self._switch["ports"][p]["largest"]
+        place = f"port {self._numbers[p]}"
+        if p < len(self._sockets):
+            place += f" ({self._sockets[p].interface})"
+        _LOG.warning(
+            "%s: dropped a frame of %d B, larger than the MTU that the interface had when the switch "
+            "started; later ones are only counted (segmentation offload? `ethtool -K ... tso off gso off`)",
+            place,
+            length,
+        )
+
+    def _count(self, p: int, kernel_drops: int) -> PortCounters:
+        counts, shelves = self._switch["ports"][p], self._switch["shelves"][p]
+        return PortCounters(
+            rx=int(counts["rx"]),
+            tx=int(counts["tx"]),
+            rx_dropped=int(counts["discarded"]) + kernel_drops,
+            tx_dropped=int(counts["tx_dropped"]),
+            rx_oversize=int(counts["rx_oversize"]),
+            tx_oversize=int(counts["tx_oversize"]),
+            lost=int(shelves["lost"].sum()),
+            duplicated=int(shelves["duplicated"].sum()),
+            reordered=int(shelves["reordered"].sum()),
+        )
+
+    def _compile(self) -> None:
+        """Compile the loop, or load it from the cache, by running it once with the stop event set."""
+        os.eventfd_write(self._stop_event, 1)
+        forwarding.run(self._switch)
+        forwarding.discard(self._switch)
+        os.eventfd_read(self._stop_event)
+
+    def _fill(self, switch: Any, busy_poll: bool) -> None:
+        switch["epoll"], switch["busy_poll"] = self._epoll.fileno(), busy_poll
+        switch["start_ns"] = time.time_ns()
+        switch["out"], switch["cpu_frames"] = self._out.ctypes.data, self._cpu_frames.ctypes.data
+        switch["frame_bytes"] = self._frame_bytes
+        queue = switch["queue"]
+        switch["messages"]["msg_iov"] = queue.ctypes.data + FRAME.itemsize * np.arange(queue.size).reshape(
+            queue.shape
+        )
+        switch["messages"]["msg_iovlen"] = 1
+        switch["index_of"] = NO_PORT
+        switch["port_count"] = len(self._numbers)
+        fds = [*(packet_socket.fileno() for packet_socket in self._sockets), self._switch_end.fileno()]
+        for p, number in enumerate(self._numbers):
+            switch["index_of"][number] = p
+            switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
+            self._epoll.register(fds[p], select.EPOLLIN)
+        self._epoll.register(self._stop_event, select.EPOLLIN)
+        for port, packet_socket in zip(switch["ports"], self._sockets, strict=False):
+            port["ring"], port["slots"] = packet_socket.address, packet_socket.slots
+            port["slot_size"] = packet_socket.slot_size
+
+    def _impair(
+        self, switch: Any, impairments: Mapping[tuple[int, Direction], Impairment]
+    ) -> NDArray[np.uint8]:
+        frames = np.zeros((len(impairments), PLACES * self._frame_bytes), np.uint8)
+        for memory, ((number, side), how) in zip(frames, impairments.items(), strict=True):
+            p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT
+            shelf, places = switch["shelves"][p, direction], switch["places"][p, direction]
+            fill_shelf(shelf, places, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction)
+            switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
+        return frames
+
+
+def _check(
+    ports: Mapping[int, str], cpu_port: int | None, impairments: Mapping[tuple[int, Direction], Impairment]
+) -> None:
+    numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
+    for number in numbers:
+        if not 0 <= number < PORT_NUMBERS:
+            raise PortError(f"port {number}: port numbers go from 0 to {PORT_NUMBERS - 1}")
+    if len(numbers) > MAX_PORTS:
+        raise PortError(f"{len(numbers)} ports: this switch has {MAX_PORTS} at most, the CPU port included")
+    if cpu_port is not None and cpu_port in ports:
+        raise PortError(f"port {cpu_port} is the CPU port and cannot be interface {ports[cpu_port]!r} too")
+    for number, direction in impairments:
+        if number not in numbers:
+            raise PortError(f"impairment of port {number} ({direction.value}): the switch has no such port")

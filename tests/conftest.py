@@ -1,0 +1,17 @@
+"""Tests that need root or BMv2 are skipped, with the reason, where that is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = [program for program in ("p4c-bm2-ss", "simple_switch_grpc") if shutil.which(program) is None]
+    for item in items:
+        if item.get_closest_marker("mininet") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
+        if item.get_closest_marker("bmv2") and missing:
+            item.add_marker(pytest.mark.skip(reason=f"not on PATH: {', '.join(missing)}; see Vagrantfile"))

@@ -1,0 +1,77 @@
+"""Small pipelines in machine code for tests of the ports."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numba import cfunc
+
+from softswitch.native import PROCESS, carray, int64, memcpy, pointer
+from softswitch.ports.layout import PORT_NUMBERS
+
+_FAN_OUT = 4
+_STAMP = struct.Struct("=QQ")
+
+
+@cfunc(PROCESS)
+def _wire(
+    state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+) -> int:
+    outputs = carray(pointer(state), (PORT_NUMBERS, _FAN_OUT), np.int64)[port]
+    count, used = 0, 0
+    for output in outputs:
+        if output >= 0:
+            record = carray(pointer(out + used), 2, np.uint32)
+            record[0], record[1] = output, length
+            memcpy(out + used + 8, frame, int64(length))
+            used += 8 + (int64(length) + 7) // 8 * 8
+            count += 1
+    return count
+
+
+@cfunc(PROCESS)
+def _stamp(
+    state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+) -> int:
+    record = carray(pointer(out), 2, np.uint32)
+    record[0], record[1] = port, 16
+    times = carray(pointer(out + 8), 2, np.uint64)
+    times[0], times[1] = t_in, now
+    return 1
+
+
+class _Native:
+    def __init__(self, process_address: int | None, state_address: int) -> None:
+        assert process_address is not None
+        self.process_address = process_address
+        self.state_address = state_address
+        self.lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER
+        self.waiting = ctypes.c_uint32(0)
+        self.mutex_address = ctypes.addressof(self.lock)
+        self.waiting_address = ctypes.addressof(self.waiting)
+
+
+class Wires(_Native):
+    """Sends every frame on unchanged, from each port to the given ones (up to four)."""
+
+    def __init__(self, wires: Mapping[int, Sequence[int]]) -> None:
+        self._table = np.full((PORT_NUMBERS, _FAN_OUT), -1, np.int64)
+        for port, outputs in wires.items():
+            self._table[port, : len(outputs)] = outputs
+        super().__init__(_wire.address, self._table.ctypes.data)
+
+
+class Stamps(_Native):
+    """Answers every frame with its `t_in` and `now`, 8 bytes each (see `read_stamp`)."""
+
+    def __init__(self) -> None:
+        super().__init__(_stamp.address, 0)
+
+
+def read_stamp(answer: bytes) -> tuple[int, int]:
+    """`t_in` and `now` in an answer of `Stamps`."""
+    t_in, now = _STAMP.unpack(answer[: _STAMP.size])
+    return t_in, now

@@ -1,0 +1,342 @@
+"""The real worker and PS state machines around a switch, with a network that loses, doubles and reorders.
+
+Nothing sleeps: time is a number, and a `Random` decides what happens next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.wire import control, frames
+from hosts.wire.codec import Caller, FastCodec, Keys, Values
+from hosts.wire.control import Command, Control, Status
+from hosts.wire.frames import UdpEndpoint, UdpFrame
+from hosts.wire.hashing import lane_of, ps_of
+from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+from hosts.worker.client import Client
+from hosts.worker.ledger import Ledger, Sums
+from tests.harness.switches import CPU_PORT, Attached, Switch
+from topologies import addressing
+
+JOB = 3
+WORKERS = 2
+SERVERS = 2
+MS = 1_000_000
+_US = 1_000
+_LONGEST_QUIESCING = 30_000
+
+
+def _end(host: addressing.Endpoint, port: int) -> UdpEndpoint:
+    return UdpEndpoint(host.mac, host.address, port)
+
+
+class WorkerHost:
+    """One worker with its ledger; `begin` starts an operation."""
+
+    def __init__(self, bed: Testbed, worker: int, epoch: int) -> None:
+        self.worker = worker
+        self.epoch = epoch
+        self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
+        self.port = addressing.worker_port(worker)
+        self.client = Client(
+            Caller(JOB, worker, epoch), SERVERS, bed.space, FastCodec(), lambda: bed.now, window=bed.window
+        )
+        self.ledger = Ledger(JOB, epoch, bed.space.size, bed.space.size)
+        self._is_pushing = False
+        self._step = 0
+
+    def push(self, positions: NDArray[np.int64], deltas: Values) -> None:
+        self._step += 1
+        self._is_pushing = True
+        self.client.push(self._step, positions, deltas, self.ledger.open(positions, deltas))
+
+    def pull(self, positions: NDArray[np.int64]) -> None:
+        self._step += 1
+        self.client.pull(self._step, positions)
+
+    def settle(self) -> None:
+        """Book a push that has ended."""
+        if self._is_pushing and self.client.idle:
+            self._is_pushing = False
+            self.ledger.close()
+
+
+class Move:
+    """The controller's course for some keys of one PS, to (or from) the switch."""
+
+    def __init__(self, keys: list[int], command: Command, seq: int, ps: int) -> None:
+        self.keys = keys
+        self.control = Control(command, JOB, ps, epoch=77, seq=seq, keys=np.array(keys, dtype=np.uint64))
+
+
+class Testbed:
+    """`switch` with two workers, two PSs and a controller. `loss` and `doubling` are probabilities."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        switch: Switch,
+        random: Random,
+        *,
+        parameters: int = 64,
+        loss: float = 0.0,
+        doubling: float = 0.0,
+        proxy: bool = True,
+        window: int = 64,
+        sparse: Keys | None = None,
+    ) -> None:
+        self.switch = switch
+        self.random = random
+        self.loss, self.doubling = loss, doubling
+        self.window = window
+        self.now = 1_000 * MS
+        self.space = KeySpace(parameters if sparse is None else len(sparse), sparse)
+        self.flying: list[tuple[int, bytes]] = []
+        """Frames on their way from a switch port to its host."""
+        self.entering: list[tuple[int, bytes]] = []
+        """Frames on their way into a switch port."""
+        self.slots: dict[int, int] = {}
+        self.hot: set[int] = set()
+        self.move: Move | None = None
+        self.killed: list[Sums] = []
+        self.statuses: Counter[Status] = Counter()
+        self._commands = 0
+        self._epochs = 10
+        self._build(proxy)
+
+    def _build(self, proxy: bool) -> None:
+        self.switch.set_job(JOB, offload=True, proxy=proxy)
+        self.servers: list[ParameterServer[UdpEndpoint]] = []
+        for ps in range(SERVERS):
+            port = addressing.server_port(WORKERS, ps + 1)
+            host = addressing.server(ps + 1)
+            service = _end(addressing.service(ps + 1), HOTLINE_PORT)
+            self.switch.add_server(JOB, ps, Attached(_end(host, HOTLINE_PORT), port), service)
+            own = Attached(_end(host, PS_RPC_PORT), port)
+            self.switch.add_caller(JOB, PS_CALLER_BASE + ps, 5, 100 + ps, own, privileged=True)
+            self.servers.append(
+                ParameterServer(
+                    ps, {JOB: Store(self.space, ps, SERVERS)}, {JOB: 5}, FastCodec(), lambda: self.now
+                )
+            )
+        self.workers = [WorkerHost(self, worker, epoch=10) for worker in range(1, WORKERS + 1)]
+        for worker in self.workers:
+            self._admit(worker)
+
+    def _admit(self, worker: WorkerHost) -> None:
+        at = Attached(worker.end, worker.port)
+        self.switch.add_caller(JOB, worker.worker, worker.epoch, worker.worker, at, privileged=False)
+
+    # -- what may happen
+
+    def begin(self, index: int) -> None:
+        """A worker that is idle starts a push (mostly) or a pull of random parameters."""
+        worker = self.workers[index]
+        if not worker.client.idle:
+            return
+        worker.settle()
+        size = self.random.randint(1, self.space.size)
+        positions = np.array(sorted(self.random.sample(range(self.space.size), size)), dtype=np.int64)
+        if self.random.random() < 0.7:
+            deltas = np.array([self.random.getrandbits(32) for _ in positions], dtype=np.uint32)
+            worker.push(positions, deltas)
+        else:
+            worker.pull(positions)
+
+    def hint(self, index: int) -> None:
+        """A worker's hints are replaced by some that may be wrong."""
+        worker = self.workers[index]
+        if worker.client.idle:
+            keys = self.space.all()
+            worker.client.hint(keys[np.array([self.random.random() < 0.5 for _ in keys])])
+
+    def restart(self, index: int) -> None:
+        """A worker is killed and comes back with a new epoch; what it had not been answered is unknown."""
+        old = self.workers[index]
+        old.settle()
+        self.killed.append(old.ledger.sums())
+        self.switch.remove_caller(JOB, old.worker, old.epoch)
+        self._epochs += 1
+        self.workers[index] = WorkerHost(self, old.worker, self._epochs)
+        self._admit(self.workers[index])
+
+    def start_move(self) -> None:
+        """The controller begins to move some keys of one PS into the switch or out of it."""
+        if self.move is not None:
+            return
+        ps = self.random.randrange(SERVERS)
+        is_arriving = self.random.random() < 0.6
+        mine = [key for key in self.space.all().tolist() if ps_of(key, SERVERS) == ps]
+        keys = [key for key in mine if (key not in self.hot) == is_arriving]
+        keys = self.random.sample(keys, min(len(keys), self.random.randint(1, 20)))
+        if not keys:
+            return
+        for key in keys:
+            if is_arriving:
+                self.slots[key] = self._free_slot(key)
+            self.switch.set_entry(JOB, key, "reserved" if is_arriving else "draining", self.slots[key])
+        self._commands += 1
+        self.move = Move(keys, Command.SEED if is_arriving else Command.COLLECT, self._commands, ps)
+        self.command()
+
+    def _free_slot(self, key: int) -> int:
+        taken = {slot for other, slot in self.slots.items() if lane_of(other) == lane_of(key)}
+        return min(set(range(len(taken) + 1)) - taken)
+
+    def command(self) -> None:
+        """The controller sends its command (again)."""
+        if self.move is None:
+            return
+        port = addressing.server_port(WORKERS, self.move.control.ps + 1)
+        to = _end(addressing.server(self.move.control.ps + 1), HOTLINE_PORT)
+        frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move.control))
+        self._enter(CPU_PORT, (port << 7).to_bytes(2, "big") + frames.build(frame))
+
+    def deliver(self, index: int) -> None:
+        """One of the frames on their way arrives, wherever it is."""
+        total = len(self.entering) + len(self.flying)
+        if not total:
+            return
+        index %= total
+        self.now += 5 * _US
+        if index < len(self.entering):
+            port, frame = self.entering.pop(index)
+            microseconds = self.now // _US
+            for output in self.switch.process(port, frame, microseconds, microseconds + 1):
+                self._fly(output.port, output.frame)
+        else:
+            self._arrive(*self.flying.pop(index - len(self.entering)))
+        self.transmit()
+
+    def pass_time(self, nanoseconds: int) -> None:
+        """Time passes; timers go off."""
+        self.now += nanoseconds
+        for core in self.cores():
+            due = core.deadline()
+            if due is not None and due <= self.now:
+                core.wake(self.now)
+        self.transmit()
+
+    def cores(self) -> list[Client | ParameterServer[UdpEndpoint]]:
+        return [*(worker.client for worker in self.workers), *self.servers]
+
+    # -- the network
+
+    def transmit(self) -> None:
+        """Everybody sends what they have."""
+        for worker in self.workers:
+            while (out := worker.client.transmit()) is not None:
+                datagram, ps = out
+                self._send(worker.port, worker.end, _end(addressing.service(ps + 1), HOTLINE_PORT), datagram)
+            worker.settle()
+        for server in self.servers:
+            host, port = addressing.server(server.ps + 1), addressing.server_port(WORKERS, server.ps + 1)
+            service = _end(addressing.service(server.ps + 1), HOTLINE_PORT)
+            for datagram in server.transmit():
+                self._send(port, _end(host, PS_RPC_PORT), service, datagram)
+            for answer, to in server.control_answers():
+                self._send(port, _end(host, HOTLINE_PORT), to, answer)
+
+    def _send(self, port: int, source: UdpEndpoint, to: UdpEndpoint, datagram: bytes | memoryview) -> None:
+        self._enter(port, frames.build(UdpFrame(source, to, bytes(datagram))))
+
+    def _copies(self) -> int:
+        if self.random.random() < self.loss:
+            return 0
+        return 2 if self.random.random() < self.doubling else 1
+
+    def _enter(self, port: int, frame: bytes) -> None:
+        self.entering += [(port, frame)] * self._copies()
+
+    def _fly(self, port: int, frame: bytes) -> None:
+        self.flying += [(port, frame)] * self._copies()
+
+    def _arrive(self, port: int, frame: bytes) -> None:
+        if port == CPU_PORT:
+            self._answered(control.parse(frames.parse(frame[2:]).payload))
+            return
+        parsed = frames.parse(frame)
+        if port <= WORKERS:
+            self.workers[port - 1].client.receive(parsed.payload, self.now, self.now)
+            return
+        server = self.servers[port - WORKERS - 1]
+        if parsed.destination.port == PS_RPC_PORT:
+            server.receive_own(parsed.payload, self.now)
+            return
+        out = server.handle(parsed.payload, self.now, self.now, parsed.source)
+        if out is not None:
+            host = addressing.server(server.ps + 1)
+            self._send(port, _end(host, HOTLINE_PORT), parsed.source, bytes(out[1]))
+
+    def _answered(self, answer: Control) -> None:
+        move = self.move
+        if move is None or answer.identity != move.control.identity:
+            return
+        self.statuses[answer.status] += 1
+        for key in move.keys:
+            if answer.command is Command.SEED:
+                self.switch.set_entry(JOB, key, "hot", self.slots[key])
+                self.hot.add(key)
+            else:
+                self.switch.set_entry(JOB, key, None, self.slots[key])
+                self.hot.remove(key)
+                del self.slots[key]
+        self.move = None
+
+    # -- the end
+
+    def quiesce(self) -> None:
+        """No more losses; go on until nothing is outstanding."""
+        self.loss = self.doubling = 0.0
+        for _ in range(_LONGEST_QUIESCING):
+            if self.entering or self.flying:
+                self.deliver(self.random.getrandbits(30))
+            elif self.move is not None:
+                self.pass_time(100 * MS)
+                self.command()
+            elif all(core.deadline() is None for core in self.cores()):
+                return
+            else:
+                self.pass_time(
+                    max(0, min(due for core in self.cores() if (due := core.deadline())) - self.now)
+                )
+        raise AssertionError("does not come to rest")
+
+    def held(self) -> Values:
+        """Value of each parameter, in whichever place it is."""
+        total = np.zeros(self.space.size, dtype=np.uint32)
+        for server in self.servers:
+            total += server.stores[JOB].values[:-1]
+        for position, key in enumerate(self.space.all().tolist()):
+            if key in self.slots:
+                total[position] += np.uint32(self.switch.register(key, self.slots[key]))
+        return total
+
+    def check(self) -> None:
+        """What was sent is what is held, and what a pull brings; what killed workers left is explained."""
+        rest = self.held()
+        for worker in self.workers:
+            sums = worker.ledger.sums()
+            assert sums.lanes_unknown == 0
+            rest -= sums.sent
+        for sums in self.killed:
+            rest -= sums.sent
+        for position, value in enumerate(rest.tolist()):
+            possible = {0}
+            for sums in self.killed:
+                possible |= {(before + int(sums.unknown[position])) % 2**32 for before in possible}
+            assert value in possible, f"parameter {position}: {value:#x} too much, explained are {possible}"
+        everything = np.arange(self.space.size)
+        for worker in self.workers:
+            worker.pull(everything)
+            self.transmit()
+            self.quiesce()
+            assert (worker.client.values == self.held()).all()

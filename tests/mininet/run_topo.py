@@ -1,0 +1,121 @@
+"""Runs of the main job, small, in processes of their own, and what they leave on the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from topologies.addressing import SWITCH_NAME
+from topologies.leftovers import marked_processes
+
+PATIENCE_S = 180.0
+SMALL: dict[str, object] = {
+    "workers": 2,
+    "top_k": 2000,
+    "rounds": 2,
+    "loads": [0.5],
+    "block_ms": 300,
+    "discard_ms": 100,
+    "trace_steps": 400,
+    "profile_lanes": 100_000,
+    "calibration_s": 0.3,
+    "empty_rpcs": 20,
+}
+
+
+@dataclass
+class Run:
+    """A run under way or ended."""
+
+    process: subprocess.Popen[str]
+    runs: Path
+    output: str = ""
+    errors: str = field(default="")
+
+    @property
+    def folder(self) -> Path:
+        return (self.runs / "latest").resolve()
+
+    def wait(self) -> int:
+        self.output, self.errors = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def wait_for_parts(self, pattern: str) -> None:
+        """Until an agent has written a log that matches."""
+        self.wait_for(lambda: any(self.runs.glob(f"*/parts/{pattern}")))
+
+    def agents(self, module: str) -> list[int]:
+        """Processes of `python -m module`."""
+        return [pid for pid in marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
+
+
+def command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def run_topo(folder: Path, *variables: str, tables: str = "", **settings: object) -> Iterator[Run]:
+    """`python -m topologies.run` with the small configuration, other settings, TOML tables and variables."""
+    config = folder / "run.toml"
+    runs = folder / "runs"
+    values = {**SMALL, "runs": str(runs), "p4runtime_port": free_port(), **settings}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    config.write_text("\n".join([*lines, tables]))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "topologies.run", f"CONFIG={config}", *variables],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield Run(process, runs)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a run may leave on the machine; a namespace lives as long as a process in it."""
+
+    interfaces: frozenset[str]
+    processes: frozenset[int]
+
+    @staticmethod
+    def look() -> Traces:
+        names = frozenset(name for _, name in socket.if_nameindex() if name.startswith(f"{SWITCH_NAME}-"))
+        return Traces(names, frozenset(marked_processes()) | frozenset(_mininet_shells()))
+
+
+def _mininet_shells() -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and "mininet:" in command_line(int(entry.name)):
+            yield int(entry.name)

@@ -1,0 +1,157 @@
+"""The main job end to end: what it leaves in the run folder, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from analysis.schema import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
+from tests.mininet.run_topo import run_topo
+
+pytestmark = pytest.mark.mininet
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return summary
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return record
+
+
+def test_a_run_leaves_a_whole_run_folder(tmp_path: Path) -> None:
+    with run_topo(tmp_path) as run:
+        assert run.wait() == 0, run.errors
+    folder = run.folder
+    schemas = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
+    for log, schema in schemas.items():
+        frame = pl.read_parquet(folder / f"{log}.parquet")
+        assert frame.schema == schema
+        assert not frame.is_empty()
+    assert len(pl.read_parquet(folder / "hotset.parquet")) == 2000
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert not (folder / "parts").exists()
+    summary = summary_of(folder)
+    updates = summary["updates"]
+    assert (updates["lost"], updates["unknown"], updates["mismatched_keys"], summary["overflows"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert updates["sent"] == updates["applied"] > 100_000
+    assert 0.05 < summary["hot_update_share"] < 0.95
+    assert set(summary["arms"]) == set(ARMS)
+    assert summary["arms"]["hot"]["ps_bytes_per_step"] < summary["arms"]["neither"]["ps_bytes_per_step"]
+    assert "report: " in run.output
+
+
+def test_every_arm_replays_the_same_steps(tmp_path: Path) -> None:
+    with run_topo(tmp_path) as run:
+        assert run.wait() == 0, run.errors
+    measured = pl.read_parquet(run.folder / "operations.parquet").filter(pl.col("round") >= 0)
+    steps = (
+        measured.filter(pl.col("op") == "step")
+        .select("arm", "round", "load", "worker", "iteration")
+        .sort(pl.all())
+    )
+    by_arm = [steps.filter(pl.col("arm") == arm).drop("arm") for arm in ARMS]
+    assert all(each.equals(by_arm[0]) for each in by_arm)
+    profiled = pl.read_parquet(run.folder / "operations.parquet").filter(pl.col("arm") == "profile")
+    assert set(profiled["iteration"]).isdisjoint(measured["iteration"])
+
+
+def test_nothing_is_lost_on_a_bad_network(tmp_path: Path) -> None:
+    faults = "[faults]\nloss = 0.05\nduplication = 0.05\nreordering = 0.05\n"
+    with run_topo(tmp_path, "ROUNDS=1", tables=faults) as run:
+        assert run.wait() == 0, run.errors
+    updates = summary_of(run.folder)["updates"]
+    assert (updates["lost"], updates["unknown"], updates["mismatched_keys"]) == (0, 0, 0)
+    assert updates["sent"] == updates["applied"]
+    assert (pl.read_parquet(run.folder / "rpc.parquet")["attempts"] > 1).any()
+
+
+def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "ROUNDS=200") as run:
+        run.wait_for_parts("operations-worker-1-*.parquet")
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.wait() == 130
+    assert "interrupted; the logs so far are in" in run.errors
+    assert record_of(run.folder)["error"] == "interrupted"
+    assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
+
+
+def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "ROUNDS=200") as run:
+        run.wait_for_parts("operations-worker-1-1?.parquet")
+        os.kill(run.agents("hosts.worker")[0], signal.SIGKILL)
+        assert run.wait() == 1
+    assert "hotline: worker-1 ended with code -9" in run.errors
+    accounting = record_of(run.folder)["accounting"]
+    assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0)
+    assert not pl.read_parquet(run.folder / "rpc.parquet").is_empty()
+
+
+@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> None:
+    with run_topo(tmp_path, "ROUNDS=200") as run:
+        run.wait_for_parts("operations-worker-1-*.parquet")
+        os.kill(run.agents(module)[0], signal.SIGKILL)
+        assert run.wait() == 1
+    assert "ended with code -9" in run.errors
+    assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
+
+
+def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    with run_topo(tmp_path) as run:
+        run.wait_for_parts("operations-worker-1-*.parquet")
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
+    assert run.agents("softswitch")
+    parts = next(run.runs.glob("*/parts"))
+    assert not pl.read_parquet(sorted(parts.glob("operations-*.parquet"))[0]).is_empty()
+    with run_topo(tmp_path, "ROUNDS=1") as again:
+        assert again.wait() == 0, again.errors
+    assert "removed what a killed run had left" in again.errors
+
+
+def test_an_update_log_is_replayed(tmp_path: Path) -> None:
+    lines = ["iteration,worker,key"]
+    for iteration in range(300):
+        lines += [f"{iteration},0,{key}" for key in range(20)]
+        lines += [f"{iteration},0,{1000 + (7 * iteration + i) % 5000}" for i in range(40)]
+    log = tmp_path / "updates.csv"
+    log.write_text("\n".join(lines) + "\n")
+    with run_topo(tmp_path, f"DATA={log}", "TOP_K=20", "ROUNDS=1", profile_lanes=5000) as run:
+        assert run.wait() == 0, run.errors
+    summary = summary_of(run.folder)
+    assert summary["hot_update_share"] == pytest.approx(1 / 3, abs=0.02)
+    assert summary["arms"]["neither"]["loss"] is None
+    assert summary["updates"]["lost"] == 0
+
+
+def test_captures_hold_the_rpcs(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "PCAP=1", "ROUNDS=1") as run:
+        assert run.wait() == 0, run.errors
+    captures = sorted((run.folder / "pcap").glob("s1-eth*.pcap"))
+    assert [file.name for file in captures] == [f"s1-eth{port}.pcap" for port in (1, 2, 3, 4)]
+    assert all(file.stat().st_size > 10_000 for file in captures)
+
+
+def test_a_second_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    with run_topo(tmp_path, "ROUNDS=200") as run:
+        run.wait_for_parts("operations-worker-1-*.parquet")
+        with run_topo(tmp_path / "second") as second:
+            assert second.wait() == 1
+        assert "hotline: a run is going on" in second.errors
+        os.killpg(run.process.pid, signal.SIGTERM)
+        assert run.wait() == 130

@@ -1,0 +1,130 @@
+"""A run folder with logs of known content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from analysis.record import Accounting, Block, RunRecord, ServerUse
+from analysis.schema import ARMS, OPERATIONS, RPC
+
+ROUNDS = 6
+LOADS = (0.5, 0.8)
+STEPS = 10
+"""Measured steps of a block; as many again are discarded."""
+PULL_US = {"neither": 1000.0, "proxy": 1000.0, "hot": 600.0, "both": 600.0}
+SERVED = {"neither": 0, "proxy": 0, "hot": 16, "both": 16}
+JOBS = {"profile": 1, "neither": 2, "proxy": 3, "hot": 4, "both": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticRun:
+    folder: Path
+    record: RunRecord
+
+
+def rpc_frame(rng: np.random.Generator) -> pl.DataFrame:
+    rows = []
+    for round_number in range(ROUNDS):
+        for load in LOADS:
+            for arm in ARMS:
+                for step in range(2 * STEPS):
+                    for op in ("pull", "push"):
+                        metrics = rng.uniform(10, 20, 5)
+                        rows.append(
+                            {
+                                "worker": 1 + step % 2,
+                                "ps": 0,
+                                "job": JOBS[arm],
+                                "arm": arm,
+                                "round": round_number,
+                                "load": load,
+                                "iteration": step,
+                                "op": op,
+                                "class": "mixed" if SERVED[arm] else "cold",
+                                "t_send_us": step,
+                                "request_bytes": 312,
+                                "response_bytes": 56,
+                                **dict(zip(list(RPC)[12:17], metrics.tolist(), strict=True)),
+                                "switch_us": 2.0,
+                                "latency_us": float(metrics.sum()),
+                                "lanes": 32,
+                                "served": SERVED[arm],
+                                "attempts": 1,
+                                "measured": step >= STEPS,
+                            }
+                        )
+    empty = rows[0] | {"op": "empty", "round": -1, "load": 0.0, "latency_us": 80.0, "measured": False}
+    return pl.DataFrame([*rows, empty], schema=RPC)
+
+
+def operations_frame(rng: np.random.Generator) -> pl.DataFrame:
+    rows = []
+    for round_number in range(ROUNDS):
+        slow_round = 1 + 0.5 * rng.random()
+        for load in LOADS:
+            for arm in ARMS:
+                for step in range(2 * STEPS):
+                    pull = PULL_US[arm] * slow_round + rng.uniform(-5, 5)
+                    for op, latency in (("pull", pull), ("push", 800.0), ("step", pull + 900.0)):
+                        rows.append(
+                            {
+                                "worker": 1 + step % 2,
+                                "job": JOBS[arm],
+                                "arm": arm,
+                                "round": round_number,
+                                "load": load,
+                                "iteration": step,
+                                "op": op,
+                                "scheduled_us": 0,
+                                "start_us": 0,
+                                "end_us": int(latency),
+                                "latency_us": latency if step >= STEPS else 1e6,
+                                "rpcs": 2 if op == "step" else 1,
+                                "measured": step >= STEPS,
+                            }
+                        )
+    return pl.DataFrame(rows, schema=OPERATIONS)
+
+
+def block(round_number: int, load: float, arm: str) -> Block:
+    cpu = 1_000_000 if SERVED[arm] == 0 else 400_000
+    return Block(
+        round=round_number,
+        load=load,
+        arm=arm,
+        first_step=0,
+        steps=2 * STEPS,
+        period_ns=10_000_000,
+        loss=0.6,
+        behind_ns=0,
+        fell_behind=(round_number, load, arm) == (2, 0.8, "proxy"),
+        servers=ServerUse(packets=400, bytes=40_000, proc_wall_ns=2 * cpu, proc_cpu_ns=cpu, cpu_s=0.25),
+        worker_cpu_s=0.5,
+        run_queue_ms={"p1": 1.0},
+    )
+
+
+def make_run(folder: Path) -> SyntheticRun:
+    rng = np.random.default_rng(7)
+    folder.mkdir()
+    rpc_frame(rng).write_parquet(folder / "rpc.parquet")
+    operations_frame(rng).write_parquet(folder / "operations.parquet")
+    record = RunRecord(
+        target="softswitch",
+        config={"workers": 2},
+        machine={"kernel": "6.1"},
+        versions={"python": "3.11"},
+        placement={"p1": 0},
+        seeds={"seed": 1},
+        jobs=JOBS,
+        capacity={"neither": 200.0},
+        offered_rate={"0.5": 100.0, "0.8": 160.0},
+        blocks=[block(number, load, arm) for number in range(ROUNDS) for load in LOADS for arm in ARMS],
+        accounting=Accounting(sent=1000, applied=990, lost=0, unknown=10, mismatched_keys=0, overflows=0),
+    )
+    record.write(folder)
+    return SyntheticRun(folder, record)

@@ -1,0 +1,70 @@
+"""Merging of part files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.merge import last_updates, merge_logs
+from analysis.schema import CONNECTIONS, RPC, UPDATES
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    return folder
+
+
+def write_updates(parts: Path, ps: int, part: int, updates: int) -> None:
+    row = {"job": 1, "ps": ps, "key": 2**63 + ps, "updates": updates}
+    pl.DataFrame([row], schema=UPDATES).write_parquet(parts / f"updates-ps-{ps}-{part}.parquet")
+
+
+def test_parts_of_all_agents_are_joined_and_removed(parts: Path, tmp_path: Path) -> None:
+    for agent, part in ((0, 0), (0, 1), (1, 0)):
+        row = {"time_us": part, "ps": agent, "worker": 1, "job": 1}
+        pl.DataFrame([row], schema=CONNECTIONS).write_parquet(
+            parts / f"connections-ps-{agent}-{part}.parquet"
+        )
+    merge_logs(parts, tmp_path)
+    assert len(pl.read_parquet(tmp_path / "connections.parquet")) == 3
+    assert list(parts.iterdir()) == []
+
+
+def test_only_the_last_update_log_of_a_server_counts(parts: Path, tmp_path: Path) -> None:
+    for part in (0, 2, 10):
+        write_updates(parts, ps=0, part=part, updates=part)
+    write_updates(parts, ps=1, part=0, updates=7)
+    assert sorted(file.name for file in last_updates(parts)) == [
+        "updates-ps-0-10.parquet",
+        "updates-ps-1-0.parquet",
+    ]
+    merge_logs(parts, tmp_path)
+    merged = pl.read_parquet(tmp_path / "updates.parquet")
+    assert sorted(merged["updates"].to_list()) == [7, 10]
+
+
+def test_text_columns_become_the_logs_types(parts: Path, tmp_path: Path) -> None:
+    row = {name: 0 for name in RPC} | {"arm": "hot", "op": "push", "class": "all_hit", "measured": True}
+    pl.DataFrame([row]).write_parquet(parts / "rpc-worker-1-0.parquet")
+    merge_logs(parts, tmp_path)
+    assert pl.read_parquet_schema(tmp_path / "rpc.parquet") == RPC
+
+
+def test_a_run_without_logs_still_gets_files_that_can_be_read(parts: Path, tmp_path: Path) -> None:
+    merge_logs(parts, tmp_path)
+    assert pl.read_parquet(tmp_path / "rpc.parquet").schema == RPC
+    assert pl.read_parquet(tmp_path / "operations.parquet").is_empty()
+
+
+def test_a_part_with_a_missing_column_is_named_and_all_parts_stay(parts: Path, tmp_path: Path) -> None:
+    write_updates(parts, ps=0, part=0, updates=1)
+    bad = parts / "connections-ps-0-0.parquet"
+    pl.DataFrame({"time_us": [1], "ps": [0], "job": [1]}).write_parquet(bad)
+    with pytest.raises(AnalysisError, match=r"connections-ps-0-0\.parquet: no column worker"):
+        merge_logs(parts, tmp_path)
+    assert len(list(parts.iterdir())) == 2

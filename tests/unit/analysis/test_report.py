@@ -1,0 +1,88 @@
+"""The page and the terminal table."""
+
+from __future__ import annotations
+
+import io
+import json
+from html.parser import HTMLParser
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from analysis.__main__ import main
+from analysis.report import losses, write_report
+from analysis.summary import summarise
+from analysis.table import print_summary
+from tests.unit.analysis.synthetic import SyntheticRun
+
+
+class Page(HTMLParser):
+    """Collects tags, and every reference that leaves the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.references += [
+            value
+            for name, value in attrs
+            if name in ("src", "href", "xlink:href") and value and not value.startswith(("#", "data:"))
+        ]
+
+
+def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: SyntheticRun) -> None:
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    page = Page()
+    page.feed(write_report(synthetic_run.folder, synthetic_run.record, summary).read_text())
+    assert page.tags.count("svg") == 4
+    assert page.tags.count("table") == 2
+    assert page.references == []
+
+
+def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
+    for block in synthetic_run.record.blocks:
+        if block.arm == "hot":
+            block.servers.packets = 900
+    lines = list(losses(summarise(synthetic_run.folder, synthetic_run.record)))
+    assert lines == [
+        "Load 0.5, hot: packets to PS/step is 25.0 above neither's 20.0.",
+        "Load 0.8, hot: packets to PS/step is 25.0 above neither's 20.0.",
+    ]
+
+
+@pytest.mark.parametrize("slowest", [1.0, 10_000.0])
+def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slowest: float) -> None:
+    """Erratic rounds make intervals of thousands of per cent; the table must not be cut for them."""
+    operations = pl.read_parquet(synthetic_run.folder / "operations.parquet")
+    erratic = pl.lit(slowest) ** (7 * pl.col("round") + 3 * pl.col("arm").to_physical()).sin().abs()
+    operations.with_columns(pl.col("latency_us") * erratic).write_parquet(
+        synthetic_run.folder / "operations.parquet"
+    )
+    output = io.StringIO()
+    print_summary(summarise(synthetic_run.folder, synthetic_run.record), output)
+    text = output.getvalue()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    assert "Load 0.8: 160.0 steps/s, 6 rounds; differences to neither in % [95 % interval]" in text
+    assert "1,000 lanes sent, 990 applied, 0 lost, 10 unknown" in text
+
+
+def test_command_writes_summary_and_report_again(synthetic_run: SyntheticRun) -> None:
+    result = CliRunner().invoke(main, [str(synthetic_run.folder)])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((synthetic_run.folder / "summary.json").read_text())
+    assert set(summary["arms"]) == {"neither", "proxy", "hot", "both"}
+    assert (synthetic_run.folder / "report.html").exists()
+
+
+def test_command_names_a_run_that_did_not_finish(synthetic_run: SyntheticRun) -> None:
+    synthetic_run.record.model_copy(update={"accounting": None, "error": "worker-2 died"}).write(
+        synthetic_run.folder
+    )
+    result = CliRunner().invoke(main, [str(synthetic_run.folder)])
+    assert result.exit_code == 1
+    assert "the run ended before its report (worker-2 died)" in result.output

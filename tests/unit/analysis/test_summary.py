@@ -1,0 +1,77 @@
+"""Numbers of the summary on logs of known content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.record import read_record
+from analysis.summary import summarise
+from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
+
+
+def test_steps_and_server_use_cover_whole_blocks(synthetic_run: SyntheticRun) -> None:
+    hot = summarise(synthetic_run.folder, synthetic_run.record).arms["hot"]
+    assert hot.steps == ROUNDS * len(LOADS) * 2 * STEPS
+    assert hot.ps_packets_per_step == 400 / (2 * STEPS)
+    assert hot.ps_proc_us_per_step == {"cpu": 400 / (2 * STEPS), "wall": 800 / (2 * STEPS)}
+    assert hot.ps_cpu_s == pytest.approx(0.25 * ROUNDS * len(LOADS))
+    assert hot.loss == pytest.approx(0.6)
+
+
+def test_latencies_leave_out_what_was_discarded(synthetic_run: SyntheticRun) -> None:
+    arms = summarise(synthetic_run.folder, synthetic_run.record).arms
+    assert arms["neither"].op_latency_us["push"].p99 == 800
+    assert arms["neither"].op_latency_us["pull"].p99 is not None
+    assert arms["neither"].op_latency_us["pull"].p99 < 2000
+    assert arms["neither"].rpcs_per_step == 2
+
+
+def test_five_metrics_add_up_to_the_latency(synthetic_run: SyntheticRun) -> None:
+    for arm in summarise(synthetic_run.folder, synthetic_run.record).arms.values():
+        five = sum(value or 0 for name, value in arm.metrics_us.items() if name != "switch")
+        assert five == pytest.approx(arm.rpc_latency_us.mean, rel=1e-5)
+
+
+def test_hot_share_is_served_lanes_of_measured_pushes(synthetic_run: SyntheticRun) -> None:
+    assert summarise(synthetic_run.folder, synthetic_run.record).hot_update_share == 0.5
+
+
+def test_empty_rpcs_are_the_emulators_cost_and_in_no_arm(synthetic_run: SyntheticRun) -> None:
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.empty_rpc_latency_us.mean == 80
+    assert all((arm.rpc_latency_us.p50 or 0) < 100 for arm in summary.arms.values())
+
+
+def test_differences_find_the_effect_and_no_other(synthetic_run: SyntheticRun) -> None:
+    for load in summarise(synthetic_run.folder, synthetic_run.record).loads.values():
+        hot, proxy = load.differences["hot"], load.differences["proxy"]
+        assert hot["pull_mean"].high is not None
+        assert hot["pull_mean"].high < -300
+        assert hot["ps_proc_cpu_us_per_step"].difference == pytest.approx(-30)
+        assert hot["push_p99"].difference == 0
+        assert proxy["pull_mean"].low is not None
+        assert proxy["pull_mean"].low < 5
+        assert proxy["pull_mean"].difference == pytest.approx(0, abs=5)
+
+
+def test_rounds_in_which_the_generator_fell_behind_are_counted(synthetic_run: SyntheticRun) -> None:
+    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
+    assert (loads["0.5"].rounds_fallen_behind, loads["0.8"].rounds_fallen_behind) == (0, 1)
+
+
+def test_an_interrupted_run_is_named(synthetic_run: SyntheticRun) -> None:
+    record = synthetic_run.record.model_copy(update={"accounting": None, "error": "interrupted"})
+    with pytest.raises(AnalysisError, match=r"the run ended before its report \(interrupted\)"):
+        summarise(synthetic_run.folder, record)
+
+
+def test_record_round_trips_and_a_strange_one_is_named(synthetic_run: SyntheticRun, tmp_path: Path) -> None:
+    assert read_record(synthetic_run.folder) == synthetic_run.record
+    with pytest.raises(AnalysisError, match="not a run folder"):
+        read_record(tmp_path)
+    (tmp_path / "run.json").write_text('{"target": 3}')
+    with pytest.raises(AnalysisError, match=r"run\.json: target: Input should be a valid string"):
+        read_record(tmp_path)

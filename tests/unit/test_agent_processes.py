@@ -1,0 +1,239 @@
+"""Worker and PS as processes, on loopback addresses and without a switch: every lane is the PSs'."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hosts.keys import KeySpace
+from hosts.wire.header import HOTLINE_PORT
+from hosts.worker import ledger
+from hosts.workload.generator import R1, generate
+
+JOBS = {1: "neither", 2: "proxy"}
+SIZE = 3000
+OPERATIONS = ("pull", "push", "step")
+NET = f"127.{os.getpid() % 250 + 1}"
+MS = 1_000_000
+
+
+class Agent:
+    """A process that speaks JSON lines."""
+
+    def __init__(self, module: str, config: dict[str, object], directory: Path) -> None:
+        path = directory / f"{module}-{config.get('ps', 'worker')}.json"
+        path.write_text(json.dumps(config))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, "--config", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        self.first = self.read()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        answer = json.loads(self.process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def send(self, **command: object) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps(command), file=self.process.stdin, flush=True)
+
+    def call(self, **command: object) -> dict[str, Any]:
+        self.send(**command)
+        while "progress" in (answer := self.read()):
+            pass
+        return answer
+
+    def close(self) -> int:
+        """End its input; its exit status."""
+        with self.process:
+            try:
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+                return self.process.wait(10)
+            finally:
+                self.process.kill()
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
+    generate(shape, workers=1, steps=30, seed=1).save(tmp_path / "trace")
+    (tmp_path / "logs").mkdir()
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def servers(log_dir: Path) -> Iterator[list[Agent]]:
+    jobs = [{"job": job, "epoch": 1, "connected": arm == "neither"} for job, arm in JOBS.items()]
+    agents = []
+    for ps in range(2):
+        address = f"{NET}.2.{ps + 1}"
+        config = {
+            "ps": ps,
+            "address": address,
+            "log_dir": str(log_dir),
+            "n_ps": 2,
+            "parameters": SIZE,
+            "jobs": jobs,
+            "service": {"address": address, "port": HOTLINE_PORT},
+        }
+        agents.append(Agent("hosts.ps", config, log_dir))
+    try:
+        yield agents
+    finally:
+        assert [agent.close() for agent in agents] == [0, 0]
+
+
+def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
+    return {
+        "worker": 1,
+        "address": f"{NET}.1.1",
+        "log_dir": str(log_dir),
+        "n_ps": 2,
+        "learning_rate": 0.5,
+        "trace": str(log_dir.parent / "trace"),
+        "jobs": [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20000 + job} for job, arm in JOBS.items()],
+        "services": [{"ps": ps, "address": f"{NET}.2.{ps + 1}", "port": HOTLINE_PORT} for ps in range(2)],
+        **changes,
+    }
+
+
+@pytest.fixture
+def worker(log_dir: Path, servers: list[Agent]) -> Iterator[Agent]:
+    agent = Agent("hosts.worker", worker_config(log_dir), log_dir)
+    try:
+        yield agent
+    finally:
+        agent.close()
+
+
+def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    values = np.zeros(SIZE, dtype=np.uint32)
+    for n, server in enumerate(servers):
+        file = directory / f"dump-{n}.npz"
+        assert server.call(cmd="dump", file=str(file)) == {"ok": True}
+        with np.load(file) as dump:
+            values[KeySpace(SIZE).positions(dump[f"job{job}_keys"])] += dump[f"job{job}_values"]
+    return values
+
+
+def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
+    assert worker.first == {"ready": True}
+    for job in JOBS:
+        answer = worker.call(
+            cmd="run", job=job, first_step=0, steps=10, start_ns=0, period_ns=10 * MS, round=3, load=0.5,
+            discard_ns=20 * MS,
+        )  # fmt: skip
+        assert answer["ok"] and answer["steps"] == 10 and answer["updates_unknown"] == 0
+        assert 0.6 < answer["loss"] < 0.75 and answer["malformed"] == answer["unexpected"] == 0
+    answer = worker.call(cmd="run", job=1, first_step=10, steps=10, start_ns=0, period_ns=0)
+    assert answer["ok"] and answer["behind_ns"] == 0
+    assert worker.call(cmd="empty", job=1, count=10)["ok"]
+    assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
+    with np.load(log_dir / "ledger.npz") as books:
+        for job in JOBS:
+            values = held(servers, log_dir, job)
+            assert (values[books[f"job{job}_keys"].astype(np.int64)] == books[f"job{job}_sent"]).all()
+            assert np.count_nonzero(values) == np.count_nonzero(books[f"job{job}_sent"])
+            assert not books[f"job{job}_unknown"].any()
+
+    rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
+    operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
+    assert dict(operations.group_by(pl.col("op").cast(pl.String)).len().rows()) == dict.fromkeys(
+        OPERATIONS, 30
+    )
+    assert rpcs["op"].cast(pl.String).unique().sort().to_list() == ["empty", "pull", "push"]
+    assert rpcs["class"].cast(pl.String).unique().to_list() == ["cold"]
+    parts = ["w_proc_us", "w_queue_us", "ps_proc_us", "ps_queue_us", "n_tx_us"]
+    off = (rpcs.select(pl.sum_horizontal(parts)).to_series() - rpcs["latency_us"]).abs()
+    assert off.max() < 1.0  # type: ignore[operator]  # a float, whatever polars says of Series.max
+    assert (rpcs.select(pl.min_horizontal(parts)).to_series() >= 0).mean() > 0.95  # type: ignore[operator]  # same
+    paced = operations.filter(pl.col("round") == 3)
+    assert paced["measured"].sum() == 2 * 3 * 8
+    steps = operations.filter(pl.col("op").cast(pl.String) == "step")
+    assert steps["rpcs"].sum() == rpcs.filter(pl.col("op").cast(pl.String) != "empty").height
+
+    stats = [server.call(cmd="stats") for server in servers]
+    assert sum(each["jobs"][str(job)]["rpcs"] for each in stats for job in JOBS) == rpcs.height
+    assert all(each["jobs"]["1"]["proc_cpu_ns"] > 0 and each["malformed"] == 0 for each in stats)
+    assert [server.call(cmd="flush") for server in servers] == [{"ok": True}] * 2
+    contacts = pl.read_parquet(log_dir / "connections-ps-*.parquet")
+    assert contacts.height == rpcs.height and contacts["worker"].unique().to_list() == [1]
+    updates = pl.read_parquet(log_dir / "updates-ps-*.parquet")
+    assert updates["updates"].sum() == sum(
+        each["jobs"][str(job)]["applied_lanes"] for each in stats for job in JOBS
+    )
+
+
+def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, servers: list[Agent]) -> None:
+    def sockets(agent: Agent) -> int:
+        fds = Path(f"/proc/{agent.process.pid}/fd")
+        return sum(os.readlink(fd).startswith("socket:") for fd in fds.iterdir())
+
+    counts = []
+    for job in (2, 1):
+        assert worker.call(cmd="run", job=job, first_step=0, steps=3)["ok"]
+        counts.append([sockets(server) for server in servers])
+    assert counts == [[2, 2], [3, 3]]
+
+
+def test_what_a_killed_worker_sent_is_known(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
+    assert worker.call(cmd="run", job=1, first_step=0, steps=5)["ok"]
+    worker.send(cmd="run", job=1, first_step=5, steps=100_000)
+    assert "progress" in worker.read()
+    worker.process.send_signal(signal.SIGKILL)
+    worker.process.wait()
+    sums = ledger.read(log_dir / "ledger-worker-1-job-1-epoch-1.bin")
+    assert sums.lanes_sent > 0
+    rest = held(servers, log_dir, 1) - sums.sent
+    assert ((rest == 0) | (rest == sums.unknown)).all()
+    assert pl.read_parquet(log_dir / "rpc-worker-1-*.parquet").height
+
+
+def test_the_end_of_input_ends_a_run_and_keeps_its_log(worker: Agent, log_dir: Path) -> None:
+    worker.send(cmd="run", job=1, first_step=0, steps=100_000, period_ns=10 * MS)
+    assert "progress" in worker.read()
+    assert worker.close() == 0
+    assert pl.read_parquet(log_dir / "rpc-worker-1-0.parquet").height > 100
+
+
+def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
+    assert "unknown command" in worker.call(cmd="dance")["error"]
+    assert "job 9 is not one of this worker's: [1, 2]" in worker.call(cmd="hint", job=9, file=None)["error"]
+    assert "none: cannot be read as a hot set" in worker.call(cmd="hint", job=1, file="none")["error"]
+    assert "command stats: got an unexpected keyword" in servers[0].call(cmd="stats", of="x")["error"]
+    pl.DataFrame({"key": [1, 2, 3]}).write_parquet(log_dir / "hot.parquet")
+    assert worker.call(cmd="hint", job=1, file=str(log_dir / "hot.parquet")) == {"ok": True, "keys": 3}
+    assert worker.call(cmd="quit") == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"window": 65}, "window: Input should be less than or equal to 64"),
+        ({"colour": 1}, "colour: Extra inputs are not permitted"),
+        ({"trace": "none"}, "none: cannot be read as a trace"),
+        ({"worker": 2}, "trace: has 1 workers, this is 2"),
+        ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
+    ],
+)
+def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
+    agent = Agent("hosts.worker", worker_config(log_dir, **changes), log_dir)
+    assert message in agent.first["error"]
+    assert agent.close() == 1

@@ -1,0 +1,141 @@
+"""10,000 mutated datagrams stop neither agent and change nothing but the counts of what was dropped."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.errors import MalformedDatagram
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.wire import control
+from hosts.wire.codec import Caller, Codec, FastCodec, Message, answers
+from hosts.wire.control import Command, Control
+from hosts.wire.header import RESPONSE, VALUES, Op, unpack
+from hosts.wire.scapy_layer import ScapyCodec
+from hosts.worker.client import Client
+
+SIZE = 100
+FAST = FastCodec()
+
+
+def client(codec: Codec) -> Client:
+    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: 0)
+
+
+def sent(sender: Client) -> list[bytes]:
+    out = []
+    while (item := sender.transmit()) is not None:
+        out.append(bytes(item[0]))
+    return out
+
+
+def answer(request: bytes) -> bytes:
+    header = unpack(request)
+    is_pull = header.op == Op.PULL
+    values = np.ones(header.count, dtype=np.uint32) if is_pull else None
+    return bytes(
+        FAST.build(Message(header._replace(flags=RESPONSE | (VALUES if is_pull else 0)), None, values))
+    )
+
+
+def mutate(datagram: bytes, random: Random) -> bytes:
+    """One to four bits, bytes, cuts or additions; mostly in the header."""
+    data = bytearray(datagram)
+    for _ in range(random.randint(1, 4)):
+        choice = random.random()
+        at = random.randrange(min(len(data), 64)) if data else 0
+        if choice < 0.1 or not data:
+            data += random.randbytes(random.randint(1, 16))
+        elif choice < 0.3:
+            del data[random.randrange(len(data)) :]
+        elif choice < 0.6:
+            data[at] ^= 1 << random.randrange(8)
+        else:
+            data[at] = random.choice([0, 1, 255, random.getrandbits(8)])
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
+@pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
+def test_worker(codec: Codec, count: int, op: Op) -> None:
+    random = Random(1)
+    worker = client(codec)
+    keys, answered = np.arange(SIZE), np.zeros(SIZE + 1, dtype=np.bool_)
+    if op == Op.PULL:
+        worker.pull(1, keys)
+    else:
+        worker.push(1, keys, keys.astype(np.uint32), answered)
+    requests = sent(worker)
+    waiting = {unpack(request).seq: memoryview(request) for request in requests}
+    tried = 0
+    while tried < count:
+        datagram = mutate(answer(random.choice(requests)), random)
+        if answers_one(datagram, waiting):
+            continue
+        tried += 1
+        worker.receive(datagram, 0, 0)
+    assert worker.malformed + worker.unexpected == tried
+    assert min(worker.malformed, worker.unexpected) > count // 100
+    assert not worker.records and not worker.values.any() and not answered.any() and not worker.hinted.any()
+    for request in requests:
+        worker.receive(answer(request), 0, 0)
+    assert worker.idle and len(worker.records) == len(requests)
+
+
+def answers_one(datagram: bytes, waiting: dict[int, memoryview]) -> bool:
+    """Whether it is still a valid answer."""
+    try:
+        header = FAST.parse(datagram).header
+    except MalformedDatagram:
+        return False
+    return header.seq in waiting and answers(datagram, header, waiting[header.seq])
+
+
+def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
+    store = server.stores[1]
+    return store.values.tobytes(), store.owned.tobytes(), store.updates.tobytes()
+
+
+@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
+def test_parameter_server(codec: Codec, count: int) -> None:
+    random = Random(2)
+    server: ParameterServer[str] = ParameterServer(
+        0, {1: Store(KeySpace(SIZE), 0, 1)}, {1: 1}, codec, lambda: 0
+    )
+    worker = client(FAST)
+    worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
+    requests = sent(worker)
+    worker = client(FAST)
+    worker.pull(1, np.arange(SIZE))
+    requests += sent(worker)
+    for command in Command:
+        keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
+        requests.append(control.build(Control(command, 1, 0, 5, 6, keys)))
+    before, counters = fingerprint(server), str(server.server.counters)
+    tried = 0
+    while tried < count:
+        datagram = mutate(random.choice(requests), random)
+        if is_request(datagram):
+            continue
+        tried += 1
+        assert server.handle(datagram, 0, 0, "worker") is None
+        server.receive_own(datagram, 0)
+    assert fingerprint(server) == before and str(server.server.counters) == counters
+    assert server.malformed + server.server.misdirected >= tried
+    assert not list(server.transmit()) and not list(server.control_answers())
+
+
+def is_request(datagram: bytes) -> bool:
+    """Whether it is still a valid request to this PS."""
+    try:
+        header = unpack(datagram)
+        if header.op == Op.CONTROL:
+            control.parse(datagram)
+    except MalformedDatagram:
+        return False
+    return header.job == 1 and header.ps == 0 and not header.flags & RESPONSE

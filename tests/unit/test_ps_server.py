@@ -1,0 +1,239 @@
+"""The PS: exactly once, refusals, served lanes, and moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.wire import control
+from hosts.wire.codec import FastCodec, Message
+from hosts.wire.control import Command, Control, Status
+from hosts.wire.hashing import ps_of
+from hosts.wire.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
+from hosts.wire.scapy_layer import ScapyCodec
+
+CODEC = FastCodec()
+MINE = [key for key in range(64) if ps_of(key, 2) == 0][:4]
+NOT_MINE = next(key for key in range(64) if ps_of(key, 2) == 1)
+
+
+class Bench:
+    """PS 0 of 2 with one job."""
+
+    def __init__(self, codec: FastCodec | ScapyCodec = CODEC) -> None:
+        self.now = 0
+        self.store = Store(KeySpace(64), 0, 2)
+        self.ps: ParameterServer[str] = ParameterServer(0, {1: self.store}, {1: 5}, codec, lambda: self.now)
+        self.counters = self.ps.server.counters[1]
+
+    def call(
+        self, op: Op, keys: list[int], seq: int, served: int = 0, values: list[int] | None = None
+    ) -> Message | None:
+        live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
+        has_values = op == Op.PUSH or served
+        flags = (KEYS if keys else 0) | (VALUES if has_values else 0)
+        header = Header(
+            op=op, flags=flags, job=1, worker=7, epoch=2, count=len(keys), seq=seq, live=live, served=served
+        )
+        carried = np.array(values or range(1, len(keys) + 1), dtype=np.uint32) if has_values else None
+        request = Message(header, np.array(keys, dtype=np.uint64) if keys else None, carried)
+        out = self.ps.handle(bytes(CODEC.build(request)), self.now, self.now, "worker")
+        if out is None:
+            return None
+        answer = CODEC.parse(bytes(out[1]))
+        echoed = header._replace(flags=answer.header.flags, refused=answer.header.refused)
+        assert answer.header == echoed and answer.header.flags & RESPONSE
+        return answer
+
+    def command(self, command: Command, keys: list[int], seq: int, epoch: int = 3) -> None:
+        request = control.build(Control(command, 1, 0, epoch, seq, np.array(keys, dtype=np.uint64)))
+        assert self.ps.handle(request, self.now, self.now, "controller") is None
+
+    def answers(self) -> list[Control]:
+        return [control.parse(datagram) for datagram, to in self.ps.control_answers() if to == "controller"]
+
+    def registers(self, served: bool = True, value: int = 0) -> list[Message]:
+        """Answer the register RPCs that are under way, as the switch would."""
+        requests = [CODEC.parse(bytes(datagram)) for datagram in self.ps.transmit()]
+        for request in requests:
+            header = request.header
+            is_pull = header.op == Op.PULL
+            answer = header._replace(
+                flags=RESPONSE | (VALUES if is_pull else 0), served=header.live if served else 0
+            )
+            values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
+            self.ps.receive_own(bytes(CODEC.build(Message(answer, None, values))), self.now)
+        return requests
+
+
+@pytest.mark.parametrize("codec", [FastCodec(), ScapyCodec()])
+def test_push_then_pull(codec: FastCodec | ScapyCodec) -> None:
+    bench = Bench(codec)
+    pushed = bench.call(Op.PUSH, [*MINE[:2], NO_KEY], 64, values=[5, 2**32 - 1, 0])
+    assert pushed is not None and pushed.header.refused == 0 and pushed.values is None
+    pulled = bench.call(Op.PULL, [MINE[1], MINE[0]], 65)
+    assert pulled is not None and pulled.values is not None and pulled.values.tolist() == [2**32 - 1, 5]
+    assert (bench.counters.applied_lanes, bench.counters.rpcs, bench.counters.packets) == (2, 2, 2)
+    assert bench.store.updates[MINE[:2]].tolist() == [1, 1]
+
+
+def test_a_duplicate_adds_nothing_and_an_old_turn_is_dropped() -> None:
+    bench = Bench()
+    for _ in range(3):
+        assert bench.call(Op.PUSH, MINE, 64 * 5) is not None
+    assert bench.store.values[MINE].tolist() == [1, 2, 3, 4]
+    assert bench.call(Op.PUSH, MINE, 64 * 4) is None
+    assert bench.call(Op.PUSH, MINE, 0) is None
+    assert (bench.counters.duplicates, bench.counters.stale) == (2, 2)
+
+
+def test_keys_that_are_not_here_are_refused_and_a_duplicate_is_told_the_same() -> None:
+    bench = Bench()
+    keys = [MINE[0], NOT_MINE, 1000, NO_KEY - 1]
+    first = bench.call(Op.PUSH, keys, 64)
+    assert first is not None and first.header.refused == 0b1110
+    bench.store.owned[NOT_MINE] = True
+    again = bench.call(Op.PUSH, keys, 64)
+    assert again is not None and again.header.refused == 0b1110
+    assert bench.store.values.sum() == 1
+    pull = bench.call(Op.PULL, keys, 65)
+    assert pull is not None and pull.header.refused == 0b1100
+    assert bench.counters.refused_lanes == 5
+
+
+def test_lanes_that_the_switch_served_are_its_own() -> None:
+    bench = Bench()
+    bench.call(Op.PUSH, MINE, 64, served=0b0101)
+    assert bench.store.values[MINE].tolist() == [0, 2, 0, 4]
+    pulled = bench.call(Op.PULL, MINE, 65, served=0b0101, values=[70, 0, 90, 0])
+    assert pulled is not None and pulled.values is not None
+    assert pulled.values.tolist() == [70, 2, 90, 4] and pulled.header.refused == 0
+
+
+def test_the_same_key_twice_in_an_rpc_adds_twice() -> None:
+    bench = Bench()
+    bench.call(Op.PUSH, [MINE[0], MINE[0]], 64)
+    assert bench.store.values[MINE[0]] == 3 and bench.store.updates[MINE[0]] == 2
+
+
+def test_overflow_is_counted() -> None:
+    bench = Bench()
+    bench.call(Op.PUSH, MINE[:1], 64, values=[2**31 - 1])
+    assert bench.store.overflows == 0
+    bench.call(Op.PUSH, MINE[:1], 65, values=[1])
+    assert bench.store.overflows == 1
+
+
+def test_times_travel_back() -> None:
+    bench = Bench()
+    request = Header(op=Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)
+    bench.now = 500
+    out = bench.ps.handle(bytes(CODEC.build(Message(request))), arrival=100, read=300, source="worker")
+    assert out is not None
+    answer = CODEC.parse(bytes(out[1])).header
+    assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
+    assert bench.ps.server.contacts.tolist() == [100, 7, 1]
+
+
+def test_seed_gives_away_and_collect_takes_home() -> None:
+    bench = Bench()
+    bench.call(Op.PUSH, MINE, 64)
+    bench.command(Command.SEED, MINE[:2], 1)
+    assert bench.store.values[MINE].tolist() == [0, 0, 3, 4]
+    refused = bench.call(Op.PUSH, MINE, 65)
+    assert refused is not None and refused.header.refused == 0b0011
+    assert bench.answers() == []
+    (push,) = bench.registers()
+    assert push.header.worker == 0x8000 and push.header.epoch == 5
+    assert push.values is not None and sorted(push.values[push.values > 0].tolist()) == [1, 2]
+    assert [(answer.seq, answer.status) for answer in bench.answers()] == [(1, Status.OK)]
+
+    bench.command(Command.COLLECT, MINE[:2], 2)
+    (pull,) = bench.registers(value=40)
+    assert pull.header.op == Op.PULL
+    (push,) = bench.registers()
+    assert push.values is not None and set(push.values.tolist()) == {0, 2**32 - 40}
+    assert bench.store.values[MINE].tolist() == [40, 40, 6, 8] and bench.store.owned[MINE].all()
+    assert [answer.status for answer in bench.answers()] == [Status.OK]
+
+
+def test_a_command_that_is_repeated_is_not_done_again() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.command(Command.SEED, MINE, 1)
+    assert len(bench.registers()) == 1 and len(bench.answers()) == 1
+    bench.command(Command.SEED, MINE, 1)
+    assert [answer.seq for answer in bench.answers()] == [1] and not bench.registers()
+    bench.command(Command.SEED, MINE, 2)
+    assert [answer.seq for answer in bench.answers()] == [2] and not bench.registers()
+
+
+@pytest.mark.parametrize(("epoch", "seq"), [(2**32 - 1, 500), (3, 60)])
+def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: int) -> None:
+    """A copy of an earlier controller's COLLECT, or of one long ago, would give the keys a second home."""
+    bench = Bench()
+    bench.command(Command.HELLO, [], 100)
+    bench.command(Command.SEED, MINE, 101)
+    bench.registers()
+    assert len(bench.answers()) == 2
+    bench.command(Command.COLLECT, MINE, seq, epoch)
+    assert not bench.registers() and not bench.answers() and not bench.store.owned[MINE].any()
+    bench.command(Command.COLLECT, MINE, 1, epoch=4)
+    assert bench.registers()
+
+
+def test_commands_wait_for_each_other() -> None:
+    bench = Bench()
+    bench.command(Command.SEED, MINE[:1], 1)
+    bench.command(Command.VALUES, MINE, 2)
+    bench.command(Command.HELLO, [], 3)
+    assert bench.answers() == []
+    bench.registers()
+    values, hello = bench.answers()[1:]
+    assert values.values is not None and values.values.tolist() == [0] * 4
+    assert hello.command is Command.HELLO and hello.status is Status.OK
+
+
+def test_a_lost_register_rpc_is_sent_again() -> None:
+    bench = Bench()
+    bench.command(Command.SEED, MINE, 1)
+    (lost,) = [bytes(datagram) for datagram in bench.ps.transmit()]
+    due = bench.ps.deadline()
+    assert due is not None
+    bench.now = due
+    bench.ps.wake(due)
+    (again,) = bench.registers()
+    assert bytes(CODEC.build(again)) == lost and bench.answers()[0].status is Status.OK
+
+
+def test_without_an_entry_in_the_switch_the_value_stays() -> None:
+    bench = Bench()
+    bench.call(Op.PUSH, MINE, 64)
+    bench.command(Command.SEED, MINE, 1)
+    bench.registers(served=False)
+    assert bench.answers()[0].status is Status.NO_ENTRY
+    assert bench.store.values[MINE].tolist() == [1, 2, 3, 4] and bench.store.owned[MINE].all()
+
+
+def test_a_key_of_another_ps_changes_nothing() -> None:
+    bench = Bench()
+    for seq, command in enumerate((Command.SEED, Command.COLLECT, Command.VALUES)):
+        bench.command(command, [MINE[0], NOT_MINE], seq)
+        assert bench.answers()[0].status is Status.NOT_MINE
+    assert bench.store.owned[MINE].all() and not list(bench.ps.transmit())
+
+
+def test_what_is_not_for_this_ps() -> None:
+    bench = Bench()
+    good = Header(op=Op.EMPTY, job=1, seq=64)
+    for header in (good._replace(job=2), good._replace(ps=1), good._replace(flags=RESPONSE)):
+        assert bench.ps.handle(bytes(CODEC.build(Message(header))), 0, 0, "x") is None
+    other = Control(Command.HELLO, 1, 1, 3, 1, np.empty(0, np.uint64))
+    assert bench.ps.handle(control.build(other), 0, 0, "x") is None
+    bench.ps.receive_own(bytes(CODEC.build(Message(good._replace(job=2)))), 0)
+    assert bench.ps.server.misdirected == 5
+    assert bench.ps.handle(b"", 0, 0, "x") is None
+    assert bench.ps.malformed == 1

@@ -1,0 +1,247 @@
+"""The fast codec against Scapy, byte for byte; and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from hosts.errors import MalformedDatagram
+from hosts.wire import control, frames
+from hosts.wire.codec import Caller, Codec, FastCodec, Keys, Message, Values, answers
+from hosts.wire.control import Command, Control, Status
+from hosts.wire.frames import UdpEndpoint, UdpFrame
+from hosts.wire.hashing import lanes_of, ps_ids_of
+from hosts.wire.header import (
+    HEADER_BYTES,
+    KEYS,
+    LANES,
+    NO_KEY,
+    RESPONSE,
+    SHAPES,
+    VALUES,
+    Header,
+    Op,
+    offset_of,
+)
+from hosts.wire.packing import pack
+from hosts.wire.scapy_layer import Hotline, HotlineControl, ScapyCodec
+
+FAST, SCAPY = FastCodec(), ScapyCodec()
+U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    op, flags = draw(st.sampled_from(sorted(SHAPES)))
+    count = 0 if op == Op.EMPTY else draw(st.integers(1, LANES))
+    live = draw(st.integers(1, 2**count - 1)) if count else 0
+    served = draw(U32) & live
+    header = Header(
+        op=op,
+        flags=flags,
+        job=draw(U16),
+        worker=draw(U16),
+        epoch=draw(U32),
+        ps=draw(U16),
+        count=count,
+        seq=draw(U32),
+        iteration=draw(U32),
+        live=live,
+        served=served,
+        refused=draw(U32) & live & ~served if flags & RESPONSE else 0,
+        t0=draw(U64),
+        ps_proc=draw(U32),
+        ps_queue=draw(U32),
+        residence=draw(U32),
+    )
+    keys = np.array(draw(st.lists(U64, min_size=count, max_size=count)), dtype=np.uint64)
+    values = np.array(draw(st.lists(U32, min_size=count, max_size=count)), dtype=np.uint32)
+    return Message(header, keys if flags & KEYS else None, values if flags & VALUES else None)
+
+
+def same(left: Message, right: Message) -> bool:
+    return left.header == right.header and all(
+        (a is None) == (b is None) and (a is None or b is None or np.array_equal(a, b))
+        for a, b in ((left.keys, right.keys), (left.values, right.values))
+    )
+
+
+@settings(deadline=None)
+@given(messages())
+def test_both_codecs_agree_both_ways(message: Message) -> None:
+    datagram = FAST.build(message)
+    assert datagram == SCAPY.build(message)
+    assert same(FAST.parse(bytes(datagram)), message)
+    assert same(SCAPY.parse(bytes(datagram)), message)
+    for codec in (FAST, SCAPY):
+        stamped = bytearray(datagram)
+        codec.stamp_answer(stamped, 2**40, 7)
+        assert codec.parse(bytes(stamped)).header[-3:-1] == (2**32 - 1, 7)
+        request = memoryview(bytearray(datagram))
+        codec.stamp_request(request, 99, 2**63)
+        assert FAST.parse(request).header[9] == 99 and FAST.parse(request).header.t0 == 2**63
+
+
+def operation(seed: int, size: int) -> tuple[Keys, Values, NDArray[np.bool_]]:
+    random = np.random.default_rng(seed)
+    keys = random.integers(0, 2**64 - 1, size, dtype=np.uint64)
+    return keys, random.integers(0, 2**32, size, dtype=np.uint32), random.random(size) < random.random()
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 5), st.booleans())
+def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push: bool) -> None:
+    keys, values, hinted = operation(seed, size)
+    packing = pack(ps_ids_of(keys, n_ps), lanes_of(keys), hinted)
+    op, deltas = (Op.PUSH, values) if is_push else (Op.PULL, None)
+    datagrams = FAST.requests(op, Caller(1, 2, 3), 4, packing, keys, deltas)
+    found: dict[int, int] = {}
+    for datagram, is_hashed in zip(datagrams, packing.hashed, strict=True):
+        header, got, carried = FAST.parse(datagram)
+        assert got is not None
+        for lane, key in enumerate(got.tolist()):
+            if not header.live >> lane & 1:
+                assert key == NO_KEY and (carried is None or carried[lane] == 0)
+                continue
+            assert key not in found
+            found[key] = 0 if carried is None else int(carried[lane])
+            assert ps_ids_of(np.uint64(key), n_ps) == header.ps
+            assert not is_hashed or lanes_of(np.uint64(key)) == lane
+        assert is_hashed or header.live == 2**header.count - 1
+        assert header.live.bit_length() == header.count
+    assert found == dict(zip(keys.tolist(), values.tolist() if is_push else [0] * size, strict=True))
+    hot = {key for key, is_hot in zip(keys.tolist(), hinted, strict=True) if is_hot}
+    assert packing.hashed.any() == bool(hot)
+
+
+@pytest.mark.parametrize("is_push", [False, True])
+def test_requests_are_scapys(is_push: bool) -> None:
+    keys, values, hinted = operation(5, 150)
+    packing = pack(ps_ids_of(keys, 3), lanes_of(keys), hinted)
+    op, deltas = (Op.PUSH, values) if is_push else (Op.PULL, None)
+    codecs: tuple[Codec, Codec] = FAST, SCAPY
+    ours, scapys = (codec.requests(op, Caller(1, 2, 3), 4, packing, keys, deltas) for codec in codecs)
+    assert [bytes(datagram) for datagram in ours] == [bytes(datagram) for datagram in scapys]
+
+
+def test_sizes_of_the_papers_order() -> None:
+    keys = np.arange(LANES, dtype=np.uint64)
+    packing = pack(np.zeros(LANES, np.uint16), lanes_of(keys), np.zeros(LANES, np.bool_))
+    (push,) = FAST.requests(Op.PUSH, Caller(1, 1, 1), 0, packing, keys, keys.astype(np.uint32))
+    assert HEADER_BYTES == 56 and len(push) + frames.FRAME_OVERHEAD == 482
+
+
+def broken(field: str, value: int, message: Message | None = None) -> bytes:
+    header = Header(op=Op.PULL, flags=KEYS, count=2, live=3)
+    good = message or Message(header, np.zeros(2, np.uint64))
+    return bytes(FAST.build(good._replace(header=good.header._replace(**{field: value}))))
+
+
+@pytest.mark.parametrize(
+    ("datagram", "text"),
+    [
+        (b"", "0 bytes, less than"),
+        (broken("version", 2), "version is 2"),
+        (broken("op", 9), "op 9"),
+        (broken("flags", RESPONSE), "op 1 with flags"),
+        (broken("count", 33), "count is 33"),
+        (broken("reserved", 1), "reserved 1"),
+        (broken("count", 1), "72 bytes, not 64"),
+        (broken("live", 5), "bitmaps disagree"),
+        (broken("live", 0), "live 0x0"),
+        (broken("served", 4), "bitmaps disagree"),
+        (broken("refused", 1), "bitmaps disagree"),
+        (broken("live", 1, Message(Header(op=Op.EMPTY))), "bitmaps disagree"),
+        (broken("live", 1, Message(Header(op=Op.CONTROL))), "CONTROL has no lanes"),
+    ],
+)
+def test_malformed(datagram: bytes, text: str) -> None:
+    for codec in (FAST, SCAPY):
+        with pytest.raises(MalformedDatagram, match=text):
+            codec.parse(datagram)
+
+
+def test_an_answer_must_echo() -> None:
+    request = Message(
+        Header(op=Op.PUSH, flags=KEYS | VALUES, count=1, live=1, seq=64, t0=5), np.ones(1, np.uint64)
+    )
+    datagram = memoryview(FAST.build(request._replace(values=np.ones(1, np.uint32))))
+    answer = request.header._replace(flags=RESPONSE, served=1, ps_proc=3, residence=4)
+    assert answers(bytes(FAST.build(Message(answer))), answer, datagram)
+    for field in ("op", "job", "worker", "epoch", "ps", "count", "seq", "iteration", "live", "t0"):
+        other = answer._replace(**{field: getattr(answer, field) + 1})
+        assert not answers(bytes(FAST.build(Message(other))), other, datagram), field
+    assert not answers(datagram, request.header, datagram)
+
+
+@pytest.mark.parametrize("command", list(Command))
+@pytest.mark.parametrize("status", list(Status))
+def test_control_is_scapys(command: Command, status: Status) -> None:
+    keys = np.array([] if command is Command.HELLO else [3, 2**63], dtype=np.uint64)
+    request = Control(command, 1, 2, 3, 4, keys)
+    values = keys.astype(np.uint32) if command is Command.VALUES and status is Status.OK else None
+    for one in (request, request.answer(status, values)):
+        datagram = control.build(one)
+        back = control.parse(datagram)
+        assert (back.command, back.status, back.seq, back.is_answer) == (
+            command,
+            one.status,
+            4,
+            one.is_answer,
+        )
+        if not one.is_answer or values is not None:
+            assert back.keys.tolist() == keys.tolist()
+            packet = Hotline(datagram)
+            assert bytes(packet) == datagram and packet[HotlineControl].keys == keys.tolist()
+        if values is not None and one.is_answer:
+            assert back.values is not None and back.values.tolist() == values.tolist()
+            assert packet[HotlineControl].values == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "text"), [(0, 9, "9 is not"), (1, 1, "status 1"), (1, 7, "7 is not"), (7, 3, "not 88")]
+)
+def test_malformed_control(at: int, value: int, text: str) -> None:
+    datagram = bytearray(control.build(Control(Command.SEED, 1, 2, 3, 4, np.arange(2, dtype=np.uint64))))
+    datagram[HEADER_BYTES + at] = value
+    with pytest.raises(MalformedDatagram, match=text):
+        control.parse(bytes(datagram))
+    with pytest.raises(MalformedDatagram, match="too short"):
+        control.parse(bytes(datagram[:HEADER_BYTES]))
+
+
+def test_frames_are_scapys() -> None:
+    source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20001)
+    destination = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 5001)
+    payload = bytes(FAST.build(Message(Header(op=Op.EMPTY, seq=64))))
+    frame = frames.build(UdpFrame(source, destination, payload))
+    packet = Ether(frame)
+    assert packet[IP].src == "10.0.1.1" and packet[UDP].dport == 5001 and packet[Hotline].seq == 64
+    checksum = packet[IP].chksum
+    del packet[IP].chksum
+    assert Ether(bytes(packet))[IP].chksum == checksum
+    assert frames.parse(frame) == (source, destination, payload)
+    for bad in (frame[:20], frame[:-1], frame[:12] + b"\x86\xdd" + frame[14:]):
+        with pytest.raises(MalformedDatagram):
+            frames.parse(bad)
+
+
+def test_offsets() -> None:
+    wanted = {
+        "op": 1,
+        "flags": 2,
+        "job": 4,
+        "worker": 6,
+        "epoch": 8,
+        "ps": 12,
+        "count": 14,
+        "seq": 16,
+        "live": 24,
+    }
+    assert {name: offset_of(name) for name in wanted} == wanted
+    assert (offset_of("t0"), offset_of("ps_proc"), offset_of("residence")) == (36, 44, 52)

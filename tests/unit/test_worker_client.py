@@ -1,0 +1,200 @@
+"""The worker's calls: window, retransmission, refusals, hints; no time passes but by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hosts.keys import KeySpace
+from hosts.window import MS, RetransmissionTimer, Window
+from hosts.wire.codec import Caller, FastCodec, Message
+from hosts.wire.hashing import lanes_of
+from hosts.wire.header import KEYS, RESPONSE, VALUES, Header, Op
+from hosts.wire.scapy_layer import ScapyCodec
+from hosts.worker.client import Client
+
+CODEC = FastCodec()
+SIZE = 200
+EVERYTHING = np.arange(SIZE)
+DELTAS = np.arange(SIZE, dtype=np.uint32)
+
+
+class Bench:
+    """A client on one PS, and what it has sent."""
+
+    def __init__(self, window: int = 64, codec: FastCodec | ScapyCodec = CODEC) -> None:
+        self.now = 0
+        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: self.now, window)
+        self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
+
+    def push(self) -> list[Message]:
+        self.client.push(1, EVERYTHING, DELTAS, self.answered)
+        return self.sent()
+
+    def sent(self) -> list[Message]:
+        out = []
+        while (item := self.client.transmit()) is not None:
+            out.append(CODEC.parse(bytes(item[0])))
+        return out
+
+    def answer(self, request: Message, served: int = 0, refused: int = 0, value: int = 0) -> None:
+        is_pull = request.header.op == Op.PULL
+        header = request.header._replace(
+            flags=RESPONSE | (VALUES if is_pull else 0), served=served, refused=refused, ps_proc=1000
+        )
+        values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
+        self.client.receive(bytes(CODEC.build(Message(header, None, values))), self.now, self.now)
+
+    def wake_when_due(self) -> list[Message]:
+        due = self.client.deadline()
+        assert due is not None
+        self.now = due
+        self.client.wake(due)
+        return self.sent()
+
+
+@pytest.mark.parametrize("codec", [FastCodec(), ScapyCodec()])
+def test_a_pull_ends_with_its_last_answer(codec: FastCodec | ScapyCodec) -> None:
+    bench = Bench(codec=codec)
+    bench.client.pull(1, EVERYTHING)
+    requests = bench.sent()
+    assert [request.header.count for request in requests] == [32] * 6 + [8]
+    assert [request.header.seq for request in requests] == list(range(64, 71))
+    for n, request in enumerate(requests):
+        assert not bench.client.idle
+        bench.answer(request, value=n)
+    assert bench.client.idle and bench.client.deadline() is None
+    assert bench.client.values.tolist() == [n // 32 for n in range(SIZE)]
+    assert len(bench.client.records) == bench.client.rpcs_of_operation == 7
+
+
+def test_a_slot_is_used_again_only_after_its_answer() -> None:
+    bench = Bench(window=2)
+    first, second = bench.push()
+    assert {first.header.seq, second.header.seq} == {64, 65}
+    bench.answer(second)
+    (third,) = bench.sent()
+    assert third.header.seq == 65 + 64
+    assert not bench.sent()
+
+
+def test_an_overdue_rpc_is_sent_again_unchanged() -> None:
+    bench = Bench()
+    requests = bench.push()
+    for request in requests[1:]:
+        bench.answer(request)
+    again = bench.wake_when_due()
+    assert len(again) == 1 and again[0].header == requests[0].header
+    bench.answer(requests[0])
+    bench.answer(requests[0])
+    assert bench.client.idle and bench.client.unexpected == 1
+    assert [record.attempts for record in bench.client.records] == [1] * 6 + [2]
+
+
+def test_timeout_follows_the_round_trip_and_backs_off_once_a_round() -> None:
+    timer = RetransmissionTimer(minimum=20 * MS, maximum=1000 * MS)
+    timer.sample(100 * MS)
+    assert timer.timeout == 300 * MS  # RFC 6298 (2.2): SRTT + 4 * R/2
+    timer.sample(100 * MS)
+    assert timer.timeout == 250 * MS
+    timer.expired(sent=0, now=5)
+    timer.expired(sent=1, now=5)
+    assert timer.timeout == 500 * MS
+    timer.expired(sent=5, now=10)
+    timer.expired(sent=10, now=15)
+    assert timer.timeout == 1000 * MS
+    for _ in range(200):
+        timer.sample(MS)
+    assert timer.timeout == 20 * MS
+
+
+def test_karn_what_was_sent_twice_is_no_sample() -> None:
+    window: Window[str] = Window()
+    seq = window.issue("call", 0)
+    before = window.timer.timeout
+    assert window.overdue(before - 1) == [] and window.overdue(before) == ["call"]
+    backed_off = window.timer.timeout
+    window.close(seq, before + 1)
+    assert window.timer.timeout == backed_off == 2 * before
+    window.close(window.issue("call", 0), MS)
+    assert window.timer.timeout == 20 * MS
+
+
+def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
+    bench = Bench()
+    requests = bench.push()
+    for request in requests[1:]:
+        bench.answer(request)
+    bench.answer(requests[0], refused=0b101)
+    refused = [0, 2]
+    assert not bench.answered[refused].any() and bench.answered[[1, *range(3, SIZE)]].all()
+    assert bench.client.hinted[:SIZE].nonzero()[0].tolist() == refused
+    assert not bench.client.idle and not bench.sent()
+    waits = []
+    for _ in range(12):
+        start = bench.now
+        (again,) = bench.wake_when_due()
+        waits.append(bench.now - start)
+        assert again.keys is not None and again.values is not None
+        for key in refused:
+            lane = int(lanes_of(np.uint64(key)))
+            assert (again.keys[lane], again.values[lane]) == (key, DELTAS[key])
+        assert again.header.live.bit_count() == 2
+        bench.answer(again, refused=again.header.live)
+    assert waits[:3] == [250_000, 500_000, 1_000_000] and waits[-1] == waits[-2] == 32 * MS
+    (last,) = bench.wake_when_due()
+    bench.answer(last, served=last.header.live)
+    assert bench.client.idle and bench.answered[:SIZE].all()
+
+
+def test_hints_are_learnt_and_forgotten() -> None:
+    bench = Bench()
+    bench.client.hint(np.array([3, 50, 2**63], dtype=np.uint64))
+    assert bench.client.hinted.nonzero()[0].tolist() == [3, 50]
+    requests = bench.push()
+    *cold, hashed = requests
+    assert hashed.keys is not None
+    lane = int(lanes_of(np.uint64(3)))
+    assert hashed.keys[lane] == 3
+    # The switch serves one hinted lane but not key 3's, and one that was packed as cold.
+    bench.answer(hashed, served=hashed.header.live & ~(1 << lane))
+    bench.answer(cold[0], served=1)
+    for request in cold[1:]:
+        bench.answer(request)
+    assert bench.client.hinted.nonzero()[0].tolist() == [0, 50]
+    assert bench.client.idle
+    bench.client.hint(None)
+    assert not bench.client.hinted.any()
+
+
+def test_an_answer_that_answers_nothing_changes_nothing() -> None:
+    bench = Bench()
+    request, *_ = bench.push()
+    header = request.header
+    for other in (
+        header._replace(epoch=4),
+        header._replace(seq=1000),
+        header._replace(t0=1),
+        header._replace(live=1),
+    ):
+        bench.answer(Message(other))
+    bench.client.receive(bytes(CODEC.build(request)), 0, 0)
+    bench.client.receive(b"no", 0, 0)
+    assert (bench.client.unexpected, bench.client.malformed) == (5, 1)
+    assert not bench.answered.any() and not bench.client.records
+
+
+def test_the_record_has_the_papers_metrics() -> None:
+    bench = Bench()
+    bench.now = 1000
+    bench.client.empty(0)
+    (request,) = bench.sent()
+    assert request.header == Header(op=Op.EMPTY, job=1, worker=2, epoch=3, seq=64, t0=1000)
+    answer = request.header._replace(flags=RESPONSE, ps_proc=10, ps_queue=20, residence=3)
+    bench.now = 6000
+    bench.client.receive(bytes(CODEC.build(Message(answer))), 4000, 5500)
+    (record,) = bench.client.records
+    assert (record.t0, record.arrival, record.w_queue, record.w_proc) == (1000, 4000, 1500, 500)
+    assert (record.ps_proc, record.ps_queue, record.residence_us) == (10, 20, 3)
+    assert (record.request_bytes, record.response_bytes, record.lanes) == (56, 56, 0)
+    assert not request.header.flags & KEYS

@@ -1,0 +1,103 @@
+"""A block of steps: on schedule, late, in a closed loop; and learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hosts.keys import KeySpace
+from hosts.model import LogisticRegression, Model, SyntheticGradient
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.wire.codec import Caller, FastCodec
+from hosts.worker.client import Client
+from hosts.worker.ledger import Ledger
+from hosts.worker.trainer import Block, EmptyCalls, Trainer
+from hosts.workload.generator import R1, generate
+
+TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
+MS = 1_000_000
+TRIP = 100_000
+
+
+class Loop:
+    """A worker on one PS; every datagram takes `TRIP` ns there and back."""
+
+    def __init__(self, block: Block, model: Model | None = None) -> None:
+        self.now = block.start_ns or 1
+        space = KeySpace(3000)
+        self.server: ParameterServer[None] = ParameterServer(
+            0, {1: Store(space, 0, 1)}, {1: 1}, FastCodec(), lambda: self.now
+        )
+        self.client = Client(Caller(1, 1, 1), 1, space, FastCodec(), lambda: self.now)
+        self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
+        model = model or LogisticRegression(learning_rate=0.5)
+        self.trainer = Trainer(1, self.client, TRACE, model, self.ledger, block, lambda: self.now)
+
+    def run(self, driver: Trainer | EmptyCalls) -> None:
+        while not driver.finished:
+            answers = []
+            while (out := self.client.transmit()) is not None:
+                answers.append(self.server.handle(bytes(out[0]), self.now, self.now, None))
+            if answers:
+                self.now += TRIP
+                for answer in answers:
+                    assert answer is not None
+                    self.client.receive(bytes(answer[1]), self.now, self.now)
+            else:
+                due = driver.deadline()
+                assert due is not None
+                self.now = max(self.now, due)
+            driver.wake(self.now)
+
+
+def test_a_paced_block_keeps_its_schedule() -> None:
+    loop = Loop(Block(first_step=5, steps=3, start_ns=50 * MS, period_ns=10 * MS))
+    loop.run(loop.trainer)
+    rows = [(row.iteration, row.op, row.scheduled, row.start, row.end) for row in loop.trainer.operations]
+    for k in range(3):
+        pull, push = (50 + 10 * k) * MS, (55 + 10 * k) * MS
+        assert rows[3 * k : 3 * k + 3] == [
+            (5 + k, "pull", pull, pull, pull + TRIP),
+            (5 + k, "push", push, push, push + TRIP),
+            (5 + k, "step", pull, pull, push + TRIP),
+        ]
+    assert loop.trainer.behind_ns == 0 and loop.trainer.finished
+
+
+def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
+    loop = Loop(Block(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
+    loop.run(loop.trainer)
+    pulls = [row for row in loop.trainer.operations if row.op == "pull"]
+    assert [row.scheduled for row in pulls] == [50 * MS + k * TRIP for k in range(4)]
+    assert pulls[3].start == 50 * MS + 6 * TRIP
+    assert loop.trainer.behind_ns == pulls[3].start + TRIP - (pulls[3].scheduled + TRIP // 2)
+
+
+def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
+    loop = Loop(Block(first_step=0, steps=400, start_ns=0, period_ns=0))
+    loop.run(loop.trainer)
+    losses = loop.trainer.losses
+    assert losses[0] == pytest.approx(np.log(2))
+    assert np.mean(losses[-40:]) < np.log(2) - 0.05
+    assert loop.trainer.loss == pytest.approx(np.mean(losses))
+    assert loop.trainer.behind_ns == 0
+    sums = loop.ledger.sums()
+    assert (sums.sent == loop.server.stores[1].values[:-1]).all()
+    assert sums.lanes_sent == loop.trainer.lanes_pushed == loop.server.server.counters[1].applied_lanes
+    assert loop.server.stores[1].overflows == 0
+
+
+def test_a_replayed_log_has_no_loss() -> None:
+    loop = Loop(Block(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
+    loop.run(loop.trainer)
+    assert loop.trainer.loss is None and loop.trainer.lanes_pushed > 0
+
+
+def test_empty_calls_go_one_at_a_time() -> None:
+    loop = Loop(Block(0, 0, 0, 0))
+    loop.run(EmptyCalls(loop.client, n_ps=1, count=5))
+    t0s = [record.t0 for record in loop.client.records]
+    assert np.diff(t0s).tolist() == [TRIP] * 4

@@ -1,0 +1,126 @@
+"""Training sets and update logs as workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from hosts.errors import WorkloadError
+from hosts.workload import libsvm, replay
+from hosts.workload.__main__ import main
+from hosts.workload.trace import Trace
+
+SET = """\
++1 1:1 5:0.5   # a comment
+-1 2:2
+
+1 5:1 18446744073709551000:3
+-1
+"""
+
+
+def test_libsvm(tmp_path: Path) -> None:
+    path = tmp_path / "set"
+    path.write_text(SET)
+    trace = libsvm.load(path, workers=2, samples_per_step=2)
+    assert (trace.workers, trace.steps) == (2, 1)
+    assert trace.space.all().tolist() == [1, 2, 5, 18446744073709551000]
+    first, second = trace.batch(1, 0), trace.batch(2, 0)
+    assert trace.space.keys(first.positions).tolist() == [1, 2, 5]
+    assert first.label is not None and first.label.tolist() == [1, 0]
+    assert first.sample is not None and first.sample.tolist() == [0, 0, 1]
+    assert first.column is not None and first.column.tolist() == [0, 2, 1]
+    assert first.x is not None and first.x.tolist() == [1, 0.5, 2]
+    assert trace.space.keys(second.positions).tolist() == [5, 18446744073709551000]
+    assert second.label is not None and second.label.tolist() == [1, 0]
+    assert second.sample is not None and second.sample.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1:1\n2 1:1\n", r"set, line 2: label '2' is not binary \(0/1 or -1/\+1\)"),
+        ("0 1:1\n-1 1:1\n", "line 2: labels 0 and -1 in one file"),
+        ("1 1\n", "line 1: '1' is not index:value"),
+        ("1 -1:1\n", "line 1: '-1:1' is not index:value"),
+        ("1 1:x\n", "line 1: '1:x': 'x' is no number"),
+        ("1 1:nan\n", "the value is not finite"),
+        ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
+        ("1 18446744073709551615:1\n", "not below 2"),
+        ("1 1:1\n", "1 samples; 2 mini-batches take 4"),
+        ("1\n1\n1\n1\n", "no sample has a feature"),
+        ("1 1:\u00b2\n", "cannot be read as libsvm"),
+    ],
+)
+def test_what_is_no_libsvm(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "set"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=message):
+        libsvm.load(path, workers=2, samples_per_step=2)
+
+
+LOG = {
+    "iteration": [2, 1, 1, 1, 1, 2, 3],
+    "worker": [0, 0, 0, 7, 0, 7, 0],
+    "key": [9, 2**63, 3, 3, 3, 4, 1],
+}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_replay(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"log.{kind}"
+    frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
+    frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
+    assert replay.is_update_log(path)
+    trace = replay.load(path, workers=2)
+    keys = [[trace.space.keys(trace.batch(w, s).positions).tolist() for s in range(2)] for w in (1, 2)]
+    assert keys == [[[3, 2**63], [9]], [[3], [4]]]
+    trace.save(tmp_path / "trace")
+    back = Trace.load(tmp_path / "trace")
+    assert back.samples is None and np.array_equal(back.space.all(), trace.space.all())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("iteration,key\n1,2\n", "lacks the column worker"),
+        ("iteration,worker,key\n1,2,x\n", "is no update log"),
+        ("iteration,worker,key\n1,2,-3\n", "is no update log"),
+        ("iteration,worker,key\n1,2,\n", "lacks its iteration, worker or key"),
+        ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
+        ("iteration,worker,key\n1,2,3\n", "1 mini-batches .* for 2 workers"),
+        ("", "is no update log"),
+    ],
+)
+def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=message):
+        replay.load(path, workers=2)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "set"
+    path.write_text(SET)
+    arguments = [
+        "--data",
+        str(path),
+        "--workers",
+        "2",
+        "--samples-per-step",
+        "2",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0 and "set, 2 workers x 1 steps, 5 updates" in result.stdout
+    assert Trace.load(tmp_path / "out").steps == 1
+    result = CliRunner().invoke(main, ["--data", str(tmp_path / "none"), "-o", str(tmp_path / "out")])
+    assert result.exit_code == 1 and "none: cannot be read: No such file" in result.stderr
+    arguments = ["--steps", "3", "--keys-per-step", "50", "-o", str(tmp_path / "r1")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0 and "R1, 4 workers x 3 steps" in result.stdout

@@ -1,0 +1,97 @@
+"""The built-in workload has the skew that it is asked for, is reproducible and can be learnt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.errors import WorkloadError
+from hosts.model import LogisticRegression
+from hosts.workload.generator import R1, R2, Shape, calibrate, generate
+from hosts.workload.trace import Trace, distinct_columns
+
+SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
+
+
+def counts_of(trace: Trace, steps: range) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Updates of each parameter in these steps of all workers."""
+    parts = [trace.batch(worker + 1, step).positions for worker in range(trace.workers) for step in steps]
+    return np.bincount(np.concatenate(parts), minlength=trace.space.size)
+
+
+def test_r1_is_calibrated_on_updates() -> None:
+    trace = generate(R1, workers=4, steps=300, seed=1)
+    assert len(trace.position) > 2_000_000
+    assert np.diff(trace.key_start).mean() == pytest.approx(2000, rel=0.01)
+    chosen_on, measured_on = counts_of(trace, range(150)), counts_of(trace, range(150, 300))
+    hot = np.argsort(-chosen_on)[: R1.hot]
+    assert measured_on[hot].sum() / measured_on.sum() > 0.47
+    everything = np.sort(chosen_on + measured_on)
+    assert everything[-R1.hot :].sum() / everything.sum() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [R1, R2, SMALL])
+def test_calibration(shape: Shape) -> None:
+    law, draws = calibrate(shape)
+    ranks = np.arange(min(shape.parameters, 2_000_000) + 1)
+    updates = law.updates(draws, ranks)
+    tail = 0.0
+    if shape.parameters > ranks[-1]:
+        edges = np.geomspace(ranks[-1], shape.parameters, 5000).astype(np.int64)
+        tail = float(law.updates(draws, np.unique(edges)).sum())
+    total = updates.sum() + tail
+    assert total == pytest.approx(shape.keys_per_step, rel=0.01)
+    assert updates[: shape.hot].sum() / total == pytest.approx(shape.hot_share, abs=0.005)
+
+
+def test_the_same_seed_is_the_same_trace_and_another_is_not(tmp_path: Path) -> None:
+    one, same, other = (generate(SMALL, 2, 6, seed) for seed in (1, 1, 2))
+    one.save(tmp_path / "trace")
+    back = Trace.load(tmp_path / "trace")
+    for worker in (1, 2):
+        for step in range(6):
+            batches = [trace.batch(worker, step) for trace in (one, same, back)]
+            for name in ("positions", "label", "sample", "column"):
+                first, *rest = (getattr(batch, name) for batch in batches)
+                assert all(np.array_equal(first, column) for column in rest)
+    assert not np.array_equal(one.position, other.position)
+    assert np.array_equal(back.batch(1, 8).positions, one.batch(1, 2).positions)
+    assert back.largest_batch == np.diff(one.key_start).max()
+
+
+def test_there_is_something_to_learn_in_r1_and_nothing_overflows() -> None:
+    trace = generate(R1, workers=1, steps=250, seed=3)
+    model, values, losses = LogisticRegression(), np.zeros(R1.parameters, dtype=np.uint32), []
+    for step in range(trace.steps):
+        batch = trace.batch(1, step)
+        deltas, loss = model.step(batch, values[batch.positions])
+        values[batch.positions] += deltas
+        losses.append(loss)
+    assert losses[0] == pytest.approx(np.log(2))
+    assert np.mean(losses[-50:]) < 0.64
+    assert np.abs(values.view(np.int32)).max() < 2**31 / 100
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 2**32 - 1), st.integers(0, 2**32))
+def test_distinct_columns(batches: int, draws: int, size: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed).integers(0, min(size, 30), (batches, draws))
+    sizes, distinct, column = distinct_columns(drawn)
+    starts = np.append(0, np.cumsum(sizes))
+    for b in range(batches):
+        wanted, inverse = np.unique(drawn[b], return_inverse=True)
+        assert distinct[starts[b] : starts[b + 1]].tolist() == wanted.tolist()
+        assert column[b].tolist() == inverse.tolist()
+
+
+def test_what_is_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="cannot be read as a trace"):
+        Trace.load(tmp_path)
+    (tmp_path / "trace.json").write_text("{}")
+    with pytest.raises(WorkloadError, match="cannot be read as a trace"):
+        Trace.load(tmp_path)

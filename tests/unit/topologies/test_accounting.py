@@ -1,0 +1,81 @@
+"""Sums of ledgers against what servers and switch hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from controller import HotParam, Register, State
+from hosts.keys import KeySpace
+from topologies.phases.accounting import (
+    held_by_servers,
+    held_by_switch,
+    mismatches,
+    served_pushes,
+)
+
+KEYS = 5
+values = arrays(np.uint32, KEYS)
+
+
+@given(st.lists(values, min_size=1, max_size=4))
+def test_sums_wrap_and_match(sent: list[np.ndarray]) -> None:
+    held = np.zeros(KEYS, dtype=np.uint32)
+    for each in sent:
+        held += each
+    assert mismatches(sent, [np.zeros_like(held)] * len(sent), held) == 0
+
+
+@given(values, st.integers(0, KEYS - 1), st.integers(1, 2**32 - 1))
+def test_one_wrong_key_is_found(sent: np.ndarray, key: int, error: int) -> None:
+    held = sent.copy()
+    held[key : key + 1] += np.uint32(error)
+    assert mismatches([sent], [np.zeros_like(sent)], held) == 1
+
+
+@given(values, values, values, arrays(np.bool_, KEYS), arrays(np.bool_, KEYS))
+def test_unknown_pushes_may_be_there_or_not(
+    sent: np.ndarray, first: np.ndarray, second: np.ndarray, first_is_in: np.ndarray, second_is_in: np.ndarray
+) -> None:
+    """Two workers died; each key has got what either of them had not seen answered, or has not."""
+    held = sent + first * first_is_in + second * second_is_in
+    assert mismatches([sent], [first, second], held) == 0
+
+
+def test_an_unknown_push_that_came_twice_is_found() -> None:
+    sent, unknown = np.zeros(2, dtype=np.uint32), np.array([0, 7], dtype=np.uint32)
+    assert mismatches([sent], [unknown], 2 * unknown) == 1
+
+
+def test_shares_of_servers_are_put_together_by_key() -> None:
+    space = KeySpace(3, np.array([10, 20, 2**63], dtype=np.uint64))
+    dumps: list[dict[str, np.ndarray]] = [
+        {"job4_keys": np.array([10], dtype=np.uint64), "job4_values": np.array([1], dtype=np.uint32)},
+        {
+            "job4_keys": np.array([2**63, 20], dtype=np.uint64),
+            "job4_values": np.array([2**32 - 1, 3], dtype=np.uint32),
+        },
+    ]
+    assert held_by_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
+
+
+def test_registers_of_the_switch_are_signed_and_parked_keys_have_none() -> None:
+    def register(key: int, value: int | None) -> Register:
+        return Register(HotParam(4, key, 0, 0, State.HOT), value)
+
+    held = held_by_switch([register(1, -1), register(0, 5), register(2, None)], KeySpace(4))
+    assert held.tolist() == [5, 2**32 - 1, 0, 0]
+    assert held_by_switch([], KeySpace(2)).tolist() == [0, 0]
+
+
+def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> None:
+    for worker, op, served in ((1, "push", 200), (1, "pull", 7), (2, "push", 100)):
+        pl.DataFrame({"op": [op, op], "served": pl.Series([served, served], dtype=pl.UInt8)}).write_parquet(
+            tmp_path / f"rpc-worker-{worker}-{op}.parquet"
+        )
+    assert served_pushes(tmp_path) == 600

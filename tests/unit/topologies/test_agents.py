@@ -1,0 +1,154 @@
+"""The runner's end of the agents' pipes, against small scripts that play an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topologies.agents import Agent, call_all, supervised
+from topologies.errors import AgentFailed
+
+SCRIPT = """
+import json, sys, os, signal
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    command = json.loads(line)
+    if command["cmd"] == "run":
+        print(json.dumps({"progress": 3}), flush=True)
+        print(json.dumps({"ok": True, "steps": command["steps"]}), flush=True)
+    elif command["cmd"] == "bad":
+        print(json.dumps({"error": "no such job"}), flush=True)
+    elif command["cmd"] == "die":
+        print("Segmentation of the soul", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@asynccontextmanager
+async def agents(folder: Path, number: int) -> AsyncIterator[list[Agent]]:
+    started = []
+    for index in range(1, number + 1):
+        command = [sys.executable, "-c", SCRIPT]
+        started.append(await Agent.start(f"worker-{index}", command, {"worker": index}, folder))
+    try:
+        for agent in started:
+            await agent.ready()
+        yield started
+    finally:
+        for agent in started:
+            await agent.quit()
+    assert all(not Path(f"/proc/{agent.pid}").exists() for agent in started)
+
+
+def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
+    return [agent.until_it_dies() for agent in started]
+
+
+def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        async with agents(tmp_path, 2) as started:
+            answers = await call_all(
+                started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent.name, n))
+            )
+            assert answers == [{"ok": True, "steps": 5}] * 2
+
+    asyncio.run(main())
+    assert sorted(seen) == [("worker-1", 3), ("worker-2", 3)]
+
+
+def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 1) as started:
+            with pytest.raises(AgentFailed, match=r"^worker-1: no such job$"):
+                await started[0].call({"cmd": "bad"})
+            assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
+
+    asyncio.run(main())
+
+
+def test_a_silent_agent_is_named_with_its_log(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 1) as started:
+            with pytest.raises(AgentFailed, match=r"worker-1 did not answer 'ignored' within 0 s; see .*log"):
+                await started[0].call({"cmd": "ignored"}, patience=0.01)
+
+    asyncio.run(main())
+
+
+def test_an_agent_that_dies_in_a_call_is_named_with_its_last_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 1) as started:
+            with pytest.raises(AgentFailed, match=r"^worker-1 ended with code -9: Segmentation of the soul$"):
+                await started[0].call({"cmd": "die"})
+
+    asyncio.run(main())
+
+
+def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 2) as started:
+            stopped = asyncio.Event()
+
+            async def work() -> None:
+                os.kill(started[1].pid, signal.SIGKILL)
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    stopped.set()
+
+            with pytest.raises(AgentFailed, match=r"^worker-2 ended with code -9"):
+                await supervised(work(), deaths_of(started))
+            assert stopped.is_set()
+
+    asyncio.run(main())
+
+
+def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> None:
+    async def die_later() -> None:
+        await asyncio.sleep(0.01)
+        raise AgentFailed("the switch ended")
+
+    async def fail() -> None:
+        raise ConnectionError
+
+    with pytest.raises(AgentFailed, match=r"^the switch ended$"):
+        asyncio.run(supervised(fail(), [die_later()]))
+
+
+def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 1) as started:
+            call = asyncio.ensure_future(started[0].call({"cmd": "run", "steps": 1}))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await started[0].settle()
+            assert await started[0].call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
+
+    asyncio.run(main())
+
+
+def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
+    async def answer() -> int:
+        return 42
+
+    async def fail() -> int:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        async with agents(tmp_path, 1) as started:
+            assert await supervised(answer(), deaths_of(started)) == 42
+            with pytest.raises(ZeroDivisionError):
+                await supervised(fail(), deaths_of(started))
+
+    asyncio.run(main())

@@ -1,0 +1,71 @@
+"""Where a run's configuration comes from, and what is said about a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topologies.config import Config, load_config
+from topologies.errors import ConfigError
+
+
+def test_defaults_are_the_main_job() -> None:
+    config = load_config([])
+    assert (config.target, config.workers, config.servers, config.top_k, config.rounds) == (
+        "softswitch",
+        4,
+        2,
+        20_000,
+        20,
+    )
+    assert config.loads == (0.5, 0.8)
+
+
+def test_variables_are_typed() -> None:
+    config = load_config(["TARGET=bmv2", "WORKERS=8", "PS=3", "PCAP=1", "CLI=0", "DATA=train.svm", "SEED=7"])
+    assert config == Config(
+        target="bmv2", workers=8, servers=3, pcap=True, cli=False, data=Path("train.svm"), seed=7
+    )
+
+
+def test_variables_win_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("rounds = 3\nloads = [0.3]\ntop_k = 10\n[faults]\nloss = 0.05\n")
+    config = load_config([f"CONFIG={file}", "ROUNDS=5"])
+    assert (config.rounds, config.loads, config.top_k, config.faults.loss) == (5, (0.3,), 10, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["TARGET=tofino"], r"^TARGET=tofino: Input should be 'softswitch' or 'bmv2'$"),
+        (["WORKERS=0"], r"^WORKERS=0: Input should be greater than or equal to 1$"),
+        (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
+        (["WORKER=4"], r"^WORKER=4: expected NAME=value, where NAME is one of TARGET, WORKERS"),
+        (["--help"], r"^--help: expected NAME=value"),
+        (["CONFIG=/nowhere.toml"], r"^CONFIG=/nowhere.toml: No such file or directory$"),
+    ],
+)
+def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rounds = 0", r"run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
+        ("round = 3", r"run\.toml: round = 3: Extra inputs are not permitted$"),
+        ("rounds 3", r"^CONFIG=.*run\.toml: not TOML: "),
+        ("loads = []", r"^configuration: loads must be fractions"),
+        ("block_ms = 100", r"^configuration: discard_ms \(200\) must be less than block_ms \(100\)$"),
+        ("[faults]\nloss = 1.5", r"run\.toml: faults\.loss = 1\.5: Input should be less than 1$"),
+        ("target = 'bmv2'\n[faults]\nloss = 0.1", r"^configuration: faults are a feature of the softswitch"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_config([f"CONFIG={file}"])

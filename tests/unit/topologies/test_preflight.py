@@ -1,0 +1,123 @@
+"""What the preflight says about a machine that is not ready. The machine is made unready by patching."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topologies import preflight
+from topologies.config import Config
+from topologies.config import Placement as CpuChoice
+from topologies.errors import PreflightError
+
+ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
+
+
+@pytest.fixture(autouse=True)
+def ready_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(preflight, "_own_status", lambda: ALL_CAPABILITIES)
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(preflight, "interface_exists", lambda name: False)
+    monkeypatch.setattr(importlib, "import_module", lambda name: None)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def failing_import(missing: str) -> Callable[[str], None]:
+    def import_module(_: str) -> None:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    return import_module
+
+
+def test_a_ready_machine_passes(free_port: int) -> None:
+    preflight.check(Config())
+    preflight.check_in_the_way(Config(p4runtime_port=free_port))
+
+
+def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(PreflightError, match="need root"):
+        preflight.check(Config())
+
+
+@pytest.mark.parametrize("bit", [12, 13, 21])
+def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
+    status = f"CapEff:\t{(1 << 41) - 1 & ~(1 << bit):016x}\n"
+    monkeypatch.setattr(preflight, "_own_status", lambda: status)
+    name = {12: "CAP_NET_ADMIN", 13: "CAP_NET_RAW", 21: "CAP_SYS_ADMIN"}[bit]
+    with pytest.raises(PreflightError, match=f"root without {name}"):
+        preflight.check(Config())
+
+
+def without(program: str) -> Callable[[str], str | None]:
+    return lambda wanted: None if wanted == program else f"/usr/bin/{wanted}"
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "message"),
+    [
+        ("mnexec", Config(), r"mnexec is not on PATH \(package mininet\)"),
+        ("tcpdump", Config(pcap=True), r"tcpdump is not on PATH"),
+        ("simple_switch_grpc", Config(target="bmv2"), r"TARGET=bmv2: simple_switch_grpc is not on PATH"),
+    ],
+)
+def test_a_missing_program(
+    monkeypatch: pytest.MonkeyPatch, program: str, config: Config, message: str
+) -> None:
+    monkeypatch.setattr(shutil, "which", without(program))
+    with pytest.raises(PreflightError, match=message):
+        preflight.check(config)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"), [("mininet", "does not see Mininet"), ("distutils", "Mininet needs distutils")]
+)
+def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module: str, message: str) -> None:
+    monkeypatch.setattr(importlib, "import_module", failing_import(module))
+    with pytest.raises(PreflightError, match=message):
+        preflight.check(Config())
+
+
+def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(preflight, "COMPILED", tmp_path)
+    with pytest.raises(PreflightError, match=r"hotline\.json is missing; `make p4` compiles it"):
+        preflight.check(Config())
+
+
+def test_missing_data() -> None:
+    with pytest.raises(PreflightError, match=r"^DATA=/nowhere: there is no such file$"):
+        preflight.check(Config(data=Path("/nowhere")))
+
+
+def test_a_cpu_that_is_not_there() -> None:
+    with pytest.raises(PreflightError, match=r"^placement\.switch = 4096: this process may use the CPUs "):
+        preflight.check(Config(placement=CpuChoice(switch=4096)))
+
+
+def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "interface_exists", lambda name: name == "s1-eth3")
+    with pytest.raises(PreflightError, match="interface s1-eth3 exists and is not of a run of ours"):
+        preflight.check_in_the_way(Config())
+
+
+def test_a_taken_port() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(PreflightError, match=rf"^TCP port {port} of 127\.0\.0\.1 is taken"):
+            preflight.check_in_the_way(Config(p4runtime_port=port))

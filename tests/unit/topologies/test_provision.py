@@ -1,0 +1,54 @@
+"""The rows that a run gives the switch."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller import Job, Server, Worker
+from controller.tables import ROWS
+from topologies import addressing
+from topologies.addressing import MAX_HOSTS_OF_A_KIND
+from topologies.config import JOBS, Config
+from topologies.phases.provision import rows
+
+hosts = st.integers(1, MAX_HOSTS_OF_A_KIND)
+
+
+@given(hosts, hosts)
+def test_every_caller_has_a_row_of_its_own(workers: int, servers: int) -> None:
+    callers = [row for row in rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)]
+    assert len(callers) == len(JOBS) * (workers + servers)
+    assert len({caller.row for caller in callers}) == len(callers)
+    # One row is left for the controller's own calls.
+    assert max(caller.row for caller in callers) < ROWS - 1
+    assert len({caller.key for caller in callers}) == len(callers)
+
+
+def test_arms_differ_in_offload_and_proxy_only() -> None:
+    jobs = {row.job: (row.offload, row.proxy) for row in rows(Config()) if isinstance(row, Job)}
+    assert {arm: jobs[job] for arm, job in JOBS.items()} == {
+        "profile": (True, False),
+        "neither": (False, False),
+        "proxy": (False, True),
+        "hot": (True, False),
+        "both": (True, True),
+    }
+
+
+def test_only_servers_are_privileged() -> None:
+    callers = [row for row in rows(Config(workers=2, servers=1)) if isinstance(row, Worker) and row.job == 1]
+    assert [(row.worker, row.addr, row.port, row.kind) for row in callers] == [
+        (1, "10.0.1.1", 1, 0),
+        (2, "10.0.1.2", 2, 0),
+        (0x8000, "10.0.2.1", 3, 1),
+    ]
+
+
+def test_servers_are_reached_at_the_ports_behind_the_workers() -> None:
+    servers = [row for row in rows(Config(workers=3, servers=2)) if isinstance(row, Server) and row.job == 2]
+    assert [(row.ps, row.addr, row.port, row.service_addr) for row in servers] == [
+        (0, "10.0.2.1", 4, "10.0.3.1"),
+        (1, "10.0.2.2", 5, "10.0.3.2"),
+    ]
+    assert addressing.switch_interfaces(3, 2) == [f"s1-eth{port}" for port in range(1, 6)]

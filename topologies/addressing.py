@@ -1,0 +1,86 @@
+"""Names, ports and addresses of everything in the testbed. Numbers are 1-based unless said otherwise.
+
+A service address belongs to the switch: workers talk to the service address of a parameter server, never
+to the server itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SWITCH_NAME = "s1"
+CPU_PORT = 255
+PREFIX_LENGTH = 16
+HOTLINE_PORT = 5001
+WORKER_PORT_BASE = 20_000
+MAX_HOSTS_OF_A_KIND = 99
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A name with its IPv4 and MAC address."""
+
+    name: str
+    address: str
+    mac: str
+
+    @property
+    def mac_integer(self) -> int:
+        """The MAC address as a 48-bit integer."""
+        return int(self.mac.replace(":", ""), 16)
+
+    @property
+    def address_integer(self) -> int:
+        """The IPv4 address as a 32-bit integer."""
+        return int.from_bytes(bytes(map(int, self.address.split("."))), "big")
+
+
+def _endpoint(name: str, subnet: int, number: int) -> Endpoint:
+    if not 1 <= number <= MAX_HOSTS_OF_A_KIND:
+        raise ValueError(f"{name}: number {number} is not in 1..{MAX_HOSTS_OF_A_KIND}")
+    return Endpoint(name, f"10.0.{subnet}.{number}", f"02:00:00:00:{subnet:02x}:{number:02x}")
+
+
+def worker(number: int) -> Endpoint:
+    """Host of a worker."""
+    return _endpoint(f"w{number}", 1, number)
+
+
+def server(number: int) -> Endpoint:
+    """Host of a parameter server."""
+    return _endpoint(f"p{number}", 2, number)
+
+
+def service(number: int) -> Endpoint:
+    """Service address of a parameter server; the switch owns it."""
+    return _endpoint(f"service{number}", 3, number)
+
+
+def controller() -> Endpoint:
+    """Source of the controller's packet-outs; no host has this address."""
+    return _endpoint("controller", 4, 1)
+
+
+def worker_port(number: int) -> int:
+    """Switch port of a worker."""
+    return number
+
+
+def server_port(workers: int, number: int) -> int:
+    """Switch port of a parameter server, behind the `workers` ports of the workers."""
+    return workers + number
+
+
+def interface(port: int) -> str:
+    """Name of the switch's interface at a port, in the root namespace."""
+    return f"{SWITCH_NAME}-eth{port}"
+
+
+def switch_interfaces(workers: int, servers: int) -> list[str]:
+    """Names of all of the switch's interfaces, in port order."""
+    return [interface(port) for port in range(1, workers + servers + 1)]
+
+
+def worker_udp_port(job: int) -> int:
+    """UDP port that every worker binds for a job."""
+    return WORKER_PORT_BASE + job

@@ -1,0 +1,36 @@
+"""PCAP=1: a capture of every port of the switch, both directions, in the run folder."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+_FIRST_LINE_S = 10
+_STOP_S = 5.0
+
+
+@contextmanager
+def capture(interfaces: Sequence[str], folder: Path) -> Iterator[None]:
+    """Capture these interfaces into `<interface>.pcap` for as long as the context lasts."""
+    folder.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        for interface in interfaces:
+            stack.enter_context(_tcpdump(interface, folder / f"{interface}.pcap"))
+        yield
+
+
+@contextmanager
+def _tcpdump(interface: str, file: Path) -> Iterator[None]:
+    command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "-n", "-Z", "root", "-B", "16384"]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # "listening on ...": from here on nothing is missed
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.communicate(timeout=_STOP_S)

@@ -1,0 +1,25 @@
+"""`python -m topologies.cleanup`: remove what a killed run left; a run that is going on is not touched."""
+
+from __future__ import annotations
+
+import sys
+
+from topologies.errors import TopologyError
+from topologies.leftovers import only_run
+
+
+def main() -> int:
+    """Remove leftovers and say what they were."""
+    try:
+        with only_run([]) as found:
+            if found:
+                names = f" and the interfaces {', '.join(found.interfaces)}" if found.interfaces else ""
+                print(f"removed {found.processes} processes{names} of a killed run")
+    except (TopologyError, PermissionError) as error:
+        print(f"hotline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Configuration of a run: defaults, then the file that CONFIG names, then variables of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from typing_extensions import Self
+
+from hosts.model.logistic import LEARNING_RATE, SCALE
+from topologies.addressing import MAX_HOSTS_OF_A_KIND
+from topologies.errors import ConfigError
+
+ARMS = ("neither", "proxy", "hot", "both")
+"""The four arms of the experiment; each is a job of its own."""
+JOBS = {"profile": 1, **{arm: number for number, arm in enumerate(ARMS, start=2)}}
+"""Job of the profile phase and of each arm."""
+VARIABLES = {
+    "TARGET": "target",
+    "WORKERS": "workers",
+    "PS": "servers",
+    "TOP_K": "top_k",
+    "ROUNDS": "rounds",
+    "DATA": "data",
+    "CODEC": "codec",
+    "PCAP": "pcap",
+    "CLI": "cli",
+    "SEED": "seed",
+}
+"""Variable of `make run-topo` -> field of `Config`."""
+_PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Faults(_Model):
+    """What the softswitch does to frames on every port, in both directions; each a probability."""
+
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    duplication: float = Field(default=0.0, ge=0, lt=1)
+    reordering: float = Field(default=0.0, ge=0, lt=1)
+
+    def impairment(self, seed: int) -> str | None:
+        """The same in the words of the softswitch's `--impair`; None for no faults."""
+        if self == Faults():
+            return None
+        return f"loss={self.loss},dup={self.duplication},reorder={self.reordering},seed={seed}"
+
+
+class Placement(_Model):
+    """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
+
+    switch: int | None = Field(default=None, ge=0)
+    servers: int | None = Field(default=None, ge=0)
+    workers: int | None = Field(default=None, ge=0)
+
+
+class Config(_Model):
+    """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
+
+    target: Literal["softswitch", "bmv2"] = "softswitch"
+    """TARGET"""
+    workers: int = Field(default=4, ge=1, le=MAX_HOSTS_OF_A_KIND)
+    """WORKERS"""
+    servers: int = Field(default=2, ge=1, le=MAX_HOSTS_OF_A_KIND)
+    """PS: number of parameter servers."""
+    top_k: int = Field(default=20_000, ge=1)
+    """TOP_K: size of the hot set."""
+    rounds: int = Field(default=20, ge=1)
+    """ROUNDS: each has a block for every arm and load."""
+    data: Path | None = None
+    """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
+    codec: Literal["fast", "scapy"] = "fast"
+    """CODEC of the agents."""
+    pcap: bool = False
+    """PCAP: capture at every port of the switch."""
+    cli: bool = False
+    """CLI: stay in Mininet's command line at the end."""
+    seed: int = Field(default=1, ge=0, lt=2**32)
+    """SEED of workload, order of arms and faults."""
+    loads: tuple[float, ...] = (0.5, 0.8)
+    """Offered load, as fractions of what *neither* carries in a closed loop."""
+    block_ms: int = Field(default=550, ge=1)
+    """Duration of one arm at one load in one round."""
+    discard_ms: int = Field(default=200, ge=0)
+    """First part of a block that is not measured."""
+    trace_steps: int = Field(default=2500, ge=1)
+    """Steps of each worker in the built-in workload; a longer run begins again."""
+    profile_lanes: int | None = Field(default=None, ge=1)
+    """Pushed lanes that the hot set is chosen from, at least; None is 1,000,000, with Scapy 50,000."""
+    calibration_s: float = Field(default=2.0, gt=0)
+    """Closed loop of each arm before the first round."""
+    empty_rpcs: int = Field(default=500, ge=0)
+    """RPCs without lanes, of each worker, that measure the emulator itself."""
+    samples_per_step: int = Field(default=150, ge=1)
+    """Mini-batch of a libsvm training set."""
+    learning_rate: float = Field(default=LEARNING_RATE, gt=0)
+    scale: float = Field(default=SCALE, gt=0)
+    """Units of the fixed-point values per 1.0."""
+    p4runtime_port: int = Field(default=9559, ge=1, le=65535)
+    """TCP port of the switch's P4Runtime server, on the loopback address."""
+    runs: Path = Path("runs")
+    """Folder of the run folders."""
+    faults: Faults = Faults()
+    placement: Placement = Placement()
+
+    @property
+    def lanes_to_profile(self) -> int:
+        """`profile_lanes`, or its default."""
+        return self.profile_lanes or _PROFILE_LANES[self.codec]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.loads or not all(0 < load <= 1 for load in self.loads):
+            raise ValueError("loads must be fractions above 0 and at most 1, at least one")
+        if self.discard_ms >= self.block_ms:
+            raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
+        if self.target == "bmv2" and self.faults != Faults():
+            raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
+        return self
+
+
+def load_config(arguments: Iterable[str]) -> Config:
+    """The configuration from `NAME=value` arguments; ConfigError names the value and what is right."""
+    variables = dict(_split(argument) for argument in arguments)
+    file = variables.pop("CONFIG", None)
+    values = _read(Path(file)) if file else {}
+    given = {VARIABLES[name]: value for name, value in variables.items()}
+    try:
+        return Config.model_validate({**values, **given})
+    except ValidationError as error:
+        raise ConfigError(_describe(error.errors()[0], given, file)) from None
+
+
+def _split(argument: str) -> tuple[str, str]:
+    name, equals, value = argument.partition("=")
+    if not equals or name not in (*VARIABLES, "CONFIG"):
+        raise ConfigError(
+            f"{argument}: expected NAME=value, where NAME is one of {', '.join(VARIABLES)}, CONFIG"
+        )
+    return name, value
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomli.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"CONFIG={file}: {error.strerror}") from None
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"CONFIG={file}: not TOML: {error}") from None
+
+
+def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None) -> str:
+    """One line: the value, where it was given, and what would be right."""
+    field = ".".join(map(str, error["loc"]))
+    message = error["msg"].removeprefix("Value error, ")
+    if not field:
+        return f"configuration: {message}"
+    for variable, name in VARIABLES.items():
+        if name == field and name in given:
+            return f"{variable}={given[name]}: {message}"
+    return f"{file}: {field} = {error['input']!r}: {message}"

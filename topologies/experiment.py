@@ -1,0 +1,113 @@
+"""One run from the first interface to the merged logs: what is set up, in which order, and torn down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mininet.cli import CLI
+
+from analysis.merge import merge_logs
+from analysis.record import RunRecord
+from hosts.workload.trace import Trace
+from topologies import addressing
+from topologies.agents import supervised
+from topologies.capture import capture
+from topologies.config import JOBS, Config
+from topologies.errors import AgentFailed
+from topologies.fleet import fleet
+from topologies.machine import describe_machine, describe_versions
+from topologies.network import network
+from topologies.phases.accounting import account
+from topologies.phases.calibrate import calibrate
+from topologies.phases.measure import measure, measure_emulator
+from topologies.phases.profile import profile
+from topologies.phases.provision import provision
+from topologies.phases.select_load import load, select
+from topologies.phases.workload import describe, lanes_per_step, make_trace
+from topologies.placement import Placement, place
+from topologies.progress import Reporter
+from topologies.session import Session
+
+log = logging.getLogger(__name__)
+
+
+def new_record(config: Config, placement: Placement) -> RunRecord:
+    """The record of a run that begins."""
+    return RunRecord(
+        target=config.target,
+        config=config.model_dump(mode="json"),
+        machine=dict(describe_machine()),
+        versions=describe_versions(config.target),
+        placement=dict(placement.as_record()),
+        seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
+        jobs=JOBS,
+    )
+
+
+async def experiment(config: Config, run: Path, reporter: Reporter) -> None:
+    """Do a run; its folder has the merged logs and `run.json` also when the run fails or is interrupted."""
+    placement = place(config.placement)
+    record = new_record(config, placement)
+    with _kept(run, record, reporter):
+        trace = await make_trace(config, run / "trace", reporter)
+        record.workload = dict(describe(trace))
+        with ExitStack() as stack:
+            with reporter.phase("network"):
+                net = stack.enter_context(network(config, placement, run / "logs"))
+                if config.pcap:
+                    interfaces = addressing.switch_interfaces(config.workers, config.servers)
+                    stack.enter_context(capture(interfaces, run / "pcap"))
+                await provision(net.address, config)
+            async with fleet(config, run, placement, net, trace) as agents:
+                session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
+                deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
+                try:
+                    await supervised(_traffic(session, trace), deaths)
+                except AgentFailed:
+                    await _account_for_survivors(session, trace)
+                    raise
+                record.accounting = await account(session, trace.space)
+                if config.cli:
+                    reporter.stop()
+                    CLI(net.mininet)
+
+
+async def _traffic(session: Session, trace: Trace) -> None:
+    await profile(session, lanes_per_step(trace))
+    await load(session, await select(session))
+    capacity = await calibrate(session)
+    await measure(session, capacity)
+    await measure_emulator(session)
+    if session.next_step > trace.steps:
+        log.warning("the run took %d steps of a trace of %d: it began again", session.next_step, trace.steps)
+
+
+async def _account_for_survivors(session: Session, trace: Trace) -> None:
+    """After a worker's death its unanswered pushes are unknown; all others must still add up."""
+    survivors = [worker for worker in session.workers if worker.alive]
+    if len(survivors) < len(session.workers) and all(server.alive for server in session.servers):
+        for worker in survivors:
+            await worker.settle()
+        session.record.accounting = await account(session, trace.space)
+
+
+@contextmanager
+def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[None]:
+    """Leave a run folder that can be read, whatever happens."""
+    try:
+        yield
+    except BaseException as error:
+        record.error = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
+        raise
+    finally:
+        with reporter.phase("logs"):
+            shutil.rmtree(run / "trace", ignore_errors=True)
+            merge_logs(run / "parts", run)
+            shutil.rmtree(run / "parts")
+        record.phases_s = reporter.durations
+        record.write(run)

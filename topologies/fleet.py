@@ -1,0 +1,96 @@
+"""All agents of a run: what each is told at its start, and that none outlives the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hosts.workload.trace import Trace
+from topologies import addressing
+from topologies.agents import Agent, Answer, command_in
+from topologies.config import JOBS, Config
+from topologies.network import Network
+from topologies.phases.provision import EPOCH, is_proxied
+from topologies.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Agents that are ready, in order of their numbers."""
+
+    workers: list[Agent]
+    servers: list[Agent]
+
+    @property
+    def agents(self) -> list[Agent]:
+        """All of them."""
+        return [*self.workers, *self.servers]
+
+
+@asynccontextmanager
+async def fleet(
+    config: Config, run: Path, placement: Placement, net: Network, trace: Trace
+) -> AsyncIterator[Fleet]:
+    """Start all agents and wait until they are ready; at the end they quit, or are made to."""
+    started: list[Agent] = []
+    logs = run / "logs"
+    try:
+        for number, host in enumerate(net.servers, start=1):
+            settings = _server_config(number, config, run, placement, trace)
+            started.append(
+                await Agent.start(f"ps-{number - 1}", command_in(host.pid, "hosts.ps"), settings, logs)
+            )
+        for number, host in enumerate(net.workers, start=1):
+            settings = _worker_config(number, config, run, placement)
+            started.append(
+                await Agent.start(f"worker-{number}", command_in(host.pid, "hosts.worker"), settings, logs)
+            )
+        for agent in started:
+            await agent.ready()
+        yield Fleet(workers=started[len(net.servers) :], servers=started[: len(net.servers)])
+    finally:
+        await asyncio.gather(*(agent.quit() for agent in started))
+
+
+def _server_config(number: int, config: Config, run: Path, placement: Placement, trace: Trace) -> Answer:
+    service = addressing.service(number)
+    sparse = trace.space.sparse is not None
+    keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
+    return {
+        "ps": number - 1,
+        "address": addressing.server(number).address,
+        "log_dir": str(run / "parts"),
+        "n_ps": config.servers,
+        "codec": config.codec,
+        "cpu": placement.servers,
+        **keys,
+        "jobs": [{"job": job, "epoch": EPOCH, "connected": not is_proxied(arm)} for arm, job in JOBS.items()],
+        "service": {"address": service.address, "port": addressing.HOTLINE_PORT},
+    }
+
+
+def _worker_config(number: int, config: Config, run: Path, placement: Placement) -> Answer:
+    services = [addressing.service(each) for each in range(1, config.servers + 1)]
+    return {
+        "worker": number,
+        "address": addressing.worker(number).address,
+        "log_dir": str(run / "parts"),
+        "n_ps": config.servers,
+        "codec": config.codec,
+        "cpu": placement.workers,
+        "seed": config.seed,
+        "scale": config.scale,
+        "learning_rate": config.learning_rate,
+        "trace": str(run / "trace"),
+        "jobs": [
+            {"job": job, "arm": arm, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(job)}
+            for arm, job in JOBS.items()
+        ],
+        "services": [
+            {"ps": ps, "address": service.address, "port": addressing.HOTLINE_PORT}
+            for ps, service in enumerate(services)
+        ],
+    }

@@ -1,0 +1,51 @@
+"""What a run's numbers depend on besides the configuration: machine, kernel, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import mininet.net
+
+_PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Kernel, processor and memory."""
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
+        "kernel": platform.release(),
+        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+    }
+
+
+def describe_versions(target: str) -> dict[str, str]:
+    """Versions of this project, of what it runs on and of the target."""
+    versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
+    versions |= {package: version(package) for package in _PACKAGES}
+    versions["mininet"] = mininet.net.VERSION
+    if target == "bmv2":
+        versions["bmv2"] = _output("simple_switch_grpc", "--version")
+    return versions
+
+
+def run_queue_ns(pid: int) -> int:
+    """Time that all threads of a process were runnable and did not run, in ns (proc(5), schedstat)."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[1])
+        except OSError:
+            continue
+    return total
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).strip().partition("\n")[0]

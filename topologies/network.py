@@ -1,0 +1,72 @@
+"""The testbed's network: one switch, W workers, P parameter servers, in Mininet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+
+from topologies import addressing
+from topologies.config import Config
+from topologies.nodes import TARGETS, TargetSwitch, TestbedHost
+from topologies.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The running network. `workers` and `servers` are in order of their numbers."""
+
+    mininet: Mininet
+    switch: TargetSwitch
+    workers: list[TestbedHost]
+    servers: list[TestbedHost]
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the switch's P4Runtime server."""
+        return "{}:{}".format(*self.switch.server)
+
+
+@contextmanager
+def network(config: Config, placement: Placement, log_dir: Path) -> Iterator[Network]:
+    """Build and start the network; tear everything down at the end, whatever happens in between."""
+    setLogLevel("warning")
+    mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
+    try:
+        built = _build(mininet, config, placement, log_dir)
+        mininet.build()
+        mininet.start()
+        yield built
+    finally:
+        mininet.stop()
+
+
+def _build(mininet: Mininet, config: Config, placement: Placement, log_dir: Path) -> Network:
+    workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
+    servers = [addressing.server(number) for number in range(1, config.servers + 1)]
+    services = [addressing.service(number) for number in range(1, config.servers + 1)]
+    everybody = [*workers, *servers, *services, addressing.controller()]
+    switch = mininet.addSwitch(
+        addressing.SWITCH_NAME,
+        cls=TARGETS[config.target],
+        port=config.p4runtime_port,
+        log_dir=log_dir,
+        cpu=placement.switch,
+        impairment=config.faults.impairment(config.seed),
+    )
+    hosts = []
+    for port, endpoint in enumerate((*workers, *servers), start=1):
+        host = mininet.addHost(
+            endpoint.name,
+            cls=TestbedHost,
+            ip=f"{endpoint.address}/{addressing.PREFIX_LENGTH}",
+            mac=endpoint.mac,
+            neighbours=everybody,
+        )
+        mininet.addLink(host, switch, port2=port)
+        hosts.append(host)
+    return Network(mininet, switch, hosts[: config.workers], hosts[config.workers :])

@@ -1,0 +1,98 @@
+"""After quiescing: what workers sent is what parameter servers and switch hold, modulo 2^32, key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from analysis.record import Accounting
+from controller import Controller, Register
+from hosts.keys import KeySpace
+from hosts.worker import ledger
+from topologies.config import JOBS
+from topologies.phases.provision import EPOCH, is_offloaded
+from topologies.session import Session
+
+Values = npt.NDArray[np.uint32]
+"""By position in the key space: (parameters,)."""
+
+
+async def account(session: Session, space: KeySpace) -> Accounting:
+    """Compare the books of workers, parameter servers and switch. No RPC may be outstanding."""
+    sent, unknown, mismatched = 0, 0, 0
+    applied = served_pushes(session.parts)
+    complete = all(worker.alive for worker in session.workers)
+    with session.reporter.phase("accounting", len(JOBS)) as phase:
+        dumps = [await _dump(session, index) for index in range(len(session.servers))]
+        async with Controller(session.network.address) as controller:
+            for done, (arm, job) in enumerate(JOBS.items(), start=1):
+                registers = await controller.registers(job) if is_offloaded(arm) else []
+                held = held_by_servers(dumps, job, space) + held_by_switch(registers, space)
+                sums = [
+                    ledger.read(session.parts / f"ledger-worker-{number}-job-{job}-epoch-{EPOCH}.bin")
+                    for number in range(1, len(session.workers) + 1)
+                ]
+                sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
+                unknown += sum(each.lanes_unknown for each in sums)
+                mismatched += mismatches([each.sent for each in sums], [each.unknown for each in sums], held)
+                applied += sum(int(dump[f"job{job}_updates"].sum()) for dump in dumps)
+                phase.update(done)
+            overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
+    # The log of a worker that died lacks its last pushes; the books of values stay complete.
+    lost = max(sent - unknown - applied, mismatched) if complete else mismatched
+    return Accounting(
+        sent=sent,
+        applied=applied if complete else sent - unknown - lost,
+        lost=lost,
+        unknown=unknown,
+        mismatched_keys=mismatched,
+        overflows=overflows,
+    )
+
+
+def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
+    """Keys for which `held` is not the sum of all `sent`, each worker's `unknown` being in it or not."""
+    rest = held - np.sum(sent, axis=0, dtype=np.uint32)
+    possible = [np.zeros_like(rest)]
+    for deltas in unknown:
+        if deltas.any():
+            possible += [before + deltas for before in possible]
+    return int((~np.any([rest == each for each in possible], axis=0)).sum())
+
+
+def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
+    """Values of a job in the dumps of all parameter servers."""
+    held = np.zeros(space.size, dtype=np.uint32)
+    for dump in dumps:
+        held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_values"].astype(
+            np.uint32
+        )
+    return held
+
+
+def held_by_switch(registers: Iterable[Register], space: KeySpace) -> Values:
+    """Values of the keys that the switch holds."""
+    held = np.zeros(space.size, dtype=np.uint32)
+    present = [register for register in registers if register.value is not None]
+    keys = np.array([register.param.key for register in present], dtype=np.uint64)
+    values = np.array([register.value for register in present], dtype=np.int64)
+    held[space.positions(keys)] = values.astype(np.uint32)
+    return held
+
+
+def served_pushes(parts: Path) -> int:
+    """Pushed lanes that the switch served, as workers' logs have it."""
+    files = sorted(parts.glob("rpc-worker-*.parquet"))
+    pushes = pl.scan_parquet(files).filter(pl.col("op").cast(pl.String) == "push")
+    return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())
+
+
+async def _dump(session: Session, index: int) -> dict[str, npt.NDArray[np.generic]]:
+    file = session.parts / f"dump-ps-{index}.npz"
+    await session.servers[index].call({"cmd": "dump", "file": str(file)})
+    with np.load(file) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,52 @@
+"""Choose the hot set from the update logs and install it, while training goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from analysis.merge import last_updates
+from controller import Controller, hotset
+from topologies.agents import call_all
+from topologies.config import JOBS
+from topologies.progress import Phase
+from topologies.session import Session
+
+_STEPS_AT_A_TIME = 10
+
+
+async def select(session: Session) -> list[int]:
+    """Write `hotset.parquet` from the profile's update logs; the keys, most updated first."""
+    with session.reporter.phase("select"):
+        logs = last_updates(session.parts)
+        hot = await asyncio.to_thread(hotset.build, logs, session.config.top_k, JOBS["profile"])
+        hotset.write(hot, session.hot_set)
+    keys: list[int] = hot["key"].to_list()
+    return keys
+
+
+async def load(session: Session, keys: list[int]) -> None:
+    """Load the set for the profile job under load, then for the offloaded arms, and hint their workers."""
+    with session.reporter.phase("load", 3 * len(keys)) as phase:
+        async with Controller(session.network.address) as controller:
+            loaded = asyncio.Event()
+            training = asyncio.ensure_future(_train_until(loaded, session))
+            try:
+                await controller.load(JOBS["profile"], keys, progress=partial(_show, phase, 0))
+            finally:
+                loaded.set()
+                await training
+            for number, arm in enumerate(("hot", "both"), start=1):
+                await controller.load(JOBS[arm], keys, progress=partial(_show, phase, number * len(keys)))
+        for arm in ("profile", "hot", "both"):
+            command = {"cmd": "hint", "job": JOBS[arm], "file": str(session.hot_set)}
+            await call_all(session.workers, command)
+
+
+async def _train_until(stop: asyncio.Event, session: Session) -> None:
+    while not stop.is_set():
+        await session.run_steps("profile", session.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME)
+
+
+def _show(phase: Phase, before: int, done: int, _: int) -> None:
+    phase.update(before + done)

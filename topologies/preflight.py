@@ -1,0 +1,110 @@
+"""What a run needs and what may be in its way, each told in one line before anything is changed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+from topologies.addressing import switch_interfaces
+from topologies.config import Config
+from topologies.errors import PreflightError
+from topologies.leftovers import interface_exists
+
+COMPILED = Path(__file__).parents[1] / "p4src" / "compiled"
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+_PROGRAMS = {
+    "mnexec": "mininet",
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "taskset": "util-linux",
+}
+_INSTALL = "scripts/setup installs it"
+
+
+def check(config: Config) -> None:
+    """Raise PreflightError for the first thing that is missing."""
+    _check_privileges()
+    _check_programs(config)
+    _check_mininet()
+    _check_target(config)
+    _check_cpus(config)
+    if config.data is not None and not config.data.is_file():
+        raise PreflightError(f"DATA={config.data}: there is no such file")
+
+
+def check_in_the_way(config: Config) -> None:
+    """Raise PreflightError for a foreign interface with one of our names, or a taken port."""
+    taken = [name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)]
+    if taken:
+        raise PreflightError(
+            f"interface {taken[0]} exists and is not of a run of ours: another Mininet is running, or a "
+            "killed one has left it; `sudo mn -c` removes it"
+        )
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", config.p4runtime_port))
+        except OSError as error:
+            raise PreflightError(
+                f"TCP port {config.p4runtime_port} of 127.0.0.1 is taken ({error.strerror}): "
+                "stop what uses it, or set p4runtime_port in CONFIG"
+            ) from None
+
+
+def _own_status() -> str:
+    return Path("/proc/self/status").read_text()
+
+
+def _check_privileges() -> None:
+    if os.geteuid() != 0:
+        raise PreflightError("network namespaces need root: run as root, or through `make`, which asks sudo")
+    effective = next(line for line in _own_status().splitlines() if line.startswith("CapEff:")).split()[1]
+    for name, bit in _CAPABILITIES.items():
+        if not int(effective, 16) >> bit & 1:
+            raise PreflightError(
+                f"root without {name}: a container must be started with it (or --privileged)"
+            )
+
+
+def _check_programs(config: Config) -> None:
+    programs = _PROGRAMS | ({"tcpdump": "tcpdump"} if config.pcap else {})
+    for program, package in programs.items():
+        if shutil.which(program) is None:
+            raise PreflightError(f"{program} is not on PATH (package {package}); {_INSTALL}")
+
+
+def _check_mininet() -> None:
+    try:
+        importlib.import_module("mininet.net")
+    except ModuleNotFoundError as error:
+        if error.name == "distutils":
+            raise PreflightError(
+                f"Mininet needs distutils, which Python {sys.version_info.major}.{sys.version_info.minor} "
+                "no longer has: setuptools must be in the same environment; scripts/setup puts it there"
+            ) from None
+        raise PreflightError(
+            f"this Python ({sys.executable}) does not see Mininet: it must be the distribution's, "
+            f"with --system-site-packages; {_INSTALL}"
+        ) from None
+
+
+def _check_target(config: Config) -> None:
+    if config.target == "bmv2" and shutil.which("simple_switch_grpc") is None:
+        raise PreflightError(
+            "TARGET=bmv2: simple_switch_grpc is not on PATH; see Vagrantfile for a machine that has it"
+        )
+    for artefact in ("hotline.json", "hotline.p4info.txtpb"):
+        if not (COMPILED / artefact).is_file():
+            raise PreflightError(f"{COMPILED / artefact} is missing; `make p4` compiles it")
+
+
+def _check_cpus(config: Config) -> None:
+    usable = os.sched_getaffinity(0)
+    for name, cpu in config.placement.model_dump().items():
+        if cpu is not None and cpu not in usable:
+            allowed = ", ".join(map(str, sorted(usable)))
+            raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {allowed}")

@@ -1,0 +1,127 @@
+"""What all phases of a run share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from analysis.record import RunRecord, ServerUse
+from controller.concurrency import together
+from topologies.agents import Agent, Answer, OnProgress, call_all
+from topologies.config import JOBS, Config
+from topologies.machine import run_queue_ns
+from topologies.network import Network
+from topologies.progress import Reporter
+
+START_AHEAD_NS = 20_000_000
+"""How far in the future a common start is set, so that every worker has read the command before."""
+
+
+class Ran(BaseModel):
+    """A worker's answer to `run`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    steps: int
+    behind_ns: int
+    cpu_s: float
+    loss: float | None
+    """None for a load that trains nothing."""
+    updates_sent: int
+    updates_unknown: int
+
+
+@dataclass(slots=True)
+class Session:
+    """A run under way: the network with its agents, ready for RPCs."""
+
+    config: Config
+    run: Path
+    network: Network
+    workers: list[Agent]
+    servers: list[Agent]
+    record: RunRecord
+    reporter: Reporter
+    next_step: int = 0
+    """First step of the trace that nothing has used yet."""
+
+    @property
+    def parts(self) -> Path:
+        """Folder of the agents' part files."""
+        return self.run / "parts"
+
+    @property
+    def hot_set(self) -> Path:
+        """The hot set's file."""
+        return self.run / "hotset.parquet"
+
+    def take_steps(self, number: int) -> int:
+        """Reserve steps of the trace; the first of them."""
+        first = self.next_step
+        self.next_step += number
+        return first
+
+    async def run_steps(
+        self,
+        arm: str,
+        first_step: int,
+        steps: int,
+        *,
+        period_ns: int = 0,
+        offsets_ns: Sequence[int] = (),
+        round_number: int = -1,
+        load: float = 0.0,
+        on_progress: OnProgress | None = None,
+    ) -> list[Ran]:
+        """Let every worker run steps of the trace for an arm; their answers.
+
+        Period 0 is a closed loop. `offsets_ns` are each worker's delay behind the common start; none if left
+        out. Rounds below 0 are not of the measured phase.
+        """
+        start_ns = time.monotonic_ns() + START_AHEAD_NS
+        command: dict[str, Any] = {
+            "cmd": "run",
+            "job": JOBS[arm],
+            "first_step": first_step,
+            "steps": steps,
+            "period_ns": period_ns,
+            "round": round_number,
+            "load": load,
+            "discard_ns": self.config.discard_ms * 1_000_000,
+        }
+        patience = 60.0 + 10 * steps * period_ns / 1e9 + (steps if period_ns == 0 else 0)
+        answers = await together(
+            worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
+            for worker, offset in zip(self.workers, offsets_ns or repeat(0), strict=False)
+        )
+        return [Ran.model_validate(answer) for answer in answers]
+
+    async def server_use(self) -> dict[str, ServerUse]:
+        """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
+        answers = await call_all(self.servers, {"cmd": "stats"})
+        return {arm: _total_use(answers, job) for arm, job in JOBS.items()}
+
+    def run_queues_ns(self) -> dict[str, int]:
+        """Run-queue delay of every process since it started."""
+        pids = {agent.name: agent.pid for agent in (*self.workers, *self.servers)}
+        switch = self.network.switch
+        if switch.process is not None:
+            pids[switch.name] = switch.process.pid
+        return {name: run_queue_ns(pid) for name, pid in pids.items()}
+
+
+def _total_use(answers: list[Answer], job: int) -> ServerUse:
+    of_job = [answer["jobs"][str(job)] for answer in answers]
+    return ServerUse(
+        packets=sum(use["packets"] for use in of_job),
+        bytes=sum(use["bytes"] for use in of_job),
+        proc_wall_ns=sum(use["proc_wall_ns"] for use in of_job),
+        proc_cpu_ns=sum(use["proc_cpu_ns"] for use in of_job),
+        cpu_s=sum(answer["cpu_s"] for answer in answers),
+    )
