@@ -185,7 +185,7 @@ class InBand:
 
 
 def _new_epoch() -> int:
-    """Later callers have later epochs (ms, mod 2^32), so that a PS can tell a late command of an earlier one."""
+    """Later callers have later epochs (ms, mod 2^32): so a PS can tell a late command of an earlier one."""
     return time.time_ns() // 1_000_000 % 2**32
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from softswitch.codegen.layout import TableLayout
 from softswitch.codegen.tables import MULTIPLIER
-from softswitch.native import compiled, entry_point, pthread_mutex_lock, pthread_mutex_unlock
+from softswitch.native import compiled, entry_point, int64, pthread_mutex_lock, pthread_mutex_unlock
 
 INSERT, MODIFY, DELETE = 1, 2, 3
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
@@ -77,7 +77,7 @@ def record_at(table: Row, number: int) -> Any:
 @compiled
 def bucket_record(state: Words, table: Row, position: int) -> Any:
     """Number of the record that a bucket points to."""
-    return np.int64(state[table[BUCKETS] + position] & _LOW)
+    return int64(state[table[BUCKETS] + position] & _LOW)
 
 
 @compiled
@@ -93,13 +93,13 @@ def find(state: Words, table: Row, key: Words, start: int) -> Any:
     key_words = table[KEY_WORDS]
     hashed = hash_key(key, start, key_words)
     tag = hashed >> _HALF
-    position = np.int64(hashed & np.uint64(table[MASK]))
+    position = int64(hashed & np.uint64(table[MASK]))
     while True:
         bucket = state[table[BUCKETS] + position]
         if bucket == 0:
             return -1 - position
         if bucket >> _HALF == tag:
-            record = record_at(table, np.int64(bucket & _LOW))
+            record = record_at(table, int64(bucket & _LOW))
             same = True
             for i in range(key_words):
                 same = same and state[record + i] == key[start + i]
@@ -116,7 +116,7 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
     scan = (position + 1) & mask
     while state[buckets + scan] != 0:
         moved = record_at(table, bucket_record(state, table, scan))
-        home = np.int64(hash_key(state, moved, table[KEY_WORDS]) & np.uint64(mask))
+        home = int64(hash_key(state, moved, table[KEY_WORDS]) & np.uint64(mask))
         if ((scan - home) & mask) >= ((scan - gap) & mask):
             state[buckets + gap] = state[buckets + scan]
             gap = scan
@@ -131,12 +131,12 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
 def take_record(state: Words, table: Row) -> Any:
     """Number of a free record, zeroed and counted as used."""
     header = table[HEADER]
-    number = np.int64(state[header + FREE])
+    number = int64(state[header + FREE])
     if number != 0:
         state[header + FREE] = state[record_at(table, number)]
     else:
         state[header + USED] += _ONE
-        number = np.int64(state[header + USED])
+        number = int64(state[header + USED])
     state[header + COUNT] += _ONE
     record = record_at(table, number)
     for i in range(table[STRIDE]):
@@ -170,15 +170,15 @@ def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int
 def _group(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of the group of these mask words, or -1."""
     words = table[FIELD_WORDS]
-    for i in range(np.int64(state[table[HEADER] + GROUP_COUNT])):
-        number = np.int64(state[table[ORDER] + i])
+    for i in range(int64(state[table[HEADER] + GROUP_COUNT])):
+        number = int64(state[table[ORDER] + i])
         group = table[GROUPS] + number * (words + 2)
         same = True
         for j in range(words):
             same = same and state[group + j] == op[start + j]
         if same:
             return number
-    return np.int64(-1)
+    return int64(-1)
 
 
 @compiled
@@ -192,7 +192,7 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
     for j in range(words):
         state[group + j] = op[start + j]
     state[group + words] = 0
-    state[table[ORDER] + np.int64(state[table[HEADER] + GROUP_COUNT])] = np.uint64(number)
+    state[table[ORDER] + int64(state[table[HEADER] + GROUP_COUNT])] = np.uint64(number)
     state[table[HEADER] + GROUP_COUNT] += _ONE
     return number
 
@@ -207,10 +207,10 @@ def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
     state[group + highest] = max(state[group + highest], rank)
     order = table[ORDER]
     place = 0
-    while np.int64(state[order + place]) != number:
+    while int64(state[order + place]) != number:
         place += 1
     while place > 0:
-        before = np.int64(state[order + place - 1])
+        before = int64(state[order + place - 1])
         if state[table[GROUPS] + before * stride + highest] >= state[group + highest]:
             break
         state[order + place] = np.uint64(before)
@@ -224,10 +224,10 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
     entries = table[GROUPS] + number * (table[FIELD_WORDS] + 2) + table[FIELD_WORDS] + 1
     state[entries] -= _ONE
     if state[entries] == 0:
-        last = np.int64(state[table[HEADER] + GROUP_COUNT]) - 1
+        last = int64(state[table[HEADER] + GROUP_COUNT]) - 1
         order = table[ORDER]
         place = 0
-        while np.int64(state[order + place]) != number:
+        while int64(state[order + place]) != number:
             place += 1
         for i in range(place, last):
             state[order + i] = state[order + i + 1]
@@ -247,7 +247,7 @@ def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) 
 @compiled
 def _next(state: Words, table: Row, number: int) -> Any:
     """Number of the record that follows in a chain, or 0."""
-    return np.int64(state[record_at(table, number) + table[KEY_WORDS] + 1])
+    return int64(state[record_at(table, number) + table[KEY_WORDS] + 1])
 
 
 @compiled
@@ -268,10 +268,10 @@ def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> A
     given = start + 2 * table[FIELD_WORDS]
     if state[record] != op[given]:
         return False
+    same = True
     for i in range(table[BOUND_WORDS]):
-        if state[record + 2 + i] != op[given + 1 + i]:
-            return False
-    return True
+        same = same and state[record + 2 + i] == op[given + 1 + i]
+    return same
 
 
 @compiled
@@ -279,10 +279,10 @@ def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of a ranked table's record, or 0."""
     group = _group(state, table, op, start + table[FIELD_WORDS])
     if group < 0:
-        return np.int64(0)
+        return int64(0)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
-        return np.int64(0)
+        return int64(0)
     number = bucket_record(state, table, position)
     while number != 0 and not _is_entry(state, table, number, op, start):
         number = _next(state, table, number)
@@ -309,7 +309,7 @@ def _insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -
     if position < 0:
         point_bucket(state, table, -1 - position, number)
     else:
-        before, following = np.int64(0), bucket_record(state, table, position)
+        before, following = int64(0), bucket_record(state, table, position)
         while following != 0 and state[record_at(table, following) + key_words] >= rank:
             before, following = following, _next(state, table, following)
         state[record + key_words + 1] = np.uint64(following)
@@ -320,9 +320,9 @@ def _insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -
 @compiled
 def _remove_ranked(state: Words, table: Row, number: int) -> None:
     record = record_at(table, number)
-    group = np.int64(state[record + table[FIELD_WORDS]])
+    group = int64(state[record + table[FIELD_WORDS]])
     position = find(state, table, state, record)
-    before, scan = np.int64(0), bucket_record(state, table, position)
+    before, scan = int64(0), bucket_record(state, table, position)
     while scan != number:
         before, scan = scan, _next(state, table, scan)
     _link(state, table, position, before, _next(state, table, number))
@@ -358,7 +358,7 @@ def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
     if table[RANKED]:
         return find_ranked(state, table, op, start)
     position = find(state, table, op, start)
-    return bucket_record(state, table, position) if position >= 0 else np.int64(0)
+    return bucket_record(state, table, position) if position >= 0 else int64(0)
 
 
 @compiled
@@ -402,8 +402,8 @@ def write_entries(
     waiting[0] = 1
     pthread_mutex_lock(mutex)
     for i in range(len(results)):
-        table = tables[np.int64(ops[starts[i] + 1])]
-        results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], np.int64(ops[starts[i]]))
+        table = tables[int64(ops[starts[i] + 1])]
+        results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], int64(ops[starts[i]]))
     pthread_mutex_unlock(mutex)
     waiting[0] = 0
 
@@ -412,4 +412,4 @@ def write_entries(
 def find_record(state: Words, table: Row, op: Words) -> Any:
     """Word offset of an entry's record, or -1; `op` holds the match words alone."""
     number = _number_of(state, table, op, 0)
-    return record_at(table, number) if number != 0 else np.int64(-1)
+    return record_at(table, number) if number != 0 else int64(-1)

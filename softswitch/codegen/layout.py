@@ -10,9 +10,9 @@ size, so that all offsets are constants of the compiled code:
     groups    (ranked tables only) mask words | highest rank | entries
     order     (ranked tables only) the groups in use, highest rank first
 
-A *ranked* table is one with other than exact matches. Its entries fall into groups of the same mask (tuple space
-search, Srinivasan et al., SIGCOMM 1999): within a group the masked key and the group's number are the key of a
-hash look-up. Records of one key form a chain by falling rank, and hold the bounds of their range matches:
+A *ranked* table is one with other than exact matches. Its entries fall into groups of the same mask (tuple
+space search, Srinivasan et al., SIGCOMM 1999): within a group the masked key and the group's number are the
+key of a hash look-up. Records of one key form a chain by falling rank, and hold the bounds of range matches:
 
     records   masked key words | group | rank | next record | bounds | action | ...
 """

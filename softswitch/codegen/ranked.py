@@ -1,4 +1,4 @@
-"""Look-up with prefixes, ternary, optional and range matches: one hash look-up a group of equal masks (`layout`)."""
+"""Look-up with prefix, ternary, optional and range matches: a hash look-up a group of masks (`layout`)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
     state, *arguments = function.args
     key, ranged = arguments[: table.field_words], arguments[table.field_words :]
     b = llvm.IRBuilder(function.append_basic_block("entry"))
-    next_group, try_group, chain, better, take, done = (
-        function.append_basic_block(label) for label in ("next_group", "group", "chain", "better", "take", "done")
-    )
+    labels = ("next_group", "group", "chain", "better", "take", "done")
+    next_group, try_group, chain, better, take, done = map(function.append_basic_block, labels)
+    null = llvm.Constant(POINTER, None)
     groups = b.load(word(b, state, table.header + 3), typ=I64)
     entry = b.block
     b.branch(next_group)
 
     b.position_at_end(next_group)
     index, best, best_rank = b.phi(I64), b.phi(POINTER), b.phi(I64)
-    for phi, value in ((index, integer(WORD, 0)), (best, llvm.Constant(POINTER, None)), (best_rank, integer(WORD, 0))):
+    for phi, value in ((index, integer(WORD, 0)), (best, null), (best_rank, integer(WORD, 0))):
         phi.add_incoming(value, entry)
     ordered = b.append_basic_block("ordered")
     b.cbranch(b.icmp_unsigned("<", index, groups), ordered, done)
@@ -67,8 +67,8 @@ def ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
 
     b.position_at_end(step)
     link = b.load(word(b, record, table.rank + 1), typ=I64)
-    at = b.add(integer(WORD, table.records), b.mul(b.sub(link, integer(WORD, 1)), integer(WORD, table.stride)))
-    null = llvm.Constant(POINTER, None)
+    offset = b.mul(b.sub(link, integer(WORD, 1)), integer(WORD, table.stride))
+    at = b.add(integer(WORD, table.records), offset)
     linked = b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null, word(b, state, at))
     record.add_incoming(linked, step)
     b.branch(chain)
