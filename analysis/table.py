@@ -46,8 +46,11 @@ def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
     parts: list[RenderableType] = []
     for name, load in summary.loads.items():
-        parts += [_differences(name, load), ""]
-    parts += [_breakdown(summary), "", *facts(summary)]
+        rate = f"{load.offered_rate:,.1f} steps/s, {load.rounds} rounds"
+        title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
+        parts += [title, _differences(load), ""]
+    parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
+    parts += list(facts(summary))
     return Group(*parts)
 
 
@@ -80,9 +83,8 @@ def facts(summary: Summary) -> Iterator[str]:
             )
 
 
-def _differences(name: str, load: LoadSummary) -> Table:
-    rate = f"{load.offered_rate:,.1f} steps/s, {load.rounds} rounds"
-    table = _table(f"Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval]")
+def _differences(load: LoadSummary) -> Table:
+    table = _table()
     for row in ROWS:
         found = [metrics[row.metric] for metrics in load.differences.values() if row.metric in metrics]
         if found:
@@ -91,8 +93,8 @@ def _differences(name: str, load: LoadSummary) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+def _table() -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("", no_wrap=True)
     for arm in ARMS:
         table.add_column(arm, justify="right", no_wrap=True)
@@ -113,7 +115,7 @@ def _relative(found: Comparison) -> str:
 
 
 def _breakdown(summary: Summary) -> Table:
-    table = _table("All loads: RPCs and their latency, means in µs")
+    table = _table()
     arms = [summary.arms[arm] for arm in ARMS]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mininet.log import setLogLevel
+from mininet.log import lg, setLogLevel
 from mininet.net import Mininet
 
 from topologies import addressing
@@ -34,7 +34,9 @@ class Network:
 @contextmanager
 def network(config: Config, placement: Placement, log_dir: Path) -> Iterator[Network]:
     """Build and start the network; tear everything down at the end, whatever happens in between."""
-    setLogLevel("warning")
+    # "output" is what the command line prints; what Mininet tells of itself is below that.
+    setLogLevel("output")
+    lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
         built = _build(mininet, config, placement, log_dir)

@@ -7,7 +7,7 @@ from topologies.session import Session
 
 
 async def profile(session: Session, lanes_per_step: float) -> None:
-    """Run the profile job over at least the configured number of pushed lanes, and have the update logs written."""
+    """Run the profile job over as many pushed lanes as configured, and have the update logs written."""
     workers = len(session.workers)
     steps = int(session.config.lanes_to_profile / lanes_per_step / workers * 1.02) + 1
     done: dict[Agent, int] = {}
