@@ -1,8 +1,8 @@
 """Which CPU each process runs on.
 
 The parameter servers share one and the workers another, so that neither steals from the other's latency, and
-the runner sleeps while a block runs. On two CPUs the switch is left to the kernel: pinned to either, it made no
-difference that could be told from noise; as SCHED_FIFO it interrupts a server for every single frame.
+the runner sleeps while a block runs. On two CPUs the switch is left to the kernel: pinned to either, it made
+no difference that could be told from noise; as SCHED_FIFO it interrupts a server for every single frame.
 """
 
 from __future__ import annotations

@@ -47,12 +47,8 @@ def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> No
         )
         other.write_text("key,updates\n" + "".join(f"{key},{10 + i}\n" for i, key in enumerate(wanted)))
         replaced = tmp_path / "other.parquet"
-        subprocess.run(
-            [sys.executable, "-m", "controller", "hotset", "build", str(other)]
-            + ["--top-k", str(len(wanted)), "-o", str(replaced)],
-            check=True,
-            capture_output=True,
-        )
+        words = ["hotset", "build", str(other), "--top-k", str(len(wanted)), "-o", str(replaced)]
+        subprocess.run([sys.executable, "-m", "controller", *words], check=True, capture_output=True)
         hotline(port, "load", str(replaced), "--job", HOT)
         assert hot_keys(port) == set(wanted)
         assert run.wait() == 0, run.errors
