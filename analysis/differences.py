@@ -66,6 +66,8 @@ def _estimators(
         yield f"{op}_mean", _mean(rows, index)
         for name, q in QUANTILES.items():
             yield f"{op}_{name}", quantile(rows["latency_us"].to_numpy(), rows["index"].to_numpy(), q)
+        if op == "step":
+            yield "rpcs_per_step", _mean(rows, index, "rpcs")
     yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm).join(index, on="round"), index)
     of_round = {block.round: block for block in blocks if block.arm == arm}
     steps = [of_round[number].steps for number in rounds]
@@ -82,12 +84,13 @@ _PER_STEP: dict[str, Callable[[Block], float]] = {
     "ps_cpu_us_per_step": lambda block: block.servers.cpu_s * 1e6,
     "ps_packets_per_step": lambda block: block.servers.packets,
     "ps_bytes_per_step": lambda block: block.servers.bytes,
+    "worker_cpu_us_per_step": lambda block: block.worker_cpu_s * 1e6,
 }
 
 
-def _mean(rows: pl.DataFrame, index: pl.DataFrame) -> Estimator:
-    latency = pl.col("latency_us").cast(pl.Float64)
-    sums = rows.group_by("index").agg(latency.sum().alias("sum"), latency.len().alias("number"))
+def _mean(rows: pl.DataFrame, index: pl.DataFrame, column: str = "latency_us") -> Estimator:
+    values = pl.col(column).cast(pl.Float64)
+    sums = rows.group_by("index").agg(values.sum().alias("sum"), values.len().alias("number"))
     ordered = index.join(sums, on="index", how="left").sort("index").fill_null(0)
     return ratio(ordered["sum"].to_numpy(), ordered["number"].to_numpy())
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from analysis.schema import ARMS, CLASSES, METRICS
 from analysis.summary import Summary
@@ -62,7 +63,7 @@ def _operations(frame: pl.DataFrame, loads: list[str]) -> Figure:
         2,
         figsize=(10, 3.2 * len(loads)),
         squeeze=False,
-        sharex="row",
+        sharex=True,
         sharey=True,
         layout="constrained",
     )
@@ -96,11 +97,15 @@ def _cdfs(axis: Axes, frame: pl.DataFrame) -> None:
     for arm in ARMS:
         latencies: npt.NDArray[np.float32] = frame.filter(pl.col("arm") == arm)["latency_us"].to_numpy()
         if len(latencies):
-            axis.plot(np.quantile(latencies, levels), levels, label=arm, color=COLOURS[arm], linewidth=1.4)
+            in_ms = np.quantile(latencies, levels) / 1e3
+            axis.plot(in_ms, levels, label=arm, color=COLOURS[arm], linewidth=1.4)
     if axis.lines:
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.legend(loc="lower right", frameon=False)
-    axis.set_xlabel("latency, µs")
+    axis.set_xlabel("latency, ms")
     axis.set_ylabel("CDF")
     axis.label_outer()
     axis.set_ylim(0, 1)

@@ -38,6 +38,8 @@ ROWS = (
     Row("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
     Row("ps_packets_per_step", "packets to PS/step", ",.1f"),
     Row("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
+    Row("rpcs_per_step", "RPCs a step", ",.1f"),
+    Row("worker_cpu_us_per_step", "worker CPU, µs/step", ",.0f"),
     Row("loss", "mean log loss", ".4f"),
 )
 
