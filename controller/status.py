@@ -73,7 +73,7 @@ async def read_counters(switch: SwitchClient) -> Counters:
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
         drops=dict(zip(DROP_REASONS, await switch.counter("drops"), strict=False)),
-        lanes=tuple(LaneCounters(*cells) for cells in lanes),
+        lanes=tuple(LaneCounters(*cells[:3]) for cells in lanes),
     )
 
 

@@ -67,9 +67,10 @@ const bit<32> RPC_DUPLICATE = 3;
 #define RPC_OUTCOMES 4
 
 // Index into each lane's counter `lane_stats`.
-const bit<32> LANE_HIT      = 0;
-const bit<32> LANE_MISS     = 1;
-const bit<32> LANE_OVERFLOW = 2;
-#define LANE_EVENTS 3
+const bit<32> LANE_HIT       = 0;
+const bit<32> LANE_MISS      = 1;
+const bit<32> LANE_OVERFLOW  = 2;
+const bit<32> LANE_UNCOUNTED = 3;
+#define LANE_EVENTS 4
 
 #endif

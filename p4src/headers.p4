@@ -111,6 +111,7 @@ struct metadata_t {
     endpoint_t service;
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer says were served
+    bitmap_t   counted;         // lanes in `lane_stats`: those of a worker's fresh RPC
 }
 
 #endif

@@ -37,12 +37,14 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                         meta.hits = meta.hits & hdr.rpc.live;
                     }
                     exactly_once.apply(hdr, meta, reason);
-                    // A duplicate push adds nothing. A pull that misses in every lane goes on as it came.
-                    bool fill = hdr.rpc.op == OP_PULL && (meta.served != 0 || meta.is_privileged);
+                    meta.counted = hdr.rpc.live;
+                    if (meta.is_duplicate || meta.is_privileged) {
+                        meta.counted = 0;
+                    }
+                    // A duplicate push adds nothing.
                     if (!meta.dropped && by_lane && !(hdr.rpc.op == OP_PUSH && meta.is_duplicate)) {
 #define AGGREGATE(nn, i) if (hdr.keys[i].isValid()) { \
-    aggregate_##nn.apply(meta, hdr.values[i], slot_##nn, hdr.rpc.op, hdr.rpc.live, \
-                              fill); }
+    aggregate_##nn.apply(meta, hdr.values[i], slot_##nn, hdr.rpc.op); }
                         REPEAT(AGGREGATE)
 #undef AGGREGATE
                     }

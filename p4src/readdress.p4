@@ -45,6 +45,11 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
         to_worker();
     }
 
+    // A pull that missed in every lane goes on as it came.
+    action drop_values() {
+        hdr.values.pop_front(LANES);
+    }
+
     // A pull that was served in part carries those values past the PS.
     action add_values() {
         hdr.rpc.flags = FLAG_KEYS | FLAG_VALUES;
@@ -71,8 +76,12 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
                 }
             } else {
                 rpcs.count(RPC_FORWARDED);
-                if (hdr.rpc.op == OP_PULL && meta.served != 0) {
-                    add_values();
+                if (hdr.rpc.op == OP_PULL) {
+                    if (meta.served == 0) {
+                        drop_values();
+                    } else {
+                        add_values();
+                    }
                 }
                 if (meta.proxy == 1) {
                     from_service();

@@ -90,8 +90,9 @@ class Sockets:
             if out is None:
                 continue
             job, answer = out
-            send(sock, answer, received.source)
+            # As for PS_proc in wall time: sending belongs to the network stack ([DDL] §2.2).
             counters[job].proc_cpu_ns += cpu_clock() - cpu
+            send(sock, answer, received.source)
             if job in self._connected and received.source not in self._peers:
                 self._connect(received.source)
 
