@@ -1,6 +1,6 @@
 """The hash look-up: hash the key's words, probe the buckets, compare the record's key.
 
-`softswitch.state` writes what this reads; `mix` here and `hash_key` there must stay the same function.
+`softswitch.state` writes what this reads; `mix` here and `state.records.hash_key` must stay the same function.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.layout import WORD, TableLayout, words_of
 from softswitch.codegen.values import integer, resize
+from softswitch.hashing import MULTIPLIER
 
 I64 = llvm.IntType(WORD)
 POINTER = llvm.PointerType()
-
-MULTIPLIER = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio, odd: Knuth's multiplicative hashing."""
 
 
 def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.Value:

@@ -1,0 +1,117 @@
+"""The control plane's hand in the compiled pipeline's memory: batches of table writes.
+
+A batch is one call of compiled code that holds the lock, so the data plane sees all or nothing of it and
+never waits for Python. An operation is a run of words: change, table row, match words, action, data words.
+The match words of an exact table are its key words; those of others are in `ranked`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from softswitch.native import compiled, entry_point, int64, pthread_mutex_lock, pthread_mutex_unlock
+from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
+from softswitch.state.records import (
+    BOUND_WORDS,
+    COUNT,
+    FIELD_WORDS,
+    HEADER,
+    KEY_WORDS,
+    RANKED,
+    SIZE,
+    Row,
+    Words,
+    bucket_record,
+    empty_bucket,
+    fill,
+    find,
+    free_record,
+    point_bucket,
+    record_at,
+    take_record,
+)
+
+INSERT, MODIFY, DELETE = 1, 2, 3
+DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
+
+
+@compiled
+def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
+    number = take_record(state, table)
+    record = record_at(table, number)
+    for i in range(table[KEY_WORDS]):
+        state[record + i] = op[start + i]
+    fill(state, table, number, op, start + table[KEY_WORDS], stop)
+    point_bucket(state, table, -1 - find(state, table, op, start), number)
+
+
+@compiled
+def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) -> None:
+    empty_bucket(state, table, find(state, table, op, start))
+    free_record(state, table, number)
+
+
+@compiled
+def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
+    """Number of the entry's record, or 0."""
+    if table[RANKED]:
+        return find_ranked(state, table, op, start)
+    position = find(state, table, op, start)
+    return bucket_record(state, table, position) if position >= 0 else int64(0)
+
+
+@compiled
+def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> Any:
+    number = _number_of(state, table, op, start)
+    if change == INSERT:
+        if number != 0:
+            return EXISTS
+        if state[table[HEADER] + COUNT] >= np.uint64(table[SIZE]):
+            return FULL
+        if table[RANKED]:
+            insert_ranked(state, table, op, start, stop)
+        else:
+            _insert_exact(state, table, op, start, stop)
+    elif number == 0:
+        return MISSING
+    elif change == DELETE:
+        if table[RANKED]:
+            remove_ranked(state, table, number)
+        else:
+            _remove_exact(state, table, op, start, number)
+    else:
+        match_words = table[KEY_WORDS]
+        if table[RANKED]:
+            match_words = 2 * table[FIELD_WORDS] + 1 + table[BOUND_WORDS]
+        fill(state, table, number, op, start + match_words, stop)
+    return DONE
+
+
+@entry_point
+def write_entries(
+    state: Words,
+    tables: npt.NDArray[np.int64],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    results: npt.NDArray[np.int8],
+    mutex: int,
+    waiting: Words,
+) -> None:
+    """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, match words, action, data words."""
+    waiting[0] = 1
+    pthread_mutex_lock(mutex)
+    for i in range(len(results)):
+        table = tables[int64(ops[starts[i] + 1])]
+        results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], int64(ops[starts[i]]))
+    pthread_mutex_unlock(mutex)
+    waiting[0] = 0
+
+
+@entry_point
+def find_record(state: Words, table: Row, op: Words) -> Any:
+    """Word offset of an entry's record, or -1; `op` holds the match words alone."""
+    number = _number_of(state, table, op, 0)
+    return record_at(table, number) if number != 0 else int64(-1)
