@@ -1,6 +1,6 @@
 """The hash look-up: hash the key's words, probe the buckets, compare the record's key.
 
-`softswitch.state` writes what this reads; `mix` here and `state.records.hash_key` must stay the same function.
+`softswitch.state` writes what this reads; `mix` here and `state.records.hash_key` must stay alike.
 """
 
 from __future__ import annotations
