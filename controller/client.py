@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -38,10 +39,13 @@ E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
-    A present primary is outbid, and its place is free again at the end.
+    A present primary is outbid, and its place is free again at the end. Raises `SwitchError` at once for an
+    address that is none.
     """
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, device_id: int = 1, primary: bool = True) -> None:
+        if not _is_host_and_port(address):
+            raise SwitchError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
         self.address = address
         self._device_id = device_id
         self._primary = primary
@@ -198,6 +202,12 @@ class SwitchClient:
 
     def _not_primary(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")
+
+
+def _is_host_and_port(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    is_host = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
+    return is_host and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
 
 
 @cache

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing_extensions import Self
 
 from controller.client import DEFAULT_ADDRESS, SwitchClient
-from controller.errors import SwitchError, UnknownJob
+from controller.errors import SwitchError, UnknownJob, UnknownKey
 from controller.inband import PATIENCE, InBand
 from controller.migrate import Plan, Progress, execute, plan
 from controller.status import Counters, Status, read_counters, read_status
@@ -76,12 +76,6 @@ class Controller:
         """Give the switch our pipeline. False, and nothing is touched, when it runs it already."""
         return await self._switch.commit_pipeline()
 
-    async def install_job(self, job: int, *, offload: bool, proxy: bool, servers: Sequence[Server]) -> None:
-        """Install a job and its parameter servers, whose ids must be 0, 1, ..."""
-        if sorted(server.ps for server in servers) != list(range(len(servers))):
-            raise UnknownJob(f"job {job}: the ids of its {len(servers)} parameter servers must be 0, 1, ...")
-        await self.install(*servers, Job(job, offload, proxy))
-
     async def install(self, *rows: Settings) -> None:
         """Insert rows, or modify those whose key is there with other data."""
         self._switch.check_pipeline()
@@ -100,7 +94,7 @@ class Controller:
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """What `load` would do."""
-        offload = (await self._job(job)).offload
+        offload = (await self.job(job)).offload
         return plan(await self._params(), job, keys, offload)
 
     async def load(self, job: int, keys: Sequence[int], *, progress: Progress = _silent) -> Plan:
@@ -108,7 +102,7 @@ class Controller:
 
         While offload is off for the job, keys are parked: they have their slots but stay at the PS.
         """
-        return await self._move(job, keys, (await self._job(job)).offload, progress)
+        return await self._move(job, keys, (await self.job(job)).offload, progress)
 
     async def unload(self, job: int, *, progress: Progress = _silent) -> Plan:
         """Take all keys of a job home to their PS and delete their entries."""
@@ -116,13 +110,13 @@ class Controller:
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
         """What `set_offload` would do."""
-        await self._job(job)
+        await self.job(job)
         params = await self._params()
         return plan(params, job, [param.key for param in params if param.job == job], on)
 
     async def set_offload(self, job: int, on: bool, *, progress: Progress = _silent) -> Plan:
         """Move the values of a job's hot set into the switch, or home to the PS; the entries stay."""
-        settings = await self._job(job)
+        settings = await self.job(job)
         keys = [param.key for param in await self._params() if param.job == job]
         changed = Job(job, on, settings.proxy)
         # The flag is on as long as any value is in the switch.
@@ -135,7 +129,7 @@ class Controller:
 
     async def set_proxy(self, job: int, on: bool) -> None:
         """Let the PS see all workers of a job as one connection, or each as its own."""
-        settings = await self._job(job)
+        settings = await self.job(job)
         await self.install(Job(job, settings.offload, on))
 
     async def counters(self) -> Counters:
@@ -149,10 +143,19 @@ class Controller:
         return await read_status(self._switch)
 
     async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
-        """The job's entries, all or those of `keys`, by key, with values read through the data plane."""
+        """The job's entries, all or those of `keys`, by key, with values read through the data plane.
+
+        Raises `UnknownKey` when one of `keys` has no entry.
+        """
         servers = await self._servers(job)
         mine = {param.key: param for param in await self._params() if param.job == job}
-        params = [mine[key] for key in sorted(mine if keys is None else mine.keys() & set(keys))]
+        wanted = sorted(mine if keys is None else set(keys))
+        unknown = [key for key in wanted if key not in mine]
+        if unknown:
+            raise UnknownKey(
+                f"job {job} has no entry on the switch for key {', '.join(map(str, unknown[:10]))}"
+            )
+        params = [mine[key] for key in wanted]
         async with InBand(self._switch, patience=self._patience) as inband, self._caller(inband.epoch, job):
             held = await inband.read(servers, [param.key for param in params])
         return [Register(param, held.get(param.key)) for param in params]
@@ -169,7 +172,8 @@ class Controller:
     async def _params(self) -> list[HotParam]:
         return await self._switch.read(HOT_TABLES, HotParam.of)
 
-    async def _job(self, job: int) -> Job:
+    async def job(self, job: int) -> Job:
+        """A job's settings."""
         self._switch.check_pipeline()
         jobs = {row.job: row for row in await self._switch.read([Job.TABLE], Job.of)}
         if job not in jobs:
@@ -179,7 +183,7 @@ class Controller:
 
     async def _servers(self, job: int) -> list[Server]:
         """The job's servers by id."""
-        await self._job(job)
+        await self.job(job)
         rows = await self._switch.read([Server.TABLE], Server.of)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
         if not servers or [row.ps for row in servers] != list(range(len(servers))):

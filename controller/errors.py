@@ -29,6 +29,10 @@ class UnknownJob(ControllerError):
     """A job that the switch has no entry for, or that lacks its parameter servers."""
 
 
+class UnknownKey(ControllerError):
+    """A key of a job that the switch has no entry for."""
+
+
 class NoAnswer(ControllerError):
     """A parameter server or the switch did not answer in the data plane."""
 

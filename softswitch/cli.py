@@ -18,9 +18,10 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.errors import SwitchError
+from softswitch.errors import ProgramError, SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.status import Refusal
 from softswitch.ports import PortLoop, parse_impairment
 
 K = TypeVar("K")
@@ -93,10 +94,8 @@ def command(
     impaired = _by_key("--impair", impairments, parse_impairment)
     with PortLoop(numbered, cpu_port, impaired, busy_poll) as ports:
         server = P4RuntimeServer[CompiledPipeline](device_id, ports, CompiledPipeline)
-        if program is not None and p4info is not None:
-            server.load(p4r.ForwardingPipelineConfig(p4info=_p4info(p4info), p4_device_config=_read(program)))
-        elif program is not None:
-            ports.start(CompiledPipeline(load_program(_read(program))))
+        if program is not None:
+            _load(server, ports, program, p4info)
         asyncio.run(_serve(server, grpc_server_addr, len(interfaces)))
 
 
@@ -120,6 +119,21 @@ async def _serve(server: P4RuntimeServer[CompiledPipeline], address: str, ports:
     print(f"softswitch: ready: {ports} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
     await stop.wait()
     await server.stop()
+
+
+def _load(
+    server: P4RuntimeServer[CompiledPipeline], ports: PortLoop, program: Path, p4info: Path | None
+) -> None:
+    data = _read(program)
+    message = _p4info(p4info) if p4info is not None else None
+    try:
+        if message is None:
+            ports.start(CompiledPipeline(load_program(data)))
+        else:
+            server.load(p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data))
+    except (ProgramError, Refusal) as error:
+        beside = "" if p4info is None else f" with {p4info}"
+        raise SwitchError(f"{program}{beside}: {error}") from error
 
 
 def _by_key(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
@@ -146,4 +160,6 @@ def _p4info(path: Path) -> p4i.P4Info:
             return p4i.P4Info.FromString(data)
         return text_format.Parse(data, p4i.P4Info())
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise SwitchError(f"{path} is not P4Info: {error}") from None
+        form = "binary" if path.suffix in BINARY_P4INFO else "text"
+        reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
+        raise SwitchError(f"{path} is not P4Info in protobuf's {form} format: {reason}") from None

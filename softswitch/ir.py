@@ -32,7 +32,6 @@ class Header:
 
     name: str
     fields: tuple[FieldType, ...]
-    is_metadata: bool
 
     @property
     def bits(self) -> int:

@@ -117,10 +117,7 @@ class _Loader:
                 if any(signed):
                     raise UnsupportedConstruct(f"int<> field `{item['name']}.{name}`")
             types[item["name"]] = tuple(ir.FieldType(name, width) for name, width, *_ in item["fields"])
-        return tuple(
-            ir.Header(item["name"], types[item["header_type"]], item["metadata"])
-            for item in self.text["headers"]
-        )
+        return tuple(ir.Header(item["name"], types[item["header_type"]]) for item in self.text["headers"])
 
     def _target(self, value: list[str]) -> ir.FieldRef:
         return self.field_index[value[0], value[1]]

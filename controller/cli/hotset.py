@@ -33,6 +33,7 @@ def build(logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, as_
     key (one update a row). Other columns are ignored.
     """
     with one_line_errors():
+        hotsets.check_output(output, logs)
         hot = hotsets.build(logs, top_k, job)
         hotsets.write(hot, output)
     if as_json:
@@ -59,7 +60,7 @@ def show(file: Path, as_json: bool) -> None:
 def _summary(hot: pl.DataFrame) -> dict[str, object]:
     return {
         "keys": hot.height,
-        "updates": int(hot["updates"].sum()),
+        "updates": sum(hot["updates"].to_list()),
         "share": float(hot["share"].sum()),
         "keys_in_lane": _keys_in_lane(hot),
     }

@@ -22,7 +22,10 @@ from controller.cli.common import (
 from controller.controller import Controller
 from controller.migrate import Plan
 from controller.status import Status
+from controller.tables import Job
 from hosts.wire.header import LANES
+
+_ON_OFF = {True: "on", False: "off"}
 
 
 @click.command()
@@ -60,7 +63,8 @@ def _move(
         with progress_bar(label) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    _print_plan(on_switch(address, device_id, action, primary=not dry_run), dry_run, as_json)
+    plan = on_switch(address, device_id, action, primary=not dry_run)
+    _print_changes(dict(plan.summary()), dry_run, as_json)
 
 
 @click.command()
@@ -76,22 +80,35 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
     """
     on = state == "on"
 
-    async def action(controller: Controller) -> Plan:
+    async def action(controller: Controller) -> tuple[Job, Plan]:
+        before = await controller.job(job)
         if dry_run:
-            return await controller.plan_offload(job, on)
+            return before, await controller.plan_offload(job, on)
         with progress_bar(f"offload {state}") as progress:
-            return await controller.set_offload(job, on, progress=progress)
+            return before, await controller.set_offload(job, on, progress=progress)
 
-    _print_plan(on_switch(address, device_id, action, primary=not dry_run), dry_run, as_json)
+    before, plan = on_switch(address, device_id, action, primary=not dry_run)
+    _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
 
 
 @click.command()
 @click.argument("state", type=click.Choice(["on", "off"]))
 @switch_options
 @job_option
-def proxy(state: str, address: str, device_id: int, job: int) -> None:
+@dry_run_option
+@json_option
+def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
     """Let a job's parameter servers see its workers as one connection, or each as its own."""
-    on_switch(address, device_id, lambda controller: controller.set_proxy(job, state == "on"))
+    on = state == "on"
+
+    async def action(controller: Controller) -> Job:
+        before = await controller.job(job)
+        if not dry_run:
+            await controller.set_proxy(job, on)
+        return before
+
+    before = on_switch(address, device_id, action, primary=not dry_run)
+    _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
 
 
 @click.command()
@@ -128,15 +145,23 @@ def registers(keys: tuple[int, ...], address: str, device_id: int, job: int, as_
         print_table(f"job {job}", columns, rows)
 
 
-def _print_plan(plan: Plan, dry_run: bool, as_json: bool) -> None:
-    summary = plan.summary()
+def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
+    """A setting of a job as a change, null where it stays as it is."""
+    return {name: None if before == after else _ON_OFF[after]}
+
+
+def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
+    """Tell what was or would be changed: counts of what, and settings with what they become."""
     if as_json:
-        print_json({"dry_run": dry_run, **summary})
-    elif not plan.moves:
-        click.echo("nothing to do")
-    else:
-        counts = ", ".join(f"{count} {what}" for what, count in summary.items() if count)
-        click.echo(("would do: " if dry_run else "done: ") + counts)
+        print_json({"dry_run": dry_run, **changes})
+        return
+    told = [
+        f"{what} {change}" if isinstance(change, str) else f"{change} {what}"
+        for what, change in changes.items()
+        if change
+    ]
+    did = "would do" if dry_run else "done"
+    click.echo(f"{did}: {', '.join(told)}" if told else "nothing to do")
 
 
 def _as_json(status: Status) -> dict[str, object]:
@@ -163,8 +188,8 @@ def _print_status(status: Status) -> None:
     jobs: list[list[object]] = [
         [
             job.job,
-            "on" if job.offload else "off",
-            "on" if job.proxy else "off",
+            _ON_OFF[job.offload],
+            _ON_OFF[job.proxy],
             "\n".join(server.addr for server in status.servers if server.job == job.job),
             *status.states(job.job).values(),
         ]

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.errors import WorkloadError
 from hosts.wire.codec import Values
 from hosts.workload.trace import Batch
 
@@ -47,7 +48,16 @@ def sigmoid(numbers: Floats) -> Floats:
 
 
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
-    """Numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped."""
+    """Numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped.
+
+    Raises `WorkloadError` for numbers that are not finite.
+    """
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        raise WorkloadError(
+            f"a gradient is {numbers[~finite][0]}: feature values or learning rate are too large"
+        )
     limits = np.iinfo(np.int32)
-    units: NDArray[np.int32] = np.rint(numbers * scale).clip(limits.min, limits.max).astype(np.int32)
+    # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
+    units = np.rint(np.asarray(numbers, np.float64) * scale).clip(limits.min, limits.max).astype(np.int32)
     return units.view(np.uint32)

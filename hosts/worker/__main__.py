@@ -86,7 +86,7 @@ class Worker:
             client.hint(None)
             return {"keys": 0}
         try:
-            keys = pl.read_parquet(file, columns=["key"])["key"].to_numpy()
+            keys = pl.read_parquet(file, columns=["key"], glob=False)["key"].to_numpy()
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ConfigError(f"{file}: cannot be read as a hot set: {str(error).splitlines()[0]}") from error
         client.hint(keys.astype(np.uint64))
@@ -123,7 +123,6 @@ class Worker:
             "behind_ns": trainer.behind_ns,
             "loss": trainer.loss,
             "updates_sent": trainer.lanes_pushed,
-            "updates_unknown": 0,
             **answer,
         }
 

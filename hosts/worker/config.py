@@ -45,7 +45,7 @@ class WorkerConfig(_Strict):
     codec: Literal["fast", "scapy"] = "fast"
     cpu: int | None = None
     seed: int = 1
-    scale: float = Field(default=SCALE, gt=0)
+    scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
     """Value units of 1.0."""
-    learning_rate: float = Field(default=LEARNING_RATE, gt=0)
+    learning_rate: float = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     window: int = Field(default=WINDOW, ge=1, le=WINDOW)

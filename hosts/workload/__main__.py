@@ -28,7 +28,7 @@ _SHAPES = {"r1": R1, "r2": R2}
 @click.option(
     "--samples-per-step", type=click.IntRange(min=1), default=150, show_default=True, help="libsvm only."
 )
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True)
 def main(
     data: Path | None,

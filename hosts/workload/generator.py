@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns
@@ -24,6 +25,8 @@ _PLANTED_SPREAD = 0.7
 _CHUNK_DRAWS = 2_000_000
 _EXACT_RANKS = 1_000
 _BINS = 2_000
+_TOLERANCE = 0.05
+"""How far a calibrated workload may be from its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,10 @@ class PowerLaw:
 
 
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
-    """The law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`."""
+    """The law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`.
+
+    Raises `WorkloadError` when a mini-batch has so many keys that the hot ones cannot have their share.
+    """
 
     wanted = float(shape.keys_per_step)
     edges = _bins(shape.parameters, shape.hot)
@@ -94,7 +100,17 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
 
     # An exponent of exactly 1 has another integral; bisection ends beside it, not on it.
     law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
-    return law, draws_for(law)
+    draws = draws_for(law)
+    keys = float(law.updates(draws, edges).sum())
+    if (
+        abs(keys - wanted) > _TOLERANCE * wanted
+        or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE
+    ):
+        raise WorkloadError(
+            f"{shape.keys_per_step} keys per step are too many for workload {shape.name}, whose hottest "
+            f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; {shape.hot // 2} are possible"
+        )
+    return law, draws
 
 
 def _bins(size: int, hot: int) -> NDArray[np.int64]:

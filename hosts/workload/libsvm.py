@@ -15,6 +15,8 @@ from hosts.wire.header import NO_KEY
 from hosts.workload.trace import Samples, Trace
 
 _LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
+_LARGEST = float(np.finfo(np.float32).max)
+_TAKEN = "read as libsvm; an update log is Parquet, or CSV with iteration,worker,key in its first line"
 Sample = tuple[int, list[int], list[float]]
 
 
@@ -34,7 +36,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
                             raise ValueError("labels 0 and -1 in one file; use 0/1 or -1/+1")
                         negative = label
                 except ValueError as error:
-                    raise WorkloadError(f"{path}, line {number}: {error}") from None
+                    raise WorkloadError(f"{path}, line {number}: {error}; {_TAKEN}") from None
                 yield max(label, 0), indices, values
     except (OSError, UnicodeDecodeError) as error:
         raise WorkloadError(f"{path}: cannot be read as libsvm: {error}") from error
@@ -56,6 +58,8 @@ def _parse(tokens: list[str]) -> Sample:
             raise ValueError(f"{token!r}: {value!r} is no number") from None
         if not math.isfinite(values[-1]):
             raise ValueError(f"{token!r}: the value is not finite")
+        if abs(values[-1]) > _LARGEST:
+            raise ValueError(f"{token!r}: the value is beyond 32-bit floats, which reach to {_LARGEST:.4g}")
         if indices[-1] >= NO_KEY:
             raise ValueError(f"{token!r}: the index is not below 2^64 - 1")
         if len(indices) > 1 and indices[-1] <= indices[-2]:

@@ -7,6 +7,7 @@ mini-batch. Keys stay what they are, so the lanes and shares they hash to are th
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,11 @@ import polars as pl
 
 from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
+from hosts.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
 from hosts.wire.header import NO_KEY
 from hosts.workload.trace import Trace
 
 log = logging.getLogger(__name__)
-
-_COLUMNS = {"iteration": pl.UInt64, "worker": pl.UInt64, "key": pl.UInt64}
-_PARQUET_MAGIC = b"PAR1"
 
 
 def load(path: Path, workers: int) -> Trace:
@@ -30,8 +29,6 @@ def load(path: Path, workers: int) -> Trace:
     `WorkloadError` when the log has fewer mini-batches than there are workers.
     """
     updates = _read(path)
-    if updates.null_count().sum_horizontal().item():
-        raise WorkloadError(f"{path}: a row lacks its iteration, worker or key")
     keys, position = np.unique(updates["key"].to_numpy(), return_inverse=True)
     if len(keys) and keys[-1] == NO_KEY:
         raise WorkloadError(f"{path}: key {NO_KEY} means 'no key' on the wire")
@@ -55,32 +52,38 @@ def load(path: Path, workers: int) -> Trace:
 
 
 def is_update_log(path: Path) -> bool:
-    """Whether a data file is an update log rather than a libsvm training set; raises `WorkloadError`."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return head.startswith(_PARQUET_MAGIC) or set(_COLUMNS) <= set(_header_names(head))
+    """Whether a data file is an update log rather than a libsvm training set; raises `WorkloadError`.
 
-
-def _header_names(head: bytes) -> list[str]:
-    first_line = head.splitlines()[0] if head else b""
-    return [name.strip(' "') for name in first_line.decode("ascii", "replace").split(",")]
+    It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
+    """
+    head = read_head(path)
+    if head.startswith(PARQUET_MAGIC):
+        log.info("%s: taken for an update log, as it is Parquet", path)
+        return True
+    line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
+    is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
+    names = ", ".join(UPDATES)
+    if is_log:
+        log.info("%s: taken for an update log, as its first line has names of %s", path, names)
+    else:
+        log.info("%s: taken for a libsvm training set, as its first line has none of %s", path, names)
+    return is_log
 
 
 def _read(path: Path) -> pl.DataFrame:
     """Distinct (iteration, worker, key) in that order."""
+    updates = UpdateLog.open(path)
+    missing = [name for name in UPDATES if name not in updates.names]
+    if missing:
+        raise WorkloadError(
+            f"{path}: lacks the column {', '.join(missing)}; an update log has {', '.join(UPDATES)}"
+        )
     try:
-        with path.open("rb") as file:
-            is_parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-        frame = pl.scan_parquet(path) if is_parquet else pl.scan_csv(path)
-        missing = set(_COLUMNS) - set(frame.collect_schema().names())
-        if missing:
-            raise WorkloadError(f"{path}: lacks the column {', '.join(sorted(missing))}")
-        columns = [pl.col(name).cast(type_) for name, type_ in _COLUMNS.items()]
-        return frame.select(columns).unique().sort(*_COLUMNS).collect()
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
+        rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
     except pl.exceptions.PolarsError as error:
-        raise WorkloadError(f"{path}: is no update log: {str(error).splitlines()[0]}") from error
+        raise WorkloadError(
+            updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}"
+        ) from error
+    if rows.null_count().sum_horizontal().item():
+        raise WorkloadError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
+    return rows

@@ -16,7 +16,6 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 
-BIT = llvm.IntType(1)
 MOST_BITS = 4096
 
 COMPARISONS = {

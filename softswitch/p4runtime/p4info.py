@@ -94,6 +94,11 @@ class P4Info:
             listed = {a.name: a.params.widths for a in (table.entry_actions | table.default_actions).values()}
             if listed != {program.actions[i].name: program.actions[i].parameters for i in known.actions}:
                 raise _mismatch("the actions of table", table.name)
+        described = {table.name for table in self.tables.values()}
+        for name, part in program.tables.items():
+            # Tables that p4c makes itself have no key or constant entries, and P4Info leaves them out.
+            if part.key and not part.const_entries and name not in described:
+                raise invalid(f"P4Info lacks table {name}, which the program has")
         sizes = {counter.name: counter.size for counter in program.counters}
         for array in self.counters.values():
             if sizes.get(array.name) != array.size:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from controller import Controller, Route, Server, Worker
+from controller import Controller, Job, Route, Server, Worker
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -173,8 +173,9 @@ class LiveNet:
         rows = [server.row for server in self.servers]
         async with Controller(self.address) as controller:
             await controller.commit_pipeline()
-            await controller.install_job(self.job, offload=offload, proxy=True, servers=rows)
             await controller.install(
+                Job(self.job, offload, proxy=True),
+                *rows,
                 *(load.row for load in self.loads),
                 *(Route(load.row.mac, load.row.port) for load in self.loads),
                 *(self._own_caller(row) for row in rows),

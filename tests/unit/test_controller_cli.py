@@ -61,6 +61,20 @@ def test_a_switch_that_is_not_there() -> None:
     )
 
 
+@pytest.mark.parametrize("address", ["nonsense", "", "127.0.0.1:99999", "127.0.0.1:0", ":9559", "a:b:1"])
+def test_a_switch_address_that_is_none(address: str) -> None:
+    result = run("status", "--switch", address)
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: switch address {address!r}: HOST:PORT expected, as 127.0.0.1:9559\n"
+
+
+def test_a_log_is_not_overwritten(log: Path) -> None:
+    before = log.read_bytes()
+    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(log))
+    assert result.exit_code == 1 and "would overwrite the log" in result.stderr
+    assert log.read_bytes() == before
+
+
 def test_wrong_usage_is_told_by_the_command_line() -> None:
     assert run("load", "--job", "70000", "x").exit_code == 2
     assert run("hotset", "build", "--top-k", "0", "-o", "x", "y").exit_code == 2

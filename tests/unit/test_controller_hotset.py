@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -71,14 +72,23 @@ def test_one_job_is_picked_out(tmp_path: Path) -> None:
         ("", "cannot be read: empty CSV"),
         (
             "a,b\n1,2\n",
-            r"has the columns a \(Int64\), b \(Int64\); an update log has key, updates or iteration",
+            "has the columns a, b; an update log has key, updates or iteration",
         ),
-        ("key,updates\n1,x\n", "could not parse `x`"),
-        ("key,updates\n-1,2\n", "could not parse `-1`"),
-        ("key,updates\n1,-2\n", "could not parse `-2`"),
-        ("key,updates\n,2\n1,1\n", "1 rows have no key or no count"),
+        ("key,updates\n1,x\n", "line 2: column updates is 'x'; an integer from 0 to"),
+        ("key,updates\n1,2\n-1,2\n", "line 3: column key is '-1'"),
+        ("key,updates\n1,-2\n", "line 2: column updates is '-2'"),
+        ("key,updates\n1.5,2\n", "line 2: column key is '1.5'"),
+        (f"key,updates\n{2**64},2\n", f"line 2: column key is '{2**64}'"),
+        ("key,updates\n1,1\n,2\n", "line 3: column key is empty"),
+        ("key,updates\n1,1\n\n", "line 3: column key is empty"),
+        ("iteration,worker,key\n1,,2\n", "line 2: column worker is empty"),
+        ("iteration,worker,key\n,1,2\n", "line 2: column iteration is empty"),
+        (f"key,updates\n1,{2**63}\n2,{2**63}\n", "add up to 1.845e"),
+        (f"key,updates\n1,{2**63}\n1,{2**63}\n", "must stay below 2"),
+        ("key, updates\n1, 2\n", "line 1: spaces around the column name ' updates'"),
+        ("key;updates\n1;2\n", "line 1: 'key;updates' has no comma"),
         ("key,updates\n", "no update in it"),
-        ("key,updates\n1,2,3,4\n", "cannot be read: found more fields"),
+        ("key,updates\n1,2,3,4\n", "line 2: 4 values; the header names 2 columns"),
         (f"key,updates\n{NO_KEY},2\n", "means 'no key' on the wire"),
         ("PAR1 and nothing else", "cannot be read: parquet"),
     ],
@@ -88,6 +98,75 @@ def test_a_bad_log_is_one_clear_error(tmp_path: Path, text: str, message: str) -
     with pytest.raises((LogError, HotSetError), match=message) as error:
         hotset.build([log], 5)
     assert str(error.value).startswith(str(log)) and "\n" not in str(error.value)
+
+
+def test_parquet_logs_are_read_as_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    for columns, message in [
+        ({"key": [1.0], "updates": [1]}, "column key is Float64; integers expected"),
+        ({"key": [1, None], "updates": [1, 1]}, "row 2: column key is null"),
+        ({"key": [1, 2, -3], "updates": [1, 1, 1]}, "row 3: column key is -3"),
+        ({"iteration": [1, 1], "worker": [1, None], "key": [2, 3]}, "row 2: column worker is null"),
+        ({"key": [1, 2], "updates": [1, 1], "job": [1, None]}, "row 2: column job is null"),
+    ]:
+        pl.DataFrame(columns).write_parquet(path)
+        with pytest.raises(LogError, match=message) as error:
+            hotset.build([path], 5, job=1 if "job" in columns else None)
+        assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+def test_large_counts_are_added_up_exactly(tmp_path: Path) -> None:
+    logs = [csv(tmp_path / f"{count}.csv", f"key,updates\n7,{count}\n") for count in (2**53 + 1, 1)]
+    hot = hotset.build(logs, 5)
+    assert (hot["updates"].to_list(), hot["share"].to_list()) == ([2**53 + 2], [1.0])
+
+
+def test_the_wrong_log_of_several_is_named(tmp_path: Path) -> None:
+    good_log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
+    bad_log = csv(tmp_path / "b.csv", "key,updates\n1,\n")
+    with pytest.raises(LogError, match=r"b\.csv, line 2"):
+        hotset.build([good_log, bad_log], 5)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert hotset.build([csv(tmp_path / "a.csv", "\ufeffkey,updates\n7,1\n")], 5)["key"].to_list() == [7]
+
+
+def test_file_names_are_no_patterns(tmp_path: Path) -> None:
+    csv(tmp_path / "b.csv", "key,updates\n1,1\n")
+    log = csv(tmp_path / "[ab]*?.csv", "key,updates\n7,1\n")
+    table = parquet(tmp_path / "[ab]*?.parquet", key=[8], updates=[1])
+    hot = hotset.build([log, table], 5)
+    assert hot["key"].to_list() == [7, 8]
+    hotset.write(hot, tmp_path / "hot[1].parquet")
+    assert hotset.read(tmp_path / "hot[1].parquet").equals(hot)
+
+
+def test_more_keys_than_the_switch_has_slots_are_refused(tmp_path: Path) -> None:
+    log = csv(tmp_path / "log.csv", "key,updates\n1,1\n")
+    with pytest.raises(HotSetError, match="32 lanes of 4096 slots, so at most 131072 keys fit"):
+        hotset.build([log], 131073)
+    assert hotset.build([log], 131072).height == 1
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/null"), tmp_path):
+        with pytest.raises(LogError, match="not a regular file"):
+            hotset.build([path], 5)
+        with pytest.raises(HotSetError, match="not a regular file"):
+            hotset.read(path)
+
+
+def test_the_output_may_not_destroy_anything(tmp_path: Path) -> None:
+    log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
+    (tmp_path / "link").symlink_to(log)
+    with pytest.raises(HotSetError, match=r"would overwrite the log .*a\.csv"):
+        hotset.check_output(tmp_path / "link", [log])
+    with pytest.raises(HotSetError, match="/dev/null: not a regular file"):
+        hotset.check_output(Path("/dev/null"), [log])
+    hotset.check_output(tmp_path / "new", [log])
 
 
 def test_a_missing_log_is_named(tmp_path: Path) -> None:
@@ -118,7 +197,10 @@ def good() -> pl.DataFrame:
         (good().with_columns(key=pl.Series([4, 4], dtype=pl.UInt64)), "key 4 is there more than once"),
         (good().drop("lane"), r"has the columns rank .*; a hot set has rank .* lane \(UInt8\)"),
         (good().with_columns(pl.col("key").cast(pl.Int64)), r"key \(Int64\).*; a hot set has"),
-        (good().with_columns(key=pl.Series([4, None], dtype=pl.UInt64)), "1 rows have no key"),
+        (good().with_columns(key=pl.Series([4, None], dtype=pl.UInt64)), "row 2 has no key"),
+        (good().with_columns(share=pl.Series([0.5, None])), "row 2 has no share"),
+        (good().with_columns(share=pl.Series([0.5, float("nan")])), "the share of key 9 is nan"),
+        (good().head(0), "has no keys; .* `hotline unload`"),
         (
             good().with_columns(lane=pl.Series([1, 1], dtype=pl.UInt8)),
             f"key 4 has lane 1; it is lane {lane_of(4)}",
@@ -137,5 +219,5 @@ def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
         hotset.read(csv(tmp_path / "hot.parquet", "key,updates\n1,2\n"))
     with pytest.raises(HotSetError, match="cannot be read: parquet"):
         hotset.read(csv(tmp_path / "hot.parquet", "PAR1 and nothing else"))
-    with pytest.raises(HotSetError, match="cannot be read: Is a directory"):
+    with pytest.raises(HotSetError, match="not a regular file"):
         hotset.read(tmp_path)

@@ -8,6 +8,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from controller import Controller, Route, State, Worker, hotset
+from controller import Controller, Job, Route, State, Worker, hotset
 from controller.client import SwitchClient
 from controller.concurrency import together
-from controller.errors import MoveRefused, NoAnswer, NotPrimary, PipelineError, SwitchError, UnknownJob
+from controller.errors import (
+    MoveRefused,
+    NoAnswer,
+    NotPrimary,
+    PipelineError,
+    SwitchError,
+    UnknownJob,
+    UnknownKey,
+)
 from controller.inband import InBand
 from controller.status import Status
 from hosts.wire.hashing import ps_of
@@ -200,8 +209,10 @@ def test_registers_are_read_through_the_data_plane() -> None:
             server.store.values[mine] = np.negative(mine.astype(np.uint32))
         async with Controller(net.address) as controller:
             await controller.load(JOB, range(1, KEYS))
-            found = await controller.registers(JOB, [7, 99, 0])
+            found = await controller.registers(JOB, [7, 99])
             assert {entry.param.key: entry.value for entry in found} == {7: -7, 99: -99}
+            with pytest.raises(UnknownKey, match="job 3 has no entry on the switch for key 0, 777777"):
+                await controller.registers(JOB, [7, 777777, 0])
             everything = await controller.registers(JOB)
             assert {entry.param.key: entry.value for entry in everything} == {
                 key: -key for key in range(1, KEYS)
@@ -239,8 +250,9 @@ def test_settings_are_written_only_where_they_differ() -> None:
             assert [(job.offload, job.proxy) for job in (await controller.status()).jobs] == [(True, False)]
             with pytest.raises(SwitchError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
                 await controller.remove(Route("02:00:00:00:09:09", 9))
-            with pytest.raises(UnknownJob, match="must be 0, 1"):
-                await controller.install_job(8, offload=True, proxy=True, servers=[net.servers[1].row])
+            await controller.install(Job(8, True, True), replace(net.servers[1].row, job=8))
+            with pytest.raises(UnknownJob, match=r"job 8 has the parameter servers 1 .* must be 0, 1"):
+                await controller.load(8, [1])
 
     on_net(scenario)
 
@@ -317,8 +329,18 @@ def test_commands(tmp_path: Path) -> None:
         code, output, _ = await hotline(net, "registers", *job, "--json", "3", "4")
         assert [(row["key"], row["value"]) for row in json.loads(output)] == [(3, 0), (4, 0)]
         assert (await hotline(net, "registers", *job))[1].count("hot") == 40
-        assert await hotline(net, "offload", *job, "off") == (0, "done: 80 modifies, 40 collected\n", "")
-        assert await hotline(net, "proxy", *job, "off") == (0, "", "")
+        code, output, errors = await hotline(net, "registers", *job, "3", "777777")
+        assert (code, output) == (1, "") and errors.endswith("no entry on the switch for key 777777\n")
+        off = (0, "done: offload off, 80 modifies, 40 collected\n", "")
+        assert await hotline(net, "offload", *job, "--dry-run", "off") == (
+            0, off[1].replace("done", "would do"), ""
+        )  # fmt: skip
+        assert await hotline(net, "offload", *job, "off") == off
+        assert await hotline(net, "offload", *job, "off") == (0, "nothing to do\n", "")
+        assert await hotline(net, "proxy", *job, "--dry-run", "off") == (0, "would do: proxy off\n", "")
+        code, output, _ = await hotline(net, "proxy", *job, "--json", "off")
+        assert (code, json.loads(output)) == (0, {"dry_run": False, "proxy": "off"})
+        assert await hotline(net, "proxy", *job, "off") == (0, "nothing to do\n", "")
         code, output, _ = await hotline(net, "status", "--json")
         (found,) = json.loads(output)["jobs"]
         assert (found["offload"], found["proxy"]) == (False, False)
@@ -335,6 +357,11 @@ def test_commands(tmp_path: Path) -> None:
             + "\n",
             "",
         )
+        # Without entries the flag is all that changes.
+        assert await hotline(net, "offload", *job, "--dry-run", "on") == (0, "would do: offload on\n", "")
+        code, output, _ = await hotline(net, "offload", *job, "--json", "on")
+        assert (code, json.loads(output)["offload"], json.loads(output)["inserts"]) == (0, "on", 0)
+        assert (await status(net)).jobs[0].offload is True
         code, output, errors = await hotline(net, "unload", "--job", "9")
         assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
         code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))

@@ -39,10 +39,8 @@ def program(expression: ir.Expression, target_width: int) -> ir.Program:
     """Parse one header, assign the expression to its last field, send it out of port 0."""
     pad = -(sum(WIDTHS) + target_width) % 8
     fields = [ir.FieldType(f"f{i}", width) for i, width in enumerate(WIDTHS)]
-    data = ir.Header(
-        "data", (*fields, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)), False
-    )
-    standard = ir.Header("standard_metadata", tuple(ir.FieldType(*f) for f in STANDARD), True)
+    data = ir.Header("data", (*fields, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)))
+    standard = ir.Header("standard_metadata", tuple(ir.FieldType(*f) for f in STANDARD))
     headers = (standard, data)
     action = ir.Action("act", (), (ir.Assign(TARGET, expression),))
     table = ir.Table(

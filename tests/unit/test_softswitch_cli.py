@@ -37,12 +37,13 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
         (["nothing.json"], "nothing.json: No such file or directory"),
         (
             [str(P4INFO)],
-            "the BMv2 JSON is not JSON: Expecting value: line 1 column 1 (char 0)",
+            f"{P4INFO}: the BMv2 JSON is not JSON: Expecting value: line 1 column 1 (char 0)",
         ),
         ([str(PROGRAM), "--p4info", "nothing.txtpb"], "nothing.txtpb: No such file or directory"),
         (
             [str(PROGRAM), "--p4info", str(PROGRAM)],
-            f"{PROGRAM} is not P4Info: 1:1 : '{{': Expected identifier or number, got {{.",
+            f"{PROGRAM} is not P4Info in protobuf's text format: "
+            "1:1 : '{': Expected identifier or number, got {.",
         ),
         (["--no-p4", "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
         (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: that port has one already"),
@@ -84,6 +85,20 @@ def test_usage_errors(
 def test_a_taken_port(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
     error = f"softswitch: error: cannot listen on {taken}: Address already in use"
     assert run(monkeypatch, "--no-p4", "--grpc-server-addr", taken) == error
+
+
+def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    p4info = tmp_path / "p4info.txtpb"
+    p4info.write_text("")
+    assert run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)) == (
+        f"softswitch: error: {PROGRAM} with {p4info}: "
+        "P4Info lacks table ControlIngress.pairs, which the program has"
+    )
+    p4info.write_bytes(b"\xff\xfe")
+    assert run(monkeypatch, str(PROGRAM), "--p4info", str(p4info)) == (
+        f"softswitch: error: {p4info} is not P4Info in protobuf's text format: "
+        "the file is binary; names of binary P4Info end in .bin, .binpb, .pb"
+    )
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from hosts.errors import WorkloadError
+from hosts.model.logistic import to_fixed_point
 from hosts.workload import libsvm, replay
 from hosts.workload.__main__ import main
 from hosts.workload.trace import Trace
@@ -49,6 +50,9 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 -1:1\n", "line 1: '-1:1' is not index:value"),
         ("1 1:x\n", "line 1: '1:x': 'x' is no number"),
         ("1 1:nan\n", "the value is not finite"),
+        ("1 1:1e39\n", "line 1: '1:1e39': the value is beyond 32-bit floats, which reach to 3.403e"),
+        ("1 1:-1e39\n", "line 1: '1:-1e39': the value is beyond"),
+        ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; an update log is Parquet, or CSV with"),
         ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
         ("1 18446744073709551615:1\n", "not below 2"),
         ("1 1:1\n", "1 samples; 2 mini-batches take 4"),
@@ -88,12 +92,16 @@ def test_replay(tmp_path: Path, kind: str) -> None:
     ("text", "message"),
     [
         ("iteration,key\n1,2\n", "lacks the column worker"),
-        ("iteration,worker,key\n1,2,x\n", "is no update log"),
-        ("iteration,worker,key\n1,2,-3\n", "is no update log"),
-        ("iteration,worker,key\n1,2,\n", "lacks its iteration, worker or key"),
+        ("iteration,worker,key\n1,2,x\n", "log.csv, line 2: column key is 'x'"),
+        ("iteration,worker,key\n1,2,-3\n", "line 2: column key is '-3'"),
+        ("iteration,worker,key\n1,2,3\n1,2,3.5\n", "line 3: column key is '3.5'"),
+        ("iteration,worker,key\n1,2,\n", "line 2: column key is empty"),
+        ("iteration,worker,key\n1,,2\n", "line 2: column worker is empty"),
+        ("iteration, worker, key\n1, 2, 3\n", "line 1: spaces around the column name ' worker'"),
+        ("iteration;worker;key\n1;2;3\n", "line 1: 'iteration;worker;key' has no comma"),
         ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
         ("iteration,worker,key\n1,2,3\n", "1 mini-batches .* for 2 workers"),
-        ("", "is no update log"),
+        ("", "cannot be read: empty CSV"),
     ],
 )
 def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
@@ -101,6 +109,63 @@ def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(WorkloadError, match=message):
         replay.load(path, workers=2)
+
+
+def test_a_float_key_in_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pl.DataFrame({"iteration": [1], "worker": [1], "key": [3.0]}).write_parquet(path)
+    with pytest.raises(WorkloadError, match="column key is Float64; integers expected"):
+        replay.load(path, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_log"),
+    [
+        ("\ufeffiteration,worker,key\n1,1,1\n", True),
+        ("iteration; worker; key\n", True),
+        ("iteration,key\n", True),
+        ("worker,time:ms\n", True),
+        ("1 1:1 # key 1\n", False),
+        ("", False),
+    ],
+)
+def test_which_format_a_file_is_taken_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, is_log: bool
+) -> None:
+    path = tmp_path / "log[1].csv"
+    path.write_text(text)
+    with caplog.at_level("INFO"):
+        assert replay.is_update_log(path) == is_log
+    taken = "an update log" if is_log else "a libsvm training set"
+    assert f"log[1].csv: taken for {taken}" in caplog.text
+
+
+def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "log[1]*.csv"
+    path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
+    assert replay.load(path, workers=1).space.all().tolist() == [4]
+    with pytest.raises(WorkloadError, match="/dev/null: not a regular file"):
+        replay.is_update_log(Path("/dev/null"))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_has_no_fixed_point(number: float) -> None:
+    with pytest.raises(WorkloadError, match=f"a gradient is {number}"):
+        to_fixed_point(np.array([1.0, number]), 2.0)
+
+
+def test_fixed_point_is_clipped() -> None:
+    numbers = np.array([1.5, -1, 1e30, -1e30], dtype=np.float32)
+    assert to_fixed_point(numbers, 2.0).view(np.int32).tolist() == [3, -2, 2**31 - 1, -(2**31)]
+
+
+def test_numbers_out_of_range_on_the_command_line(tmp_path: Path) -> None:
+    out = ["-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, ["--seed", "-1", *out])
+    assert result.exit_code == 2 and "'--seed': -1 is not in the range x>=0" in result.stderr
+    result = CliRunner().invoke(main, ["--keys-per-step", "100000000", *out])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 100000000 keys per step are too many for workload R1")
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""Update logs: Parquet or CSV with columns of integers from 0 to 2^64 - 1; anything else is refused."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from hosts.errors import WorkloadError
+
+UPDATES = ("iteration", "worker", "key")
+"""Columns of a log with one update a row."""
+PARQUET_MAGIC = b"PAR1"
+_LARGEST = 2**64 - 1
+_HEAD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLog:
+    """A log whose header has been read; its rows may be more than fit into memory."""
+
+    path: Path
+    names: tuple[str, ...]
+    is_parquet: bool
+
+    @staticmethod
+    def open(path: Path) -> UpdateLog:
+        """Read the header; raises `WorkloadError`."""
+        is_parquet = read_head(path).startswith(PARQUET_MAGIC)
+        frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
+        try:
+            names = frame.collect_schema().names()
+        except pl.exceptions.PolarsError as error:
+            raise WorkloadError(f"{path}: cannot be read: {first_line(error)}") from error
+        if not is_parquet:
+            _check_separators(path, names)
+        return UpdateLog(path, tuple(names), is_parquet)
+
+    def scan(self, columns: Sequence[str]) -> pl.LazyFrame:
+        """Some columns as UInt64, not read yet. Reading raises polars' errors; `fault` tells the place."""
+        if not self.is_parquet:
+            return _scan_csv(self.path, columns).select(columns)
+        frame = pl.scan_parquet(self.path, glob=False).select(columns)
+        for name, type_ in frame.collect_schema().items():
+            if not type_.is_integer():
+                raise WorkloadError(f"{self.path}: column {name} is {type_}; integers expected")
+        return frame.select(pl.col(name).cast(pl.UInt64) for name in columns)
+
+    def fault(self, columns: Sequence[str]) -> str | None:
+        """Where these columns first hold no such integer. Slow: for logs that are known to be wrong."""
+        try:
+            faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
+            found = next(faults, None)
+        except (OSError, pl.exceptions.PolarsError):
+            return None
+        return found and f"{self.path}, {found}"
+
+    def _parquet_faults(self, columns: Sequence[str]) -> Iterator[str]:
+        wrong = pl.any_horizontal(pl.col(name).is_null() | (pl.col(name) < 0) for name in columns)
+        rows = pl.scan_parquet(self.path, glob=False).select(columns).with_row_index("row", 1).filter(wrong)
+        for number, *values in rows.head(1).collect(engine="streaming").iter_rows():
+            for name, value in zip(columns, values, strict=True):
+                if value is None or value < 0:
+                    yield _fault(f"row {number}", name, "null" if value is None else value)
+
+    def _csv_faults(self, columns: Sequence[str]) -> Iterator[str]:
+        places = [self.names.index(name) for name in columns]
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            rows = csv.reader(file)
+            next(rows)
+            try:
+                for row in rows:
+                    where = f"line {rows.line_num}"
+                    if len(row) > len(self.names):
+                        yield f"{where}: {len(row)} values; the header names {len(self.names)} columns"
+                    for name, place in zip(columns, places, strict=True):
+                        text = row[place] if place < len(row) else ""
+                        if not _is_integer(text):
+                            yield _fault(where, name, repr(text) if text else "empty")
+            except csv.Error as error:
+                yield f"line {rows.line_num}: {error}"
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a data file; raises `WorkloadError` unless it is a file that can be read twice."""
+    try:
+        if path.exists() and not path.is_file():
+            raise WorkloadError(f"{path}: not a regular file; a log or training set is read more than once")
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def first_line(error: Exception) -> str:
+    """The part of polars' errors that tells what is wrong."""
+    return str(error).partition("\n")[0]
+
+
+def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
+    types = dict.fromkeys(columns, pl.UInt64)
+    return pl.scan_csv(path, glob=False, infer_schema=False, schema_overrides=types)
+
+
+def _check_separators(path: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if name != name.strip():
+            raise WorkloadError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        raise WorkloadError(f"{path}, line 1: {names[0]!r} has no comma; columns are separated by commas")
+
+
+def _is_integer(text: str) -> bool:
+    return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _LARGEST
+
+
+def _fault(where: str, column: str, value: object) -> str:
+    return f"{where}: column {column} is {value}; an integer from 0 to 2^64 - 1 expected"
