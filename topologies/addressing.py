@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SWITCH_NAME = "s1"
-CPU_PORT = 255
 PREFIX_LENGTH = 16
-HOTLINE_PORT = 5001
 WORKER_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
 
@@ -23,16 +21,6 @@ class Endpoint:
     name: str
     address: str
     mac: str
-
-    @property
-    def mac_integer(self) -> int:
-        """The MAC address as a 48-bit integer."""
-        return int(self.mac.replace(":", ""), 16)
-
-    @property
-    def address_integer(self) -> int:
-        """The IPv4 address as a 32-bit integer."""
-        return int.from_bytes(bytes(map(int, self.address.split("."))), "big")
 
 
 def _endpoint(name: str, subnet: int, number: int) -> Endpoint:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 from topologies.errors import TopologyError
 from topologies.leftovers import only_run
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Remove leftovers and say what they were."""
+    argparse.ArgumentParser(
+        prog="python -m topologies.cleanup",
+        description="Remove what a killed run left; a run that is going on is not touched.",
+    ).parse_args(arguments)
     try:
         with only_run([]) as found:
             if found:

@@ -11,14 +11,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
+from analysis.schema import ARMS
+from analysis.summary import load_name
+from controller.tables import ROWS, SLOTS
 from hosts.model.logistic import LEARNING_RATE, SCALE
+from hosts.wire.header import LANES
 from topologies.addressing import MAX_HOSTS_OF_A_KIND
 from topologies.errors import ConfigError
 
-ARMS = ("neither", "proxy", "hot", "both")
-"""The four arms of the experiment; each is a job of its own."""
 JOBS = {"profile": 1, **{arm: number for number, arm in enumerate(ARMS, start=2)}}
 """Job of the profile phase and of each arm."""
+OFFLOADED = frozenset({"profile", "hot", "both"})
+"""Jobs that have the hot set in the switch, each in slots of its own."""
+SERVER_ROWS = 256
+"""Size of table `servers`."""
+MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(JOBS))
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(JOBS) - MAX_SERVERS)
+"""Every worker and server calls in every job; one row is the controller's."""
+MAX_TOP_K = LANES * SLOTS // len(OFFLOADED) * 7 // 8
+"""An eighth of the slots is room for lanes that get more keys than others."""
 VARIABLES = {
     "TARGET": "target",
     "WORKERS": "workers",
@@ -66,11 +77,11 @@ class Config(_Model):
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     """TARGET"""
-    workers: int = Field(default=4, ge=1, le=MAX_HOSTS_OF_A_KIND)
+    workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     """WORKERS"""
-    servers: int = Field(default=2, ge=1, le=MAX_HOSTS_OF_A_KIND)
+    servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     """PS: number of parameter servers."""
-    top_k: int = Field(default=20_000, ge=1)
+    top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
     """TOP_K: size of the hot set."""
     rounds: int = Field(default=20, ge=1)
     """ROUNDS: each has a block for every arm and load."""
@@ -119,6 +130,8 @@ class Config(_Model):
     def _check(self) -> Self:
         if not self.loads or not all(0 < load <= 1 for load in self.loads):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
+        if len(set(map(load_name, self.loads))) < len(self.loads):
+            raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
         if self.target == "bmv2" and self.faults != Faults():
@@ -160,9 +173,15 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None) -
     """One line: the value, where it was given, and what would be right."""
     field = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
-    if not field:
-        return f"configuration: {message}"
+    if error["type"] == "extra_forbidden":
+        message = f"there is no such setting; there are {', '.join(_siblings(error['loc']))}"
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={given[name]}: {message}"
-    return f"{file}: {field} = {error['input']!r}: {message}"
+    return f"CONFIG={file}: {field} = {error['input']!r}: {message}" if field else f"CONFIG={file}: {message}"
+
+
+def _siblings(place: tuple[int | str, ...]) -> Iterable[str]:
+    """Names of the settings of the table that `place` is in."""
+    tables: dict[int | str, type[_Model]] = {"faults": Faults, "placement": Placement}
+    return (tables[place[0]] if len(place) > 1 else Config).model_fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from analysis.merge import merge_logs
 from analysis.record import RunRecord
 from hosts.workload.trace import Trace
 from topologies import addressing
-from topologies.agents import supervised
+from topologies.agents import call_all, supervised
 from topologies.capture import capture
 from topologies.config import JOBS, Config
 from topologies.errors import AgentFailed
@@ -32,8 +32,11 @@ from topologies.phases.workload import describe, lanes_per_step, make_trace
 from topologies.placement import Placement, place
 from topologies.progress import Reporter
 from topologies.session import Session
+from topologies.signals import for_a_command_line
 
 log = logging.getLogger(__name__)
+
+_LISTEN_S = 0.05
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
@@ -49,12 +52,17 @@ def new_record(config: Config, placement: Placement) -> RunRecord:
     )
 
 
-async def experiment(config: Config, run: Path, reporter: Reporter) -> None:
-    """Do a run; its folder has the merged logs and `run.json` also when the run fails or is interrupted."""
+async def experiment(
+    config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
+) -> None:
+    """Do a run; its folder has the merged logs and `run.json` also when the run fails or is interrupted.
+
+    `publish` reports a run whose logs are merged, before the command line opens.
+    """
     placement = place(config.placement)
     record = new_record(config, placement)
     with _kept(run, record, reporter):
-        trace = await make_trace(config, run / "trace", reporter)
+        trace = await make_trace(config, data, run / "trace", reporter)
         record.workload = dict(describe(trace))
         with ExitStack() as stack:
             with reporter.phase("network"):
@@ -73,8 +81,13 @@ async def experiment(config: Config, run: Path, reporter: Reporter) -> None:
                     raise
                 record.accounting = await account(session, trace.space)
                 if config.cli:
-                    reporter.stop()
-                    CLI(net.mininet)
+                    await call_all(agents.agents, {"cmd": "flush"})
+                    _keep(run, record, reporter)
+                    publish()
+                    # A signal that came meanwhile is heard only while the loop runs.
+                    await asyncio.sleep(_LISTEN_S)
+                    with for_a_command_line():
+                        CLI(net.mininet)
 
 
 async def _traffic(session: Session, trace: Trace) -> None:
@@ -105,9 +118,14 @@ def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[None]:
         record.error = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
         raise
     finally:
-        with reporter.phase("logs"):
-            shutil.rmtree(run / "trace", ignore_errors=True)
-            merge_logs(run / "parts", run)
-            shutil.rmtree(run / "parts")
-        record.phases_s = reporter.durations
-        record.write(run)
+        if not (run / "run.json").exists():
+            _keep(run, record, reporter)
+        shutil.rmtree(run / "trace", ignore_errors=True)
+        shutil.rmtree(run / "parts")
+
+
+def _keep(run: Path, record: RunRecord, reporter: Reporter) -> None:
+    with reporter.phase("logs"):
+        merge_logs(run / "parts", run)
+    record.phases_s = reporter.durations
+    record.write(run)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hosts.wire.header import HOTLINE_PORT
 from hosts.workload.trace import Trace
 from topologies import addressing
 from topologies.agents import Agent, Answer, command_in
@@ -68,7 +69,7 @@ def _server_config(number: int, config: Config, run: Path, placement: Placement,
         "cpu": placement.servers,
         **keys,
         "jobs": [{"job": job, "epoch": EPOCH, "connected": not is_proxied(arm)} for arm, job in JOBS.items()],
-        "service": {"address": service.address, "port": addressing.HOTLINE_PORT},
+        "service": {"address": service.address, "port": HOTLINE_PORT},
     }
 
 
@@ -90,7 +91,7 @@ def _worker_config(number: int, config: Config, run: Path, placement: Placement)
             for arm, job in JOBS.items()
         ],
         "services": [
-            {"ps": ps, "address": service.address, "port": addressing.HOTLINE_PORT}
+            {"ps": ps, "address": service.address, "port": HOTLINE_PORT}
             for ps, service in enumerate(services)
         ],
     }

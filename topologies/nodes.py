@@ -16,7 +16,8 @@ from typing import Any
 
 from mininet.node import Host, Switch
 
-from topologies.addressing import CPU_PORT, Endpoint
+from controller.tables import CPU_PORT
+from topologies.addressing import Endpoint
 from topologies.errors import SwitchFailed
 
 DEVICE_ID = 1

@@ -7,14 +7,15 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
+from controller.client import P4BLOB, P4INFO
 from topologies.addressing import switch_interfaces
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.leftovers import interface_exists
 
-COMPILED = Path(__file__).parents[1] / "p4src" / "compiled"
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 _PROGRAMS = {
     "mnexec": "mininet",
@@ -32,8 +33,8 @@ def check(config: Config) -> None:
     _check_mininet()
     _check_target(config)
     _check_cpus(config)
-    if config.data is not None and not config.data.is_file():
-        raise PreflightError(f"DATA={config.data}: there is no such file")
+    _check_data(config)
+    _check_runs(config)
 
 
 def check_in_the_way(config: Config) -> None:
@@ -97,9 +98,9 @@ def _check_target(config: Config) -> None:
         raise PreflightError(
             "TARGET=bmv2: simple_switch_grpc is not on PATH; see Vagrantfile for a machine that has it"
         )
-    for artefact in ("hotline.json", "hotline.p4info.txtpb"):
-        if not (COMPILED / artefact).is_file():
-            raise PreflightError(f"{COMPILED / artefact} is missing; `make p4` compiles it")
+    for artefact in (P4BLOB, P4INFO):
+        if not artefact.is_file():
+            raise PreflightError(f"{artefact} is missing; `make p4` compiles it")
 
 
 def _check_cpus(config: Config) -> None:
@@ -108,3 +109,22 @@ def _check_cpus(config: Config) -> None:
         if cpu is not None and cpu not in usable:
             allowed = ", ".join(map(str, sorted(usable)))
             raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {allowed}")
+
+
+def _check_data(config: Config) -> None:
+    if config.data is None or config.data.is_file():
+        return
+    if not config.data.exists():
+        raise PreflightError(f"DATA={config.data}: there is no such file")
+    kind = "a folder" if config.data.is_dir() else "a device, pipe or socket"
+    raise PreflightError(f"DATA={config.data}: {kind}; it must be a libsvm training set or an update log")
+
+
+def _check_runs(config: Config) -> None:
+    try:
+        config.runs.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=config.runs).close()
+    except OSError as error:
+        raise PreflightError(
+            f"runs = {config.runs}: {error.strerror}; set runs in CONFIG to a folder that can be written"
+        ) from None

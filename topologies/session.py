@@ -33,8 +33,6 @@ class Ran(BaseModel):
     cpu_s: float
     loss: float | None
     """None for a load that trains nothing."""
-    updates_sent: int
-    updates_unknown: int
 
 
 @dataclass(slots=True)

@@ -79,7 +79,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def run_topo(folder: Path, *variables: str, tables: str = "", **settings: object) -> Iterator[Run]:
+def run_topo(
+    folder: Path, *variables: str, tables: str = "", stdin: int = subprocess.DEVNULL, **settings: object
+) -> Iterator[Run]:
     """`python -m topologies.run` with the small configuration, other settings, TOML tables and variables."""
     config = folder / "run.toml"
     runs = folder / "runs"
@@ -88,7 +90,7 @@ def run_topo(folder: Path, *variables: str, tables: str = "", **settings: object
     config.write_text("\n".join([*lines, tables]))
     process = subprocess.Popen(
         [sys.executable, "-m", "topologies.run", f"CONFIG={config}", *variables],
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ import polars as pl
 import pytest
 
 from analysis.schema import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
-from tests.mininet.run_topo import run_topo
+from tests.mininet.run_topo import command_line, run_topo
+from topologies.config import JOBS
+from topologies.leftovers import marked_processes
 
 pytestmark = pytest.mark.mininet
 
@@ -121,6 +126,99 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
     with run_topo(tmp_path, "ROUNDS=1") as again:
         assert again.wait() == 0, again.errors
     assert "removed what a killed run had left" in again.errors
+
+
+def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
+    with run_topo(tmp_path) as run:
+        run.wait_for_parts("operations-worker-1-*.parquet")
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
+    assert run.agents("softswitch")
+    cleanup = [sys.executable, "-m", "topologies.cleanup"]
+    done = subprocess.run(cleanup, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("removed ")
+    # That nothing is left is what the fixture of every test here asserts.
+    assert subprocess.run(cleanup, check=True, capture_output=True, text=True).stdout == ""
+
+
+def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_path: Path) -> None:
+    def sleeping() -> bool:
+        return any(command_line(pid).startswith("sleep\0") for pid in marked_processes())
+
+    with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
+        assert run.process.stdin is not None
+        run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
+        assert len(run.agents("hosts.worker")) == 2
+        run.process.stdin.write("w1 sleep 1000\n")
+        run.process.stdin.flush()
+        run.wait_for(sleeping)
+        os.killpg(run.process.pid, signal.SIGINT)
+        run.wait_for(lambda: not sleeping())
+        run.process.stdin.write("exit\n")
+        assert run.wait() == 0, run.errors
+    assert "mininet> " in run.output
+    assert run.output.count("report: ") == 1
+    assert record_of(run.folder)["error"] is None
+    assert not (run.folder / "parts").exists()
+
+
+def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
+        run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
+        os.killpg(run.process.pid, signal.SIGTERM)
+        assert run.wait() == 130, run.errors
+    assert "Traceback" not in run.errors
+
+
+def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "CODEC=scapy", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000) as run:
+        assert run.wait() == 0, run.errors
+    summary = summary_of(run.folder)
+    assert record_of(run.folder)["config"]["codec"] == "scapy"
+    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
+    assert summary["updates"]["lost"] == summary["overflows"] == 0
+
+
+@pytest.mark.bmv2
+def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "TARGET=bmv2", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000) as run:
+        assert run.wait() == 0, run.errors
+    summary = summary_of(run.folder)
+    assert summary["target"] == "bmv2"
+    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
+    assert summary["updates"]["lost"] == summary["overflows"] == 0
+    assert summary["arms"]["hot"]["ps_bytes_per_step"] < summary["arms"]["neither"]["ps_bytes_per_step"]
+
+
+def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
+    settings = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
+    with run_topo(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings) as run:
+        assert run.wait() == 0, run.errors
+    updates = pl.read_parquet(run.folder / "updates.parquet").filter(pl.col("job") == JOBS["profile"])
+    assert updates["updates"].sum() >= 1_000_000
+    assert len(pl.read_parquet(run.folder / "hotset.parquet")) == 20_000
+    summary = summary_of(run.folder)
+    assert summary["hot_update_share"] >= 0.45
+    assert summary["updates"]["lost"] == summary["updates"]["unknown"] == summary["overflows"] == 0
+    packets = {arm: summary["arms"][arm]["ps_packets_per_step"] for arm in ("neither", "hot")}
+    assert packets["hot"] <= 0.6 * packets["neither"]
+
+
+def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    lines = []
+    for _ in range(400):
+        features = sorted({*range(10), *chance.sample(range(1000, 5000), 10)})
+        lines.append(" ".join([str(chance.randrange(2)), *(f"{index}:1" for index in features)]))
+    file = tmp_path / "it's.svm"
+    file.write_text("\n".join(lines) + "\n")
+    settings = {"samples_per_step": 10, "profile_lanes": 5000}
+    with run_topo(tmp_path, f"DATA={file}", "TOP_K=10", "ROUNDS=1", **settings) as run:
+        assert run.wait() == 0, run.errors
+    summary = summary_of(run.folder)
+    assert summary["hot_update_share"] == pytest.approx(10 / 110, abs=0.02)
+    assert summary["arms"]["neither"]["loss"] > 0
+    assert summary["updates"]["lost"] == summary["overflows"] == 0
 
 
 def test_an_update_log_is_replayed(tmp_path: Path) -> None:

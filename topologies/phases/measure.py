@@ -6,8 +6,9 @@ import random
 from dataclasses import dataclass
 
 from analysis.record import Block, ServerUse
+from analysis.schema import ARMS
 from topologies.agents import call_all
-from topologies.config import ARMS, JOBS
+from topologies.config import JOBS
 from topologies.session import Ran, Session
 
 

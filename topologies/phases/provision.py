@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller import Controller, Job, Route, Server, Worker
+from controller.tables import KIND_PRIVILEGED
+from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from topologies import addressing
-from topologies.config import JOBS, Config
+from topologies.config import JOBS, OFFLOADED, Config
 
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
-PRIVILEGED = 1
-SERVER_CALLER = 0x8000
-"""Caller id of PS 0 for its own register RPCs."""
-SERVER_RPC_PORT = 5002
 
 _PROXIED = {"proxy", "both"}
-_OFFLOADED = {"profile", "hot", "both"}
 
 
 async def provision(address: str, config: Config) -> None:
@@ -38,7 +35,7 @@ def is_proxied(arm: str) -> bool:
 
 def is_offloaded(arm: str) -> bool:
     """Whether this arm has a hot set in the switch."""
-    return arm in _OFFLOADED
+    return arm in OFFLOADED
 
 
 def _routes(config: Config) -> Iterator[Route]:
@@ -57,11 +54,11 @@ def _jobs(config: Config) -> Iterator[Job | Server]:
                 ps=number - 1,
                 mac=host.mac,
                 addr=host.address,
-                udp_port=addressing.HOTLINE_PORT,
+                udp_port=HOTLINE_PORT,
                 port=addressing.server_port(config.workers, number),
                 service_mac=service.mac,
                 service_addr=service.address,
-                service_port=addressing.HOTLINE_PORT,
+                service_port=HOTLINE_PORT,
             )
         yield Job(job, offload=is_offloaded(arm), proxy=is_proxied(arm))
 
@@ -87,13 +84,13 @@ def _callers(config: Config) -> Iterator[Worker]:
             host = addressing.server(number)
             yield Worker(
                 job=job,
-                worker=SERVER_CALLER + number - 1,
+                worker=PS_CALLER_BASE + number - 1,
                 epoch=EPOCH,
                 row=row,
                 mac=host.mac,
                 addr=host.address,
-                udp_port=SERVER_RPC_PORT,
+                udp_port=PS_RPC_PORT,
                 port=addressing.server_port(config.workers, number),
-                kind=PRIVILEGED,
+                kind=KIND_PRIVILEGED,
             )
             row += 1

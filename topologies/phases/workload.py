@@ -6,17 +6,33 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from hosts.errors import WorkloadError
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from topologies.config import Config
+from topologies.errors import PreflightError
 from topologies.progress import Reporter
 
 
-async def make_trace(config: Config, folder: Path, reporter: Reporter) -> Trace:
-    """Write the trace into a folder and map it."""
+def read_data(config: Config, reporter: Reporter) -> Trace | None:
+    """The trace that DATA holds; None for the built-in workload. PreflightError when it holds none."""
+    if config.data is None:
+        return None
+    try:
+        with reporter.phase("data"):
+            if replay.is_update_log(config.data):
+                return replay.load(config.data, config.workers)
+            return libsvm.load(config.data, config.workers, config.samples_per_step)
+    except WorkloadError as error:
+        reporter.stop()
+        raise PreflightError(f"DATA={error}") from None
+
+
+async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:
+    """Write the trace into a folder and map it; without `data` it is the built-in workload's."""
     with reporter.phase("workload", 1.0) as phase:
-        trace = await asyncio.to_thread(_make, config, phase.update)
+        trace = await asyncio.to_thread(_generate, config, phase.update) if data is None else data
         await asyncio.to_thread(trace.save, folder)
     return Trace.load(folder)
 
@@ -37,9 +53,5 @@ def lanes_per_step(trace: Trace) -> float:
     return len(trace.position) / (trace.workers * trace.steps)
 
 
-def _make(config: Config, progress: Callable[[float], None]) -> Trace:
-    if config.data is None:
-        return generate(R1, config.workers, config.trace_steps, config.seed, progress)
-    if replay.is_update_log(config.data):
-        return replay.load(config.data, config.workers)
-    return libsvm.load(config.data, config.workers, config.samples_per_step)
+def _generate(config: Config, progress: Callable[[float], None]) -> Trace:
+    return generate(R1, config.workers, config.trace_steps, config.seed, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,29 @@ def test_record_round_trips_and_a_strange_one_is_named(synthetic_run: SyntheticR
     (tmp_path / "run.json").write_text('{"target": 3}')
     with pytest.raises(AnalysisError, match=r"run\.json: target: Input should be a valid string"):
         read_record(tmp_path)
+
+
+def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun) -> None:
+    written = json.loads(summarise(synthetic_run.folder, synthetic_run.record).model_dump_json())
+    assert set(written) >= {"target", "offered_rate", "hot_update_share", "updates", "overflows", "arms"}
+    assert set(written["updates"]) >= {"sent", "applied", "lost", "unknown"}
+    assert set(written["arms"]) == {"neither", "proxy", "hot", "both"}
+    distribution = {"mean", "p50", "p95", "p99"}
+    for arm in written["arms"].values():
+        assert set(arm) >= {
+            "steps",
+            "rpcs_per_step",
+            "op_latency_us",
+            "rpc_latency_us",
+            "metrics_us",
+            "ps_proc_us_per_step",
+            "ps_packets_per_step",
+            "ps_cpu_s",
+            "step_us",
+            "loss",
+        }
+        assert set(arm["op_latency_us"]) == {"pull", "push"}
+        assert all(set(each) == distribution for each in arm["op_latency_us"].values())
+        assert set(arm["rpc_latency_us"]) == distribution
+        assert set(arm["metrics_us"]) == {"w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx", "switch"}
+        assert set(arm["ps_proc_us_per_step"]) == {"wall", "cpu"}

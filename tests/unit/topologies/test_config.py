@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from topologies.config import Config, load_config
+from controller.client import P4INFO
+from controller.tables import ROWS, SLOTS
+from hosts.wire.hashing import lanes_of
+from topologies.config import (
+    JOBS,
+    MAX_SERVERS,
+    MAX_TOP_K,
+    MAX_WORKERS,
+    OFFLOADED,
+    SERVER_ROWS,
+    Config,
+    load_config,
+)
 from topologies.errors import ConfigError
 
 
@@ -41,6 +55,9 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
     [
         (["TARGET=tofino"], r"^TARGET=tofino: Input should be 'softswitch' or 'bmv2'$"),
         (["WORKERS=0"], r"^WORKERS=0: Input should be greater than or equal to 1$"),
+        (["WORKERS=100"], r"^WORKERS=100: Input should be less than or equal to 99$"),
+        (["PS=52"], r"^PS=52: Input should be less than or equal to 51$"),
+        (["TOP_K=38229"], r"^TOP_K=38229: Input should be less than or equal to 38228$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
         (["WORKER=4"], r"^WORKER=4: expected NAME=value, where NAME is one of TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),
@@ -55,13 +72,21 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rounds = 0", r"run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
-        ("round = 3", r"run\.toml: round = 3: Extra inputs are not permitted$"),
+        ("rounds = 0", r"^CONFIG=.*run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
+        (
+            "round = 3",
+            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are target, workers, ",
+        ),
+        (
+            "[faults]\nlos = 0.1",
+            r"^CONFIG=.*: faults\.los = 0\.1: there is no such setting; there are loss, duplication",
+        ),
         ("rounds 3", r"^CONFIG=.*run\.toml: not TOML: "),
-        ("loads = []", r"^configuration: loads must be fractions"),
-        ("block_ms = 100", r"^configuration: discard_ms \(200\) must be less than block_ms \(100\)$"),
-        ("[faults]\nloss = 1.5", r"run\.toml: faults\.loss = 1\.5: Input should be less than 1$"),
-        ("target = 'bmv2'\n[faults]\nloss = 0.1", r"^configuration: faults are a feature of the softswitch"),
+        ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
+        ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),
+        ("block_ms = 100", r"^CONFIG=.*run\.toml: discard_ms \(200\) must be less than block_ms \(100\)$"),
+        ("[faults]\nloss = 1.5", r"^CONFIG=.*run\.toml: faults\.loss = 1\.5: Input should be less than 1$"),
+        ("target = 'bmv2'\n[faults]\nloss = 0.1", r"^CONFIG=.*: faults are a feature of the softswitch"),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -69,3 +94,17 @@ def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_config([f"CONFIG={file}"])
+
+
+def test_the_largest_network_fits_the_tables() -> None:
+    [size] = re.findall(r'alias: "servers".*?^  size: (\d+)', P4INFO.read_text(), re.DOTALL | re.MULTILINE)
+    assert int(size) == SERVER_ROWS
+    assert MAX_SERVERS * len(JOBS) <= SERVER_ROWS < (MAX_SERVERS + 1) * len(JOBS)
+    # One row is left for the controller's own calls.
+    assert (MAX_WORKERS + MAX_SERVERS) * len(JOBS) < ROWS
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_hot_set_fits_the_lanes(seed: int) -> None:
+    keys = np.random.default_rng(seed).integers(0, 2**40, MAX_TOP_K, dtype=np.uint64)
+    assert np.bincount(lanes_of(keys)).max() * len(OFFLOADED) <= SLOTS

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from analysis.record import RunRecord, ServerUse
-from topologies.config import ARMS, JOBS, Config
+from analysis.schema import ARMS
+from topologies.config import JOBS, Config
 from topologies.phases.measure import measure
 from topologies.progress import Reporter
 from topologies.session import Ran, Session
@@ -45,9 +46,7 @@ class PlayedSession(Session):
         self.played.append({"arm": arm, "first_step": first_step, "steps": steps, **settings})
         before = self.use[arm]
         self.use[arm] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
-        ran = Ran(
-            steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, loss=0.5, updates_sent=9, updates_unknown=0
-        )
+        ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, loss=0.5)
         return [ran] * WORKERS
 
     async def server_use(self) -> dict[str, ServerUse]:

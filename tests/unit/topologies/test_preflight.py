@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -20,7 +21,8 @@ ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
 
 
 @pytest.fixture(autouse=True)
-def ready_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def ready_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(preflight, "_own_status", lambda: ALL_CAPABILITIES)
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
@@ -93,14 +95,29 @@ def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module
 
 
 def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(preflight, "COMPILED", tmp_path)
+    monkeypatch.setattr(preflight, "P4BLOB", tmp_path / "hotline.json")
     with pytest.raises(PreflightError, match=r"hotline\.json is missing; `make p4` compiles it"):
         preflight.check(Config())
 
 
-def test_missing_data() -> None:
-    with pytest.raises(PreflightError, match=r"^DATA=/nowhere: there is no such file$"):
-        preflight.check(Config(data=Path("/nowhere")))
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("/nowhere", "there is no such file$"),
+        (".", "a folder; it must be a libsvm training set or an update log$"),
+        ("/dev/null", "a device, pipe or socket; it must be"),
+    ],
+)
+def test_data_that_is_no_file(data: str, message: str) -> None:
+    with pytest.raises(PreflightError, match=rf"^DATA={re.escape(data)}: {message}"):
+        preflight.check(Config(data=Path(data)))
+
+
+@pytest.mark.parametrize("runs", ["/proc/x", "/proc", "file", "file/runs"])
+def test_runs_where_no_folder_can_be(tmp_path: Path, runs: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PreflightError, match=rf"^runs = {runs}: .*; set runs in CONFIG to a folder"):
+        preflight.check(Config(runs=Path(runs)))
 
 
 def test_a_cpu_that_is_not_there() -> None:

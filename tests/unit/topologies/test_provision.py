@@ -8,14 +8,11 @@ from hypothesis import strategies as st
 from controller import Job, Server, Worker
 from controller.tables import ROWS
 from topologies import addressing
-from topologies.addressing import MAX_HOSTS_OF_A_KIND
-from topologies.config import JOBS, Config
+from topologies.config import JOBS, MAX_SERVERS, MAX_WORKERS, Config
 from topologies.phases.provision import rows
 
-hosts = st.integers(1, MAX_HOSTS_OF_A_KIND)
 
-
-@given(hosts, hosts)
+@given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))
 def test_every_caller_has_a_row_of_its_own(workers: int, servers: int) -> None:
     callers = [row for row in rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)]
     assert len(callers) == len(JOBS) * (workers + servers)

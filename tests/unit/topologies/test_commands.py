@@ -1,0 +1,70 @@
+"""What `python -m` and `make run-topo` do with their arguments; nothing is run or removed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from topologies import cleanup, preflight, run
+from topologies.config import Config
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise AssertionError("it was about to begin")
+
+    monkeypatch.setattr(cleanup, "only_run", refuse)
+    monkeypatch.setattr(run, "only_run", refuse)
+
+
+@pytest.mark.parametrize(
+    ("main", "word"), [(cleanup.main, "Remove what a killed run left"), (run.main, "TOP_K")]
+)
+def test_help_only_helps(capsys: pytest.CaptureFixture[str], main: object, word: str) -> None:
+    assert callable(main)
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert word in capsys.readouterr().out
+
+
+def test_bad_data_is_told_before_anything_is_set_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(preflight, "check", lambda config: None)
+    Path("bad.svm").write_text("1 3:1\n7 4:1\n")
+    assert run.main(["DATA=bad.svm"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("hotline: DATA=bad.svm, line 2: label '7'")
+    assert not Config().runs.exists()
+
+
+def arguments(*given: str, **environment: str) -> list[str]:
+    """What `make run-topo` would give to `topologies.run`."""
+    done = subprocess.run(
+        ["make", "-n", "--no-print-directory", "run-topo", *given],
+        cwd=ROOT,
+        # The make that runs the tests has its own variables in there.
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+        | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    words = shlex.split(done.stdout.splitlines()[-1])
+    return words[words.index("topologies.run") + 1 :]
+
+
+def test_make_passes_what_it_is_given_as_it_is() -> None:
+    assert sorted(arguments("DATA=it's a.svm", "TOPK=5")) == ["DATA=it's a.svm", "TOPK=5"]
+
+
+def test_make_takes_nothing_from_the_environment() -> None:
+    assert arguments("SEED=3", CONFIG="other.toml", DATA="x", TARGET="bmv2") == ["SEED=3"]
