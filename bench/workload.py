@@ -3,12 +3,12 @@
 import numpy as np
 
 from controller.tables import Change, HotParam, Job, Route, Server, State, Update, Worker
+from hosts import addressing
 from hosts.wire import frames
 from hosts.wire.codec import FastCodec, Message
 from hosts.wire.frames import UdpEndpoint, UdpFrame
 from hosts.wire.hashing import lanes_of
 from hosts.wire.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op
-from topologies import addressing
 
 JOB = 1
 WORKER = 1

@@ -22,6 +22,7 @@ from controller.client import SwitchClient
 from controller.concurrency import together
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
+from hosts import addressing
 from hosts.errors import MalformedDatagram
 from hosts.wire import control, frames
 from hosts.wire.codec import Caller, FastCodec, Message
@@ -30,7 +31,6 @@ from hosts.wire.frames import UdpEndpoint, UdpFrame
 from hosts.wire.hashing import lanes_of, ps_ids_of
 from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
 from hosts.wire.packing import pack
-from topologies import addressing
 
 log = logging.getLogger(__name__)
 

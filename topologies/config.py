@@ -14,9 +14,9 @@ from typing_extensions import Self
 from analysis.schema import ARMS
 from analysis.summary import load_name
 from controller.tables import ROWS, SLOTS
+from hosts.addressing import MAX_HOSTS_OF_A_KIND
 from hosts.model.logistic import LEARNING_RATE, SCALE
 from hosts.wire.header import LANES
-from topologies.addressing import MAX_HOSTS_OF_A_KIND
 from topologies.errors import ConfigError
 
 JOBS = {"profile": 1, **{arm: number for number, arm in enumerate(ARMS, start=2)}}

@@ -13,8 +13,8 @@ from mininet.cli import CLI
 
 from analysis.merge import merge_logs
 from analysis.record import RunRecord
+from hosts import addressing
 from hosts.workload.trace import Trace
-from topologies import addressing
 from topologies.agents import call_all, supervised
 from topologies.capture import capture
 from topologies.config import JOBS, Config

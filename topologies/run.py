@@ -19,10 +19,10 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from controller import ControllerError
+from hosts.addressing import switch_interfaces
 from hosts.errors import HostsError
 from hosts.workload.trace import Trace
 from topologies import preflight
-from topologies.addressing import switch_interfaces
 from topologies.config import VARIABLES, Config, load_config
 from topologies.errors import AccountingError, TopologyError
 from topologies.folder import create_run_folder, give_to_user, point_latest_to

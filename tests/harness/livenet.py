@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller import Controller, Job, Route, Server, Worker
+from hosts import addressing
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -29,7 +30,6 @@ from hosts.worker.client import Client
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline
-from topologies import addressing
 
 CPU_PORT = 255
 EPOCH = 1

@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts import addressing
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -23,7 +24,6 @@ from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
 from tests.harness.switches import CPU_PORT, Attached, Switch
-from topologies import addressing
 
 JOB = 3
 WORKERS = 2
