@@ -31,7 +31,10 @@ _TOLERANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An application's size and skew: the top `hot` parameters take `hot_share` of the updates."""
+    """An application's size and skew: the top `hot` parameters take `hot_share` of the updates.
+
+    The number of keys a step decides how well hash lanes are filled (docs/design.md).
+    """
 
     name: str
     parameters: int
@@ -41,9 +44,9 @@ class Shape:
     features_per_sample: int
 
 
-R1 = Shape("R1", 900_000, 20_000, 0.5, 2_000, 16)
+R1 = Shape("R1", 900_000, 20_000, 0.5, 3_000, 16)
 """[DDL]'s recommendation application."""
-R2 = Shape("R2", 150_000_000, 20_000, 0.7, 2_000, 16)
+R2 = Shape("R2", 150_000_000, 20_000, 0.7, 3_000, 16)
 """[DDL]'s search application; the generator takes some 2 GB for it."""
 
 

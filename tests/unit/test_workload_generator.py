@@ -26,8 +26,8 @@ def counts_of(trace: Trace, steps: range) -> np.ndarray[tuple[int], np.dtype[np.
 
 def test_r1_is_calibrated_on_updates() -> None:
     trace = generate(R1, workers=4, steps=300, seed=1)
-    assert len(trace.position) > 2_000_000
-    assert np.diff(trace.key_start).mean() == pytest.approx(2000, rel=0.01)
+    assert len(trace.position) > 3_000_000
+    assert np.diff(trace.key_start).mean() == pytest.approx(R1.keys_per_step, rel=0.01)
     chosen_on, measured_on = counts_of(trace, range(150)), counts_of(trace, range(150, 300))
     hot = np.argsort(-chosen_on)[: R1.hot]
     assert measured_on[hot].sum() / measured_on.sum() > 0.47
