@@ -149,7 +149,7 @@ def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_
         assert run.process.stdin is not None
         run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
         assert len(run.agents("hosts.worker")) == 2
-        run.process.stdin.write("w1 sleep 1000\n")
+        run.process.stdin.write("w1 ping -c 1 p1\nw1 sleep 1000\n")
         run.process.stdin.flush()
         run.wait_for(sleeping)
         os.killpg(run.process.pid, signal.SIGINT)
@@ -157,6 +157,7 @@ def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_
         run.process.stdin.write("exit\n")
         assert run.wait() == 0, run.errors
     assert "mininet> " in run.output
+    assert "1 received" in run.output
     assert run.output.count("report: ") == 1
     assert record_of(run.folder)["error"] is None
     assert not (run.folder / "parts").exists()
