@@ -157,7 +157,7 @@ def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_
         run.process.stdin.write("exit\n")
         assert run.wait() == 0, run.errors
     assert "mininet> " in run.output
-    assert "1 received" in run.output
+    assert "1 received" in run.errors
     assert run.output.count("report: ") == 1
     assert record_of(run.folder)["error"] is None
     assert not (run.folder / "parts").exists()
