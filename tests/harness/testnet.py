@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from controller.status import DROP_REASONS
 from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -33,21 +34,6 @@ CALLERS = {
     CONTROLLER_CALLER: (CONTROLLER, 255),
 }
 """Worker id -> (end, switch port)."""
-
-DROPS = [
-    "parser_error",
-    "bad_checksum",
-    "fragment",
-    "bad_length",
-    "bad_shape",
-    "unknown_worker",
-    "wrong_port",
-    "unknown_job",
-    "unknown_server",
-    "stale_turn",
-    "ahead_turn",
-    "no_route",
-]
 
 
 def program() -> Program:
@@ -113,8 +99,8 @@ def held(pipeline: Pipeline, lane: int, slot: int) -> int:
 
 def drops(pipeline: Pipeline) -> dict[str, int]:
     """Packets dropped, by reason, zeros left out."""
-    cells = pipeline.read_counter(INGRESS + "drops", 0, len(DROPS))
-    return {reason: value.packets for reason, value in zip(DROPS, cells, strict=True) if value.packets}
+    cells = pipeline.read_counter(INGRESS + "drops", 0, len(DROP_REASONS))
+    return {reason: value.packets for reason, value in zip(DROP_REASONS, cells, strict=True) if value.packets}
 
 
 def lane_stats(pipeline: Pipeline, lane: int) -> tuple[int, int, int]:
