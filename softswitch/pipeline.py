@@ -6,11 +6,15 @@ readable oracle and `CompiledPipeline` the fast one; both are bit-exact with BMv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from softswitch.ir import Match, Program
+
+
+MAX_GROUP_SIZE = 1024
+"""Members of a group, each counted as often as it is listed."""
 
 
 class Output(NamedTuple):
@@ -20,11 +24,43 @@ class Output(NamedTuple):
     frame: bytes
 
 
+class DigestMessage(NamedTuple):
+    """Values that the program sent to the control plane, in the order of the digest's fields."""
+
+    digest: int
+    values: tuple[int, ...]
+
+
+class LogRecord(NamedTuple):
+    """A line that the program logged (`log_msg`, a failed `assert` or `assume`)."""
+
+    text: str
+
+
+Notice = DigestMessage | LogRecord
+"""What a packet tells the control plane. A digest is named by its position in `Program.digests`."""
+
+
 class ActionCall(NamedTuple):
     """An action by its P4 name with run-time data in declaration order."""
 
     name: str
     args: tuple[int, ...] = ()
+
+
+class UseMember(NamedTuple):
+    """What an entry of a table with an action profile does: the action of this member."""
+
+    member: int
+
+
+class UseGroup(NamedTuple):
+    """What an entry of a table with a selector does: the action of a member that the hash picks."""
+
+    group: int
+
+
+EntryAction = ActionCall | UseMember | UseGroup
 
 
 class Change(Enum):
@@ -45,7 +81,15 @@ class EntryWrite(NamedTuple):
     change: Change
     table: str
     key: tuple[Match, ...]
-    action: ActionCall | None = None
+    action: EntryAction | None = None
+    priority: int = 0
+
+
+class EntryPlace(NamedTuple):
+    """An entry of a table by what it matches."""
+
+    table: str
+    key: tuple[Match, ...]
     priority: int = 0
 
 
@@ -56,17 +100,64 @@ class CounterValue(NamedTuple):
     bytes: int
 
 
+class StoredEntry(NamedTuple):
+    """An entry as it is in a table: what was written, and what packets have left in it.
+
+    A field that may be anything has `Masked(0, 0)`, or in a range field `Between` of all values. `counter`
+    is 0 and 0 in a table without direct counter; `last_hit` is in µs since start, 0 for never and in a
+    table without idle timeout.
+    """
+
+    key: tuple[Match, ...]
+    action: EntryAction
+    priority: int = 0
+    counter: CounterValue = CounterValue(0, 0)
+    last_hit: int = 0
+
+
+class MeterConfig(NamedTuple):
+    """Rates of a meter in packets or bytes a second, bursts in packets or bytes (RFC 2698)."""
+
+    committed_rate: int
+    committed_burst: int
+    peak_rate: int
+    peak_burst: int
+
+
+class Replica(NamedTuple):
+    """One copy of a packet: where it goes, and its `egress_rid`."""
+
+    port: int
+    instance: int = 0
+
+
 class Pipeline(Protocol):
-    """A loaded program with its state. Names are the fully qualified P4 names of BMv2 JSON and P4Info."""
+    """A loaded program with its state. Names are the fully qualified P4 names of BMv2 JSON and P4Info.
+
+    Members, groups, multicast groups and clone sessions have the caller's numbers. The caller sees to it
+    that what an entry or a group refers to exists and is not removed before it.
+    """
 
     @property
     def program(self) -> Program:
         """The program's typed IR."""
         ...
 
+    # -- packets
+
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame. `t_in` is when it arrived and `now` what egress reads, both in µs since start."""
         ...
+
+    def take_notices(self) -> list[Notice]:
+        """What `process` has told the control plane since the last call, oldest first."""
+        ...
+
+    def seed_random(self, seed: int) -> None:
+        """Start the sequence of `random` anew."""
+        ...
+
+    # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply the writes in order, as one batch between two packets; one result for each write.
@@ -75,19 +166,68 @@ class Pipeline(Protocol):
         """
         ...
 
-    def set_default(self, table: str, action: ActionCall | None) -> None:
+    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+        """The entries at these places as they are now, None where there is none; one result for each place."""
+        ...
+
+    def read_entries(self, table: str) -> Iterator[StoredEntry]:
+        """All entries of a table as they are at the time of the call, the program's own ones too.
+
+        They come in the order in which they were inserted, but that an entry may come in the place of one
+        that was deleted before. What is written while the iterator runs does not change what it yields, and
+        the iterator makes the entries one by one: what it holds is a copy of the records alone.
+        """
+        ...
+
+    def entry_count(self, table: str) -> int:
+        """How many entries a table has now, the program's own ones too."""
+        ...
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace the table's default action; None restores the program's own."""
         ...
 
-    def entry_counter(self, table: str, key: tuple[Match, ...], priority: int = 0) -> CounterValue:
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
         """Read an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
 
-    def set_entry_counter(
-        self, table: str, key: tuple[Match, ...], value: CounterValue, priority: int = 0
-    ) -> None:
+    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
         """Write an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
+
+    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter, None for one that is always green; or `EntryMissing`."""
+        ...
+
+    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+        """When each entry was last hit, in µs since start; 0 for never, -1 where there is no such entry."""
+        ...
+
+    # -- action profiles
+
+    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
+        """Add or change a member; None removes it. `TableFull` where there are `ActionProfile.size` already."""
+        ...
+
+    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
+        """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
+
+        Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups already
+        or `members` are more than `MAX_GROUP_SIZE`.
+        """
+        ...
+
+    # -- packet replication
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Make copies of packets of this `mcast_grp`, in this order; none for an empty list."""
+        ...
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Make copies of packets cloned to this session, cut to `length` bytes unless that is 0."""
+        ...
+
+    # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Read cells `start` to `stop` of an indirect counter."""
@@ -97,10 +237,18 @@ class Pipeline(Protocol):
         """Write one cell of an indirect counter."""
         ...
 
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Configure one cell of an indirect meter, with full buckets; None for one that is always green."""
+        ...
+
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Read cells `start` to `stop` of a register array."""
         ...
 
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write one cell of a register array."""
+        ...
+
+    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
+        """Replace the members of a parser value set, each with a value for every part of the select."""
         ...

@@ -1,0 +1,154 @@
+"""Expressions: integers without bound, as BMv2 computes; p4c writes every wrap out as a mask or a cast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An integer literal; booleans are 0 and 1."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """Reads, or names as a target, field `field` of header `header`."""
+
+    header: int
+    field: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The header of stack `stack` at a run-time position."""
+
+    stack: int
+    index: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ElementField:
+    """Field `field` of a stack's element; 0 to read and nothing to write where the position is outside."""
+
+    element: Element
+    field: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastIndex:
+    """Position of a stack's last element, -1 modulo 2^64 while it is empty (BMv2 `last_stack_index`)."""
+
+    stack: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsValid:
+    """Validity of a header, 0 or 1 (BMv2's hidden field `$valid$`)."""
+
+    header: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Run-time data `index` of the action being executed."""
+
+    index: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """`width` bits of the packet, `offset` bits after the parser's position (parser only)."""
+
+    offset: int
+    width: int
+
+
+class Op(Enum):
+    """Operators; the value is BMv2's spelling."""
+
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"
+    MOD = "%"
+    SHL = "<<"
+    SHR = ">>"
+    AND = "&"
+    OR = "|"
+    XOR = "^"
+    EQ = "=="
+    NE = "!="
+    LT = "<"
+    GT = ">"
+    LE = "<="
+    GE = ">="
+    BOOL_AND = "and"
+    BOOL_OR = "or"
+    COMPLEMENT = "~"
+    NOT = "not"
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`~x` or `not x`."""
+
+    op: Op
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A binary operation; comparisons and logic yield 0 or 1, division by 0 yields 0."""
+
+    op: Op
+    left: Expression
+    right: Expression
+
+
+class Fit(Enum):
+    """How a value is brought into a type's range; the value is BMv2's spelling."""
+
+    WRAP_SIGNED = "two_comp_mod"
+    SATURATE_SIGNED = "sat_cast"
+    SATURATE = "usat_cast"
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Brings a value into the range of `int<width>` or `bit<width>`."""
+
+    fit: Fit
+    operand: Expression
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    """`condition ? left : right`."""
+
+    condition: Expression
+    left: Expression
+    right: Expression
+
+
+Expression = (
+    Constant
+    | FieldRef
+    | ElementField
+    | LastIndex
+    | IsValid
+    | Parameter
+    | Lookahead
+    | Unary
+    | Binary
+    | Cast
+    | Ternary
+)
+Target = FieldRef | ElementField
+"""What can be assigned to."""
+HeaderRef = int | Element
+"""A header by index, or an element of a stack by run-time position."""

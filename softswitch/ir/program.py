@@ -1,0 +1,381 @@
+"""A whole v1model program, with headers, tables and externs; the rest of `ir` is what they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+from softswitch.errors import StateError
+from softswitch.ir.expressions import Expression, FieldRef, IsValid, Target
+from softswitch.ir.parsing import Advance, Extract, ParserState, ValueSet, Verify
+from softswitch.ir.statements import If, Statement
+
+DROP_PORT = 511
+"""simple_switch's drop port: egress_spec 511 drops."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """A field of a header type: name and width in bits; of a varbit field the largest width."""
+
+    name: str
+    width: int
+    signed: bool = False
+    varbit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header instance, or a metadata instance (never on the wire, zeroed for each packet)."""
+
+    name: str
+    fields: tuple[FieldType, ...]
+    metadata: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Width of the fixed fields on the wire, in bits."""
+        return sum(f.width for f in self.fields if not f.varbit)
+
+    @property
+    def varbit(self) -> int | None:
+        """Position of the varbit field, of which a header has at most one."""
+        return next((i for i, f in enumerate(self.fields) if f.varbit), None)
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes on the wire with a varbit field at its longest."""
+        return sum(f.width for f in self.fields) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A header stack: indices of its elements, which are all of one type.
+
+    A stack of unions is one stack for each member of the union; they share `cursor`, the number of the
+    `next` position.
+    """
+
+    name: str
+    headers: tuple[int, ...]
+    cursor: int
+
+
+# ---- match-action
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action: name, widths of its run-time data, body."""
+
+    name: str
+    parameters: tuple[int, ...]
+    body: tuple[Statement, ...]
+
+
+class MatchKind(Enum):
+    """How a key field is compared; the value is BMv2's spelling."""
+
+    EXACT = "exact"
+    LPM = "lpm"
+    TERNARY = "ternary"
+    OPTIONAL = "optional"
+    RANGE = "range"
+
+    @property
+    def takes_priority(self) -> bool:
+        """Entries of a table with such a field have a priority (P4Runtime 1.4 §9.1)."""
+        return self not in (MatchKind.EXACT, MatchKind.LPM)
+
+
+class Masked(NamedTuple):
+    """Matches what is `value` under `mask` (prefix, ternary, optional). `value & ~mask` is 0."""
+
+    value: int
+    mask: int
+
+
+class Between(NamedTuple):
+    """Matches `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+Match = int | Masked | Between
+"""What an entry asks of one key field; an integer is an exact match."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyField:
+    """One match field: its P4 name, source, width in bits and kind."""
+
+    name: str
+    source: FieldRef | IsValid
+    width: int
+    kind: MatchKind = MatchKind.EXACT
+    mask: int | None = None
+    """Only these bits of the source count, where the program says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstEntry:
+    """An entry of the program's own; `priority` as in P4Runtime, larger wins, 0 where the table has none."""
+
+    key: tuple[Match, ...]
+    priority: int
+    invocation: Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """An action (index into `Program.actions`) with run-time data."""
+
+    action: int
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMeter:
+    """The meter that each entry of a table has; its colour is stored before the action runs."""
+
+    counts_bytes: bool
+    target: FieldRef
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. `next_nodes` gives for each of its actions the node that follows.
+
+    Entries of a table with a `profile` name a member or group of that action profile instead of an action.
+    Without a default action a miss does nothing and goes to `next_without_action`.
+    """
+
+    name: str
+    key: tuple[KeyField, ...]
+    actions: tuple[int, ...]
+    default: Invocation | None
+    default_is_const: bool
+    const_entries: tuple[ConstEntry, ...]
+    size: int
+    has_counter: bool
+    next_nodes: dict[int, str | None]
+    next_on_hit: str | None
+    next_on_miss: str | None
+    branches_on_hit: bool
+    next_without_action: str | None = None
+    profile: int | None = None
+    meter: DirectMeter | None = None
+    has_idle_timeout: bool = False
+    is_immutable: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """All fields match exactly: an entry is found by its key alone."""
+        return all(part.kind is MatchKind.EXACT for part in self.key)
+
+    @property
+    def has_priority(self) -> bool:
+        """Entries carry a priority; otherwise the longest prefix wins."""
+        return any(part.kind.takes_priority for part in self.key)
+
+    def rank(self, key: tuple[Match, ...], priority: int) -> int:
+        """Which of several matching entries wins: the largest, at least 1."""
+        prefixes = (match.mask.bit_count() for match in key if isinstance(match, Masked))
+        return 1 + (priority if self.has_priority else sum(prefixes))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """An `if` between tables."""
+
+    name: str
+    condition: Expression
+    if_true: str | None
+    if_false: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Ingress or egress: a graph of tables and conditionals by name, entered at `start`."""
+
+    name: str
+    start: str | None
+    nodes: dict[str, Table | Conditional]
+
+
+# ---- externs and checksums
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """An indirect counter array."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """An indirect array of two-rate three-colour meters (RFC 2698)."""
+
+    name: str
+    size: int
+    counts_bytes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register array of `bit<width>`."""
+
+    name: str
+    size: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizedConstant:
+    """A literal of `width` bits among the inputs of a calculation or the values of a digest."""
+
+    value: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeHeader:
+    """All fields of a header, in order."""
+
+    header: int
+
+
+CalculationInput = FieldRef | SizedConstant | WholeHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    """A hash or checksum over inputs joined bit by bit and padded with 0 to whole bytes.
+
+    Inputs of invalid headers are left out. `algorithm` is BMv2's name, one of `hashing.ALGORITHMS`. With
+    `payload` the bytes that the parser did not take follow.
+    """
+
+    name: str
+    algorithm: str
+    inputs: tuple[CalculationInput, ...]
+    payload: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """A calculation that is stored to or compared with `target` where `condition` holds."""
+
+    target: FieldRef
+    calculation: int
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProfile:
+    """Members (an action each), and groups of them where a `selector` calculation picks one by hash."""
+
+    name: str
+    size: int
+    selector: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldList:
+    """What a clone, resubmit or recirculate keeps, or what a digest sends."""
+
+    id: int
+    name: str
+    values: tuple[FieldRef | SizedConstant, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A whole v1model program. References are positions in these tuples."""
+
+    headers: tuple[Header, ...]
+    stacks: tuple[Stack, ...]
+    unions: tuple[tuple[int, ...], ...] = ()
+    errors: dict[str, int]
+    parser: tuple[ParserState, ...]
+    start_state: int
+    value_sets: tuple[ValueSet, ...] = ()
+    verify: tuple[Checksum, ...] = ()
+    actions: tuple[Action, ...]
+    ingress: Control
+    egress: Control
+    update: tuple[Checksum, ...] = ()
+    deparser_body: tuple[Statement, ...] = ()
+    deparser: tuple[int, ...]
+    counters: tuple[Counter, ...] = ()
+    meters: tuple[Meter, ...] = ()
+    registers: tuple[Register, ...] = ()
+    profiles: tuple[ActionProfile, ...] = ()
+    calculations: tuple[Calculation, ...] = ()
+    field_lists: tuple[FieldList, ...] = ()
+    digests: tuple[FieldList, ...] = ()
+    messages: tuple[str, ...] = ()
+    field_index: dict[tuple[str, str], FieldRef] = field(repr=False)
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """All tables of both controls, by name."""
+        nodes = [*self.ingress.nodes.values(), *self.egress.nodes.values()]
+        return {node.name: node for node in nodes if isinstance(node, Table)}
+
+    @cached_property
+    def siblings(self) -> dict[int, tuple[int, ...]]:
+        """For each member of a header union the other members: one valid at a time (P4_16 §8.20)."""
+        return {
+            member: tuple(other for other in union if other != member)
+            for union in self.unions
+            for member in union
+        }
+
+    @cached_property
+    def statements(self) -> tuple[Statement | Extract | Advance | Verify, ...]:
+        """Everything that actions, parser and deparser do, branches of an `If` included."""
+        bodies = [*(a.body for a in self.actions), *(s.operations for s in self.parser), self.deparser_body]
+        found = [statement for body in bodies for statement in body]
+        for statement in found:
+            if isinstance(statement, If):
+                found += [statement.then, statement.otherwise]
+        return tuple(found)
+
+    def has(self, kind: type) -> bool:
+        """Whether the program has a statement of a kind anywhere."""
+        return any(isinstance(statement, kind) for statement in self.statements)
+
+    def sets_standard(self, name: str) -> bool:
+        """Whether the program can give a field of `standard_metadata` a value."""
+        ref = self.standard(name)
+        lists = (values.values for values in self.field_lists)
+        return any(getattr(s, "target", None) == ref for s in self.statements) or any(ref in v for v in lists)
+
+    def standard(self, name: str) -> FieldRef:
+        """The field of `standard_metadata` called `name`."""
+        return self.field_index["standard_metadata", name]
+
+    def type_of(self, ref: Target) -> FieldType:
+        """Declaration of a field."""
+        header = ref.header if isinstance(ref, FieldRef) else self.stacks[ref.element.stack].headers[0]
+        return self.headers[header].fields[ref.field]
+
+    def width(self, ref: Target) -> int:
+        """Width of a field, in bits."""
+        return self.type_of(ref).width
+
+    def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:
+        """The call of one of the table's actions by name (p4c repeats some names for other tables)."""
+        for index in table.actions:
+            if self.actions[index].name == action:
+                if len(args) != len(self.actions[index].parameters):
+                    expected = len(self.actions[index].parameters)
+                    raise StateError(f"action {action} takes {expected} parameters, not {len(args)}")
+                return Invocation(index, args)
+        raise StateError(f"table {table.name} has no action {action}")

@@ -1,0 +1,54 @@
+"""Hashes, checksums and lists of fields of the BMv2 JSON."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.errors import UnsupportedConstruct
+from softswitch.hashing import ALGORITHMS
+from softswitch.load.expressions import Expressions
+from softswitch.load.scope import Json, Scope, source_line
+
+
+def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
+    """A calculation, or the selector of an action profile."""
+    if item["algo"] not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (there are {known})", source_line(item))
+    payload = [part["type"] == "payload" for part in item["input"]]
+    if True in payload[:-1]:
+        raise UnsupportedConstruct(f"calculation `{name}` with inputs after the payload", source_line(item))
+    inputs = tuple(_input(scope, part, name) for part in item["input"] if part["type"] != "payload")
+    return ir.Calculation(name, item["algo"], inputs, any(payload))
+
+
+def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
+    match item["type"]:
+        case "field":
+            return scope.field(item["value"])
+        case "hexstr":
+            return ir.SizedConstant(int(item["value"], 16), item["bitwidth"])
+        case "header":
+            return ir.WholeHeader(scope.header_index[item["value"]])
+    raise UnsupportedConstruct(f"calculation `{name}` over `{item['type']}`")
+
+
+def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
+    """A checksum to verify or to update."""
+    condition = item.get("if_cond")
+    read = Expressions(scope, source_line(item))
+    met = ir.Constant(1) if condition is None else read.value(condition)
+    return ir.Checksum(scope.field(item["target"]), scope.calculation_index[item["calculation"]], met)
+
+
+def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
+    """What a clone, resubmit or recirculate keeps, or what a digest sends."""
+    values: list[ir.FieldRef | ir.SizedConstant] = []
+    for element in item["elements"]:
+        match element["type"]:
+            case "field" if element["value"][1] != "$valid$":
+                values.append(scope.field(element["value"]))
+            case "hexstr":
+                values.append(ir.SizedConstant(int(element["value"], 16), element.get("bitwidth", 32)))
+            case kind:
+                raise UnsupportedConstruct(f"`{kind}` in the list `{item['name']}`", source_line(item))
+    return ir.FieldList(item["id"], item["name"], tuple(values))

@@ -1,0 +1,156 @@
+"""Expressions of the BMv2 JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from softswitch import ir
+from softswitch.errors import UnsupportedConstruct
+from softswitch.load.scope import Json, Scope
+
+UNARY_OPS = {"~": ir.Op.COMPLEMENT, "not": ir.Op.NOT}
+BINARY_OPS = {op.value: op for op in ir.Op if op.value not in UNARY_OPS}
+CASTS = {fit.value: fit for fit in ir.Fit}
+BOOLEAN_OPS = frozenset(
+    {ir.Op.EQ, ir.Op.NE, ir.Op.LT, ir.Op.GT, ir.Op.LE, ir.Op.GE, ir.Op.BOOL_AND, ir.Op.BOOL_OR, ir.Op.NOT}
+)
+HEADER_TYPES = ("header", "header_union")
+
+
+class Expressions:
+    """Reads expressions of one action (whose run-time data has the widths `parameters`), state or table.
+
+    `where` is the place in the P4 source, for errors.
+    """
+
+    def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:
+        self.scope = scope
+        self.where = where
+        self.parameters = parameters or []
+
+    def value(self, item: Json) -> ir.Expression:
+        """An expression that yields a number or a truth value."""
+        if "type" not in item:
+            return self._operation(item)
+        kind, value = item["type"], item["value"]
+        match kind:
+            case "expression":
+                return self.value(value)
+            case "hexstr":
+                return ir.Constant(int(value, 16))
+            case "bool":
+                return ir.Constant(int(value))
+            case "field" if value[1] == "$valid$":
+                return ir.IsValid(self.scope.header_index[value[0]])
+            case "field":
+                return self.scope.field(value)
+            case "stack_field" | "union_stack_field":
+                return self._last_field(value)
+            case "lookahead":
+                return ir.Lookahead(*value)
+            case "local" | "runtime_data":
+                return ir.Parameter(value, self.parameters[value])
+        raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
+
+    def target(self, item: Json) -> ir.Target:
+        """What an assignment stores to."""
+        read = self.value(item)
+        if isinstance(read, ir.FieldRef | ir.ElementField):
+            return read
+        raise UnsupportedConstruct(f"assignment to `{item['value']}` ({item['type']})", self.where)
+
+    def header(self, item: Json) -> ir.HeaderRef:
+        """A header by name, or an element of a stack at a computed position."""
+        inner = _unwrapped(item)
+        if inner.get("type") == "header":
+            return self.scope.header_index[inner["value"]]
+        if inner.get("op") == "dereference_header_stack":
+            return ir.Element(self._stack(inner["left"]), self.value(inner["right"]))
+        raise UnsupportedConstruct(f"a header given by `{inner.get('op', inner.get('type'))}`", self.where)
+
+    def _stack(self, item: Json) -> int:
+        inner = _unwrapped(item)
+        if inner.get("type") != "header_stack" or inner["value"] not in self.scope.stack_index:
+            raise UnsupportedConstruct(f"a computed position in `{inner.get('value')}`", self.where)
+        return self.scope.stack_index[inner["value"]]
+
+    def _last_field(self, path: list[str]) -> ir.ElementField:
+        """A field of the last element of `[stack, field]` or `[stack of unions, member, field]`."""
+        stack, *member, name = path
+        index = self.scope.union_stacks[stack][member[0]] if member else self.scope.stack_index[stack]
+        first = self.scope.stacks[index].headers[0]
+        field = self.scope.field([self.scope.headers[first].name, name]).field
+        return ir.ElementField(ir.Element(index, ir.LastIndex(index)), field)
+
+    def _operation(self, item: Json) -> ir.Expression:
+        op = item["op"]
+        match op:
+            case "d2b":
+                inner = self.value(item["right"])
+                return inner if _is_bool(inner) else ir.Binary(ir.Op.NE, inner, ir.Constant(0))
+            case "b2d":
+                return self.value(item["right"])
+            case "?":
+                return ir.Ternary(*(self.value(item[part]) for part in ("cond", "left", "right")))
+            case "access_field":
+                header = self.header(item["left"])
+                assert isinstance(header, ir.Element)
+                return ir.ElementField(header, item["right"])
+            case "last_stack_index":
+                return ir.LastIndex(self._stack(item["right"]))
+            case "valid_union":
+                members = self.scope.union_members[_unwrapped(item["right"])["value"]]
+                return _any(ir.IsValid(member) for member in members)
+            case "==" | "!=" if _unwrapped(item["left"]).get("type") in HEADER_TYPES:
+                equal = self._equal_headers(_unwrapped(item["left"]), _unwrapped(item["right"]))
+                return equal if op == "==" else ir.Unary(ir.Op.NOT, equal)
+        if op in CASTS:
+            width = self.value(item["right"])
+            assert isinstance(width, ir.Constant)
+            return ir.Cast(CASTS[op], self.value(item["left"]), width.value)
+        if op in UNARY_OPS:
+            return ir.Unary(UNARY_OPS[op], self.value(item["right"]))
+        if op in BINARY_OPS:
+            return ir.Binary(BINARY_OPS[op], self.value(item["left"]), self.value(item["right"]))
+        raise UnsupportedConstruct(f"operator `{op}`", self.where)
+
+    def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
+        """Headers are equal when both are valid with equal fields; unions when one pair of members is."""
+        if left["type"] == "header_union":
+            pairs = zip(*(self.scope.union_members[side["value"]] for side in (left, right)), strict=True)
+            return _any(self._equal(*pair) for pair in pairs)
+        return self._equal(*(self.scope.header_index[side["value"]] for side in (left, right)))
+
+    def _equal(self, left: int, right: int) -> ir.Expression:
+        fields = self.scope.headers[left].fields
+        if any(f.varbit for f in fields):
+            raise UnsupportedConstruct("comparison of headers with a varbit field", self.where)
+        same = [ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))]
+        conditions: list[ir.Expression] = [ir.IsValid(left), ir.IsValid(right), *same]
+        return reduce(_both, conditions)
+
+
+def _unwrapped(item: Json) -> Json:
+    while item.get("type") == "expression":
+        item = item["value"]
+    return item
+
+
+def _both(left: ir.Expression, right: ir.Expression) -> ir.Expression:
+    return ir.Binary(ir.Op.BOOL_AND, left, right)
+
+
+def _any(conditions: Iterable[ir.Expression]) -> ir.Expression:
+    return reduce(lambda left, right: ir.Binary(ir.Op.BOOL_OR, left, right), conditions)
+
+
+def _is_bool(expression: ir.Expression) -> bool:
+    match expression:
+        case ir.IsValid():
+            return True
+        case ir.Constant(value):
+            return value in (0, 1)
+        case ir.Binary(op) | ir.Unary(op):
+            return op in BOOLEAN_OPS
+    return False

@@ -1,0 +1,125 @@
+"""The parser of the BMv2 JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from softswitch import ir
+from softswitch.errors import UnsupportedConstruct
+from softswitch.load.expressions import Expressions
+from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.statements import load_statement
+
+
+def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
+    """The states, and the position of the first; p4c has put sub-parsers in line."""
+    numbers = {state["name"]: i for i, state in enumerate(item["parse_states"])}
+    states = tuple(_state(scope, state, numbers) for state in item["parse_states"])
+    return states, numbers[item["init_state"]]
+
+
+def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
+    """The value sets; what a member consists of is told by a select that uses it."""
+    sets = []
+    for number, item in enumerate(scope.text.get("parse_vsets", [])):
+        users = (s for s in states if any(case.value_set == number for case in s.cases))
+        user = next(users, None)
+        widths = (
+            tuple(part_width(scope, part) for part in user.key) if user else (item["compressed_bitwidth"],)
+        )
+        sets.append(ir.ValueSet(item["name"], widths, item["max_size"]))
+    return tuple(sets)
+
+
+def part_width(scope: Scope, part: ir.KeyPart) -> int:
+    """Width of a part of a select's key, in bits."""
+    match part:
+        case ir.FieldRef(header, field):
+            return scope.headers[header].fields[field].width
+        case ir.ElementField(element, field):
+            return scope.headers[scope.stacks[element.stack].headers[0]].fields[field].width
+        case ir.Lookahead(_, width):
+            return width
+
+
+def _state(scope: Scope, item: Json, numbers: dict[str, int]) -> ir.ParserState:
+    name = item["name"]
+    read = Expressions(scope, f"parser state {name}")
+    key = tuple(_key_part(read, part) for part in item["transition_key"])
+    return ir.ParserState(
+        name=name,
+        operations=tuple(made for op in item["parser_ops"] for made in _operation(scope, op, name)),
+        key=key,
+        cases=tuple(_case(scope, case, numbers, name) for case in item["transitions"]),
+    )
+
+
+def _operation(
+    scope: Scope, item: Json, state: str
+) -> list[ir.Extract | ir.Advance | ir.Verify | ir.Statement]:
+    where = source_line(item) or f"parser state {state}"
+    parameters = item["parameters"]
+    read = Expressions(scope, where)
+    match item["op"]:
+        case "extract":
+            return [_extract(scope, parameters[0], where)]
+        case "extract_VL":
+            extract = _extract(scope, parameters[0], where)
+            return [replace(extract, varbit_bits=read.value(parameters[1]), max_bytes=_most(scope, extract))]
+        case "set":
+            return [_set(scope, read, *parameters)]
+        case "advance":
+            return [ir.Advance(read.value(parameters[0]))]
+        case "shift":
+            return [ir.Advance(ir.Constant(8 * parameters[0]))]
+        case "verify":
+            return [ir.Verify(read.value(parameters[0]), read.value(parameters[1]))]
+        case "primitive":
+            return [*load_statement(scope, parameters[0], [], where)]
+    raise UnsupportedConstruct(f"parser operation `{item['op']}`", where)
+
+
+def _set(scope: Scope, read: Expressions, target: Json, source: Json) -> ir.Statement:
+    to, value = read.target(target), read.value(source)
+    if isinstance(to, ir.FieldRef) and scope.headers[to.header].fields[to.field].varbit:
+        assert isinstance(value, ir.FieldRef)
+        return ir.AssignVarbit(to, value)
+    return ir.Assign(to, value)
+
+
+def _extract(scope: Scope, item: Json, where: str) -> ir.Extract:
+    kind, name = item["type"], item["value"]
+    match kind:
+        case "regular":
+            return ir.Extract(scope.header_index[name], None)
+        case "stack":
+            return ir.Extract(None, scope.stack_index[name])
+        case "union_stack":
+            return ir.Extract(None, scope.union_stacks[name[0]][name[1]])
+    raise UnsupportedConstruct(f"extraction to `{kind}`", where)
+
+
+def _most(scope: Scope, extract: ir.Extract) -> int:
+    header = extract.header if extract.stack is None else scope.stacks[extract.stack].headers[0]
+    assert header is not None
+    return scope.headers[header].most_bytes
+
+
+def _key_part(read: Expressions, item: Json) -> ir.KeyPart:
+    part = read.value(item)
+    if isinstance(part, ir.FieldRef | ir.ElementField | ir.Lookahead):
+        return part
+    raise UnsupportedConstruct(f"select on `{item['type']}`", read.where)
+
+
+def _case(scope: Scope, item: Json, numbers: dict[str, int], state: str) -> ir.Case:
+    target = None if item["next_state"] is None else numbers[item["next_state"]]
+    mask = -1 if item["mask"] is None else int(item["mask"], 16)
+    match item["type"]:
+        case "default":
+            return ir.Case(0, 0, target)
+        case "hexstr":
+            return ir.Case(int(item["value"], 16) & mask, mask, target)
+        case "parse_vset":
+            return ir.Case(0, mask, target, scope.value_set_index[item["value"]])
+    raise UnsupportedConstruct(f"transition of type `{item['type']}`", f"parser state {state}")

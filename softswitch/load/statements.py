@@ -1,0 +1,207 @@
+"""Primitives of actions, and of the parser, as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softswitch import ir
+from softswitch.errors import UnsupportedConstruct
+from softswitch.load.expressions import Expressions
+from softswitch.load.scope import Json, Scope, source_line
+
+Maker = Callable[..., list[ir.Statement]]
+
+
+def load_action(scope: Scope, item: Json) -> ir.Action:
+    """One action with its body."""
+    parameters = [data["bitwidth"] for data in item["runtime_data"]]
+    body = [s for p in item["primitives"] for s in load_statement(scope, p, parameters)]
+    return ir.Action(item["name"], tuple(parameters), tuple(body))
+
+
+def load_statement(scope: Scope, item: Json, parameters: list[int], place: str = "") -> list[ir.Statement]:
+    """What one primitive does; `place` says where it is if p4c recorded no source line."""
+    where = source_line(item) or place
+    maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
+    if maker is None:
+        raise UnsupportedConstruct(f"primitive `{item['op']}`", where)
+    made: list[ir.Statement] = maker(*item["parameters"])
+    return made
+
+
+class _Primitives:
+    """A method for each primitive of BMv2, by its name there."""
+
+    def __init__(self, scope: Scope, item: Json, parameters: list[int], where: str) -> None:
+        self._scope = scope
+        self._item = item
+        self._where = where
+        self._read = Expressions(scope, where, parameters)
+
+    def no_op(self) -> list[ir.Statement]:
+        return []
+
+    def exit(self) -> list[ir.Statement]:
+        return [ir.Exit()]
+
+    # -- assignment
+
+    def assign(self, target: Json, value: Json) -> list[ir.Statement]:
+        return [ir.Assign(self._read.target(target), self._read.value(value))]
+
+    def assign_VL(self, target: Json, source: Json) -> list[ir.Statement]:
+        return [ir.AssignVarbit(self._scope.field(target["value"]), self._scope.field(source["value"]))]
+
+    def assign_header(self, target: Json, source: Json) -> list[ir.Statement]:
+        return [self._copy(target, source)]
+
+    def _copy(self, target: Json, source: Json) -> ir.Statement:
+        inner = source
+        while inner.get("type") == "expression":
+            inner = inner["value"]
+        if inner.get("op") == "?":
+            condition = self._read.value(inner["cond"])
+            return ir.If(condition, self._copy(target, inner["left"]), self._copy(target, inner["right"]))
+        return ir.AssignHeader(self._read.header(target), self._read.header(source))
+
+    def assign_union(self, target: Json, source: Json) -> list[ir.Statement]:
+        members = (self._scope.union_members[side["value"]] for side in (target, source))
+        return [ir.AssignHeader(*pair) for pair in zip(*members, strict=True)]
+
+    def assign_header_stack(self, target: Json, source: Json) -> list[ir.Statement]:
+        return self._copy_stacks(target["value"], source["value"])
+
+    def assign_union_stack(self, target: Json, source: Json) -> list[ir.Statement]:
+        return self._copy_stacks(target["value"], source["value"])
+
+    def _copy_stacks(self, target: str, source: str) -> list[ir.Statement]:
+        """Element by element, and in an element member by member, as BMv2 does."""
+        stacks = self._scope.stacks
+        to, of = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
+        copies: list[ir.Statement] = [ir.CopyCursor(to[0].cursor, of[0].cursor)]
+        for position in range(len(to[0].headers)):
+            for one, other in zip(to, of, strict=True):
+                copies.append(ir.AssignHeader(one.headers[position], other.headers[position]))
+        return copies
+
+    # -- headers
+
+    def add_header(self, header: Json) -> list[ir.Statement]:
+        return [ir.SetValid(self._read.header(header))]
+
+    def remove_header(self, header: Json) -> list[ir.Statement]:
+        return [ir.SetInvalid(self._read.header(header))]
+
+    def push(self, stack: Json, count: Json) -> list[ir.Statement]:
+        return self._shift(stack, self._literal(count))
+
+    def pop(self, stack: Json, count: Json) -> list[ir.Statement]:
+        return self._shift(stack, -self._literal(count))
+
+    def _shift(self, stack: Json, count: int) -> list[ir.Statement]:
+        if count == 0:
+            return []
+        stacks = self._scope.stacks_of(stack["value"])
+        size = len(self._scope.stacks[stacks[0]].headers)
+        moved = _moved(size, count)
+        if stack["value"] in self._scope.union_stacks:
+            return [ir.Shift(stacks, count, moved)]
+        kept = tuple(source if 0 <= i - count < size else None for i, source in enumerate(moved))
+        return [ir.Shift(stacks, count, kept)]
+
+    def _literal(self, item: Json) -> int:
+        value = self._read.value(item)
+        if isinstance(value, ir.Constant):
+            return value.value
+        raise UnsupportedConstruct("push or pop by a computed count", self._where)
+
+    # -- externs
+
+    def count(self, counter: Json, index: Json) -> list[ir.Statement]:
+        return [ir.Count(self._scope.counter_index[counter["value"]], self._read.value(index))]
+
+    def execute_meter(self, meter: Json, index: Json, target: Json) -> list[ir.Statement]:
+        at = self._scope.meter_index[meter["value"]]
+        return [ir.ExecuteMeter(at, self._read.value(index), self._read.target(target))]
+
+    def register_read(self, target: Json, register: Json, index: Json) -> list[ir.Statement]:
+        at = self._scope.register_index[register["value"]]
+        return [ir.RegisterRead(self._read.target(target), at, self._read.value(index))]
+
+    def register_write(self, register: Json, index: Json, value: Json) -> list[ir.Statement]:
+        at = self._scope.register_index[register["value"]]
+        return [ir.RegisterWrite(at, self._read.value(index), self._read.value(value))]
+
+    def modify_field_with_hash_based_offset(
+        self, target: Json, base: Json, calculation: Json, size: Json
+    ) -> list[ir.Statement]:
+        at = self._scope.calculation_index[calculation["value"]]
+        return [ir.Hash(self._read.target(target), self._read.value(base), at, self._read.value(size))]
+
+    def modify_field_rng_uniform(self, target: Json, low: Json, high: Json) -> list[ir.Statement]:
+        return [ir.Random(self._read.target(target), self._read.value(low), self._read.value(high))]
+
+    # -- what happens to the packet
+
+    def mark_to_drop(self, _standard_metadata: Json) -> list[ir.Statement]:
+        return [ir.MarkToDrop()]
+
+    def drop(self) -> list[ir.Statement]:
+        return [ir.MarkToDrop()]
+
+    def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
+        return [ir.Clone(self._read.value(session), self._field_list(fields))]
+
+    def clone_egress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
+        return [ir.Clone(self._read.value(session), self._field_list(fields))]
+
+    def resubmit(self, fields: Json) -> list[ir.Statement]:
+        return [ir.Resubmit(self._field_list(fields))]
+
+    def recirculate(self, fields: Json) -> list[ir.Statement]:
+        return [ir.Recirculate(self._field_list(fields))]
+
+    def _field_list(self, item: Json) -> int:
+        return self._scope.field_list_index[self._literal(item)]
+
+    def generate_digest(self, _receiver: Json, fields: Json) -> list[ir.Statement]:
+        return [ir.Digest(self._scope.digest_index[self._literal(fields)])]
+
+    def truncate(self, length: Json) -> list[ir.Statement]:
+        return [ir.Truncate(self._read.value(length))]
+
+    # -- messages
+
+    def log_msg(self, text: Json, values: Json | None = None) -> list[ir.Statement]:
+        read = tuple(self._read.value(value) for value in values["value"]) if values else ()
+        return [ir.LogMessage(self._scope.message(text["value"]), read)]
+
+    def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
+        place = f" ({self._where})" if self._where else ""
+        message = self._scope.message(f"{name} failed{place}: the packet is dropped")
+        return [ir.Assert(self._read.value(condition), message)]
+
+    def assume(self, condition: Json) -> list[ir.Statement]:
+        return self._assertion("assume", condition)
+
+    def __getattr__(self, name: str) -> Any:
+        # `assert` cannot be the name of a method.
+        if name == "assert":
+            return lambda condition: self._assertion("assert", condition)
+        raise AttributeError(name)
+
+
+def _moved(size: int, count: int) -> tuple[int, ...]:
+    """Where each element's content comes from after BMv2's swaps (stacks.cpp, StackP4_16).
+
+    Elements that were shifted in are made invalid there, but unions are not.
+    """
+    order = list(range(size))
+    if count > 0:
+        swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
+    else:
+        swaps = [(i, i - count) for i in range(size + count)]
+    for one, other in swaps:
+        order[one], order[other] = order[other], order[one]
+    return tuple(order)
