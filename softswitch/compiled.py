@@ -7,26 +7,30 @@ and control plane take turns by a mutex: the one holds it for a burst, the other
 from __future__ import annotations
 
 import ctypes
-import mmap
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
-import numpy as np
-
-from softswitch import ir, state
-from softswitch.codegen.layout import WORD, TableLayout, words_of
-from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch import ir
 from softswitch.jit import MachineCode
-from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Output
+from softswitch.pipeline import (
+    ActionCall,
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Notice,
+    Output,
+    Replica,
+    StoredEntry,
+)
+from softswitch.state.cells import Cells
+from softswitch.state.entries import Entries
+from softswitch.state.memory import Memory
+from softswitch.state.notices import decode_notice, is_notice
+from softswitch.state.profiles import Profile
+from softswitch.state.replication import Replication
 
-OUT_CAPACITY = 1 << 17
-MUTEX_BYTES = 64
-WORD_MASK = (1 << WORD) - 1
-
-CHANGES = {Change.INSERT: state.INSERT, Change.MODIFY: state.MODIFY, Change.DELETE: state.DELETE}
-
-_libc = ctypes.CDLL(None, use_errno=True)
+OUT_CAPACITY = 1 << 21
 
 
 class CompiledPipeline:
@@ -35,237 +39,134 @@ class CompiledPipeline:
     def __init__(self, program: ir.Program, code: MachineCode | None = None) -> None:
         self.program = program
         self.code = code or MachineCode(program)
-        self.layout = self.code.layout
         self.process_address = self.code.process_address
-
-        self._memory = mmap.mmap(-1, max(1, self.layout.words) * 8)
-        self._words = np.frombuffer(self._memory, dtype=np.uint64)
-        self.state_address: int = self._words.ctypes.data
-        lock = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
-        self._waiting = lock[-1:]
-        self.mutex_address: int = lock.ctypes.data
-        self.waiting_address: int = self._waiting.ctypes.data
-        _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
-        self._control = threading.Lock()
-        self._out = ctypes.create_string_buffer(OUT_CAPACITY)
-
-        self._rows = {name: i for i, name in enumerate(self.layout.tables)}
-        self._descriptors = np.array(
-            [state.describe(table) for table in self.layout.tables.values()], dtype=np.int64
-        ).reshape(-1, state.COLUMNS)
-        self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
-        self._register_index = {register.name: i for i, register in enumerate(program.registers)}
-        self._action_index = {
-            (name, program.actions[index].name): index
-            for name, table in program.tables.items()
-            for index in reversed(table.actions)
-        }
-        self._install_defaults()
-
-    def _install_defaults(self) -> None:
-        ops = [
-            self._encode(state.INSERT, name, entry.key, entry.priority, entry.invocation)
-            for name, table in self.program.tables.items()
-            for entry in table.const_entries
-        ]
-        self._run(ops)
-        for name, table in self.program.tables.items():
-            self._store_default(self.layout.tables[name], table.default)
+        self._memory = Memory(self.code.state_bytes)
+        self.state_address = self._memory.address
+        self.mutex_address = self._memory.mutex_address
+        self.waiting_address = self._memory.waiting_address
+        layout = self.code.layout
+        self._profiles = [Profile(program, profile, self._memory) for profile in layout.profiles]
+        self._profile_index = {profile.name: i for i, profile in enumerate(program.profiles)}
+        self._entries = Entries(program, layout, self._memory, self._profiles)
+        self._replication = Replication(layout.replication, self._memory)
+        self._cells = Cells(program, layout, self._memory)
+        self._out = (ctypes.c_char * OUT_CAPACITY)()
+        self._notices: list[Notice] = []
 
     # -- packets
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
-        with self._locked():
+        outputs: list[Output] = []
+        with self._memory.locked():
             count = self.code.process(
                 self.state_address, port, frame, len(frame), t_in, now, self._out, OUT_CAPACITY
             )
-            data = self._out.raw[: OUT_CAPACITY if count > 1 else len(frame) + 65536] if count else b""
-        outputs, at = [], 0
-        for _ in range(count):
-            out_port = int.from_bytes(data[at : at + 4], "little")
-            length = int.from_bytes(data[at + 4 : at + 8], "little")
-            outputs.append(Output(out_port, data[at + 8 : at + 8 + length]))
-            at += 8 + -(-length // 8) * 8
+            view = memoryview(self._out)
+            at = 0
+            for _ in range(count):
+                kind = int.from_bytes(view[at : at + 4], "little")
+                length = int.from_bytes(view[at + 4 : at + 8], "little")
+                data = bytes(view[at + 8 : at + 8 + length])
+                if is_notice(kind):
+                    self._notices.append(decode_notice(self.program, kind, data))
+                else:
+                    outputs.append(Output(kind, data))
+                at += 8 + -(-length // 8) * 8
         return outputs
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep the data plane out; for short reads and writes of single cells."""
-        with self._control:
-            self._waiting[0] = 1
-            _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
-            try:
-                yield
-            finally:
-                _libc.pthread_mutex_unlock(ctypes.c_void_p(self.mutex_address))
-                self._waiting[0] = 0
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call (`Pipeline.take_notices`)."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    def decode_notice(self, record: bytes) -> Notice:
+        """A notice as the port loop hands it over: kind and length, 4 bytes each, and the values."""
+        return decode_notice(self.program, int.from_bytes(record[:4], "little"), record[8:])
+
+    def seed_random(self, seed: int) -> None:
+        """Start the sequence of `random` anew (`Pipeline.seed_random`)."""
+        with self._memory.locked():
+            self._memory.words[self.code.layout.random] = seed
 
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply writes in order as one batch (`Pipeline.write_entries`)."""
-        ops = [self._encode_write(write) for write in writes]
-        results = self._run(ops)
-        return [
-            None if result == state.DONE else self._error(write, int(result))
-            for write, result in zip(writes, results, strict=True)
-        ]
+        return self._entries.write(writes)
 
-    def _encode_write(self, write: EntryWrite) -> list[int]:
-        if write.action is None:
-            return self._encode(CHANGES[write.change], write.table, write.key, write.priority, None)
-        index = self._action_index.get((write.table, write.action.name))
-        if index is None or len(write.action.args) != len(self.program.actions[index].parameters):
-            self.program.invocation(self.program.tables[write.table], write.action.name, write.action.args)
-        assert index is not None
-        invocation = ir.Invocation(index, write.action.args)
-        return self._encode(CHANGES[write.change], write.table, write.key, write.priority, invocation)
+    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+        """The entries at some places (`Pipeline.find_entries`)."""
+        return self._entries.find(places)
 
-    def _encode(
-        self,
-        change: int,
-        table: str,
-        key: tuple[ir.Match, ...],
-        priority: int,
-        invocation: ir.Invocation | None,
-    ) -> list[int]:
-        layout = self.layout.tables[table]
-        match_words = _ranked_words if layout.is_ranked else _exact_words
-        op = [change, self._rows[table], *match_words(layout, key, priority)]
-        return op if invocation is None else op + self._values(invocation)
+    def read_entries(self, table: str) -> Iterator[StoredEntry]:
+        """All entries of a table (`Pipeline.read_entries`)."""
+        return self._entries.read(table)
 
-    def _values(self, invocation: ir.Invocation) -> list[int]:
-        widths = self.program.actions[invocation.action].parameters
-        values = [invocation.action]
-        for value, width in zip(invocation.args, widths, strict=True):
-            values += _split(value, words_of(width))
-        return values
+    def entry_count(self, table: str) -> int:
+        """Entries of a table (`Pipeline.entry_count`)."""
+        return self._entries.count(table)
 
-    def _run(self, ops: list[list[int]]) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-        results = np.zeros(len(ops), dtype=np.int8)
-        starts = np.zeros(len(ops) + 1, dtype=np.int64)
-        np.cumsum([len(op) for op in ops], out=starts[1:])
-        flat = np.array([value for op in ops for value in op], dtype=np.uint64)
-        with self._control:
-            state.write_entries(
-                self._words, self._descriptors, flat, starts, results, self.mutex_address, self._waiting
-            )
-        return results
-
-    def _error(self, write: EntryWrite, result: int) -> Exception:
-        if result == state.EXISTS:
-            return EntryExists(f"table {write.table} has an entry {write.key} already")
-        if result == state.MISSING:
-            return EntryMissing(f"table {write.table} has no entry {write.key}")
-        size = self.program.tables[write.table].size
-        return TableFull(f"table {write.table} is full: it holds its {size} entries")
-
-    def set_default(self, table: str, action: ActionCall | None) -> None:
+    def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace or restore a table's default action (`Pipeline.set_default`)."""
-        declared = self.program.tables[table]
-        if declared.default_is_const and action is not None:
-            raise StateError(f"the default action of table {table} is constant")
-        invocation = (
-            declared.default
-            if action is None
-            else self.program.invocation(declared, action.name, action.args)
-        )
-        with self._locked():
-            self._store_default(self.layout.tables[table], invocation)
+        self._entries.set_default(table, action)
 
-    def _store_default(self, layout: TableLayout, invocation: ir.Invocation) -> None:
-        action, *parameters = self._values(invocation)
-        self._words[layout.default + layout.action] = action
-        start = layout.default + layout.parameters
-        self._words[start : start + len(parameters)] = parameters
-
-    def entry_counter(self, table: str, key: tuple[ir.Match, ...], priority: int = 0) -> CounterValue:
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
-        with self._locked():
-            cell = self._entry_counter(table, key, priority)
-            return CounterValue(int(self._words[cell]), int(self._words[cell + 1]))
+        return self._entries.counter(entry)
 
-    def set_entry_counter(
-        self, table: str, key: tuple[ir.Match, ...], value: CounterValue, priority: int = 0
-    ) -> None:
+    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
-        with self._locked():
-            cell = self._entry_counter(table, key, priority)
-            self._words[cell : cell + 2] = value
+        self._entries.set_counter(entry, value)
 
-    def _entry_counter(self, table: str, key: tuple[ir.Match, ...], priority: int) -> int:
-        layout = self.layout.tables[table]
-        op = np.array(self._encode(0, table, key, priority, None)[2:], dtype=np.uint64)
-        record = int(state.find_record(self._words, self._descriptors[self._rows[table]], op))
-        if record < 0:
-            raise EntryMissing(f"table {table} has no entry {key}")
-        return record + layout.counter
+    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
+        self._entries.set_meter(entry, config)
 
-    # -- counters and registers
+    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+        """When each entry was last hit (`Pipeline.last_hits`)."""
+        return self._entries.last_hits(entries)
+
+    # -- action profiles and replication
+
+    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
+        """Add, change or remove a member (`Pipeline.write_member`)."""
+        self._profiles[self._profile_index[profile]].write_member(member, action)
+
+    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
+        """Add, change or remove a group (`Pipeline.write_group`)."""
+        self._profiles[self._profile_index[profile]].write_group(group, members)
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Replace the copies of a group (`Pipeline.write_multicast_group`)."""
+        self._replication.write_multicast_group(group, replicas)
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Replace the copies of a session (`Pipeline.write_clone_session`)."""
+        self._replication.write_clone_session(session, replicas, length)
+
+    # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Read counter cells (`Pipeline.read_counter`)."""
-        index = self._counter_index[name]
-        base = self.layout.counters[index]
-        stop = min(stop, self.program.counters[index].size)
-        with self._locked():
-            cells = self._words[base + 2 * start : base + 2 * stop].tolist()
-        return [CounterValue(*cell) for cell in zip(cells[::2], cells[1::2], strict=True)]
+        return self._cells.read_counter(name, start, stop)
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""
-        base = self.layout.counters[self._counter_index[name]] + 2 * index
-        with self._locked():
-            self._words[base : base + 2] = value
+        self._cells.write_counter(name, index, value)
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Configure a meter cell (`Pipeline.write_meter`)."""
+        self._cells.write_meter(name, index, config)
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Read register cells (`Pipeline.read_register`)."""
-        register = self._register_index[name]
-        size = self.layout.register_bytes(self.program.registers[register].width)
-        at = self.layout.registers[register] * 8
-        stop = min(stop, self.program.registers[register].size)
-        with self._locked():
-            data = self._memory[at + start * size : at + stop * size]
-        return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
+        return self._cells.read_register(name, start, stop)
 
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write a register cell (`Pipeline.write_register`)."""
-        register = self._register_index[name]
-        size = self.layout.register_bytes(self.program.registers[register].width)
-        at = self.layout.registers[register] * 8 + index * size
-        with self._locked():
-            self._memory[at : at + size] = value.to_bytes(size, "little")
+        self._cells.write_register(name, index, value)
 
-
-def _split(value: int, count: int) -> list[int]:
-    """An integer as `count` words, least significant first."""
-    if count == 1:
-        return [value]
-    return [value >> (WORD * i) & WORD_MASK for i in range(count)]
-
-
-def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...], _priority: int) -> list[int]:
-    joined = 0
-    for value, part in zip(key, layout.table.key, strict=True):
-        assert isinstance(value, int)
-        joined = joined << part.width | value
-    return _split(joined, layout.key_words)
-
-
-def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """Value and mask of all fields joined, the rank, and low and high of each range."""
-    value = mask = 0
-    bounds: list[int] = []
-    for match, part in zip(key, layout.table.key, strict=True):
-        value, mask = value << part.width, mask << part.width
-        match match:
-            case ir.Masked(wanted, care):
-                value, mask = value | wanted, mask | care
-            case ir.Between(low, high):
-                count = words_of(part.width)
-                bounds += _split(low, count) + _split(high, count)
-            case exact:
-                value, mask = value | exact, mask | ((1 << part.width) - 1)
-    words = layout.field_words
-    return [*_split(value, words), *_split(mask, words), layout.table.rank(key, priority), *bounds]
+    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
+        """Replace the members of a value set (`Pipeline.write_value_set`)."""
+        self._cells.write_value_set(name, members)

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from softswitch import ir
 from softswitch.codegen.layout import Layout, make_layout
 from softswitch.codegen.switch import build_module
+from softswitch.codegen.traffic import needs_queues, work_bytes
 
 PROCESS = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -36,11 +37,16 @@ class MachineCode:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        source = str(build_module(program, self.layout))
+        llvm.load_library_permanently("libgcc_s.so.1")  # division of 128 bits is a call of it
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        code = _cached(source, target)
+        module, packet = build_module(program, self.layout)
+        module.triple, module.data_layout = target.triple, str(target.target_data)
+        self.state_bytes: int = self.layout.work * 8
+        if needs_queues(program):
+            self.state_bytes += work_bytes(packet.get_abi_size(target.target_data))
+        code = _cached(str(module), target)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

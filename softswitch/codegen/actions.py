@@ -1,111 +1,123 @@
-"""Action bodies, statement by statement."""
+"""Statements of actions, one by one; counters, registers, meters and hashes are in `externs`."""
 
 from __future__ import annotations
 
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.layout import WORD, Layout
+from softswitch.codegen.externs import Externs
+from softswitch.codegen.layout import Layout
+from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.tables import word
 from softswitch.codegen.values import integer, resize
-from softswitch.codegen.wire import byte_offset
 
 
 class ActionEmitter:
-    """Emits actions of one program into the function that handles `packet`."""
+    """Emits statements of one program into the function that handles `packet`.
 
-    def __init__(self, packet: Packet, state: llvm.Value, layout: Layout) -> None:
-        self.packet = packet
-        self.b = packet.b
+    `abandoned` is where a packet goes that is given up at once.
+    """
+
+    def __init__(
+        self,
+        packet: Packet,
+        state: llvm.Value,
+        layout: Layout,
+        output: Output,
+        now: llvm.Value,
+        abandoned: llvm.Block,
+    ) -> None:
+        self.packet, self.b = packet, packet.b
         self.state = state
         self.layout = layout
+        self.output = output
+        self.now = now
+        self.abandoned = abandoned
+        self.externs = Externs(packet, state, layout, now)
 
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> bool:
         """Emit one action's body; True if it leaves the control (`exit`)."""
         self.packet.parameters = parameters
         for statement in action.body:
-            self._statement(statement)
+            self.statement(statement)
         return any(isinstance(statement, ir.Exit) for statement in action.body)
 
-    def _statement(self, statement: ir.Statement) -> None:
-        packet, arithmetic = self.packet, self.packet.arithmetic
+    def statement(self, statement: ir.Statement) -> None:
+        """Emit one statement."""
+        packet, arithmetic, externs = self.packet, self.packet.arithmetic, self.externs
         match statement:
             case ir.Assign(target, value):
-                packet.store(target, arithmetic.modulo(value, packet.width(target)))
+                packet.store(target, arithmetic.modulo(value, packet.program.width(target)))
+            case ir.AssignVarbit(to, source):
+                packet.copy_varbit(to, source)
+            case ir.AssignHeader(to, source):
+                with packet.at(to) as place, packet.at(source) as origin:
+                    packet.copy(place, origin)
+            case ir.CopyCursor(to, source):
+                packet.set_next_index(to, packet.next_index(source))
             case ir.SetValid(header):
-                packet.set_valid(header)
+                with packet.at(header) as place:
+                    packet.set_valid(place)
             case ir.SetInvalid(header):
-                packet.set_invalid(header)
-            case ir.Shift(stack, count):
-                packet.shift(stack, count)
+                with packet.at(header) as place:
+                    packet.set_invalid(place)
+            case ir.Shift():
+                packet.shift(statement)
             case ir.Count(counter, index):
-                self._count(counter, index)
-            case ir.RegisterRead(target, register, index):
-                declared = packet.program.registers[register]
-                with self._in_range(index, declared.size) as cell:
-                    address, width = self._register_cell(register, cell)
-                    value = self.b.load(address, typ=llvm.IntType(width))
-                    packet.store(target, resize(self.b, value, declared.width))
-            case ir.RegisterWrite(register, index, value):
-                declared = packet.program.registers[register]
-                written = arithmetic.modulo(value, declared.width)
-                with self._in_range(index, declared.size) as cell:
-                    address, width = self._register_cell(register, cell)
-                    self.b.store(resize(self.b, written, width), address)
+                externs.count(counter, index)
+            case ir.ExecuteMeter():
+                externs.execute_meter(statement)
+            case ir.RegisterRead():
+                externs.read_register(statement)
+            case ir.RegisterWrite():
+                externs.write_register(statement)
+            case ir.Hash():
+                externs.hash(statement)
+            case ir.Random():
+                externs.random(statement)
+            case ir.If(condition, then, otherwise):
+                with self.b.if_else(arithmetic.truth(condition)) as (yes, no):
+                    with yes:
+                        self.statement(then)
+                    with no:
+                        self.statement(otherwise)
+            case ir.Exit():
+                pass
+            case fate:
+                self._fate(fate)
+
+    def _fate(self, statement: ir.Statement) -> None:
+        """Statements about what happens to the packet, and messages."""
+        packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
+        match statement:
             case ir.MarkToDrop():
                 packet.store_standard("egress_spec", integer(9, ir.DROP_PORT))
                 packet.store_standard("mcast_grp", integer(16, 0))
-            case ir.Exit():
-                pass
+            case ir.Clone(session, fields):
+                number = b.and_(arithmetic.modulo(session, 32), integer(32, 0x7FFF))
+                packet.set("clone_session", b.add(number, integer(32, 1)))
+                packet.set("clone_list", integer(32, fields))
+            case ir.Resubmit(fields):
+                packet.set("resubmit_list", integer(32, fields + 1))
+            case ir.Recirculate(fields):
+                packet.set("recirculate_list", integer(32, fields + 1))
+            case ir.Digest(fields):
+                packet.set("digest", integer(32, fields + 1))
+            case ir.Truncate(length):
+                self._truncate(length)
+            case ir.LogMessage(message, values):
+                self.output.log(message, values)
+            case ir.Assert(condition, message):
+                with b.if_then(b.not_(arithmetic.truth(condition)), likely=False):
+                    self.output.log(message, ())
+                    b.branch(self.abandoned)
+            case other:
+                raise AssertionError(f"no code for {other}")
 
-    def _count(self, counter: int, index: ir.Expression) -> None:
-        with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            first = self.b.add(
-                self.b.shl(cell, integer(WORD, 1)), integer(WORD, self.layout.counters[counter])
-            )
-            count_packet(self.packet, word(self.b, self.state, first))
-
-    def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
-        size = self.layout.register_bytes(self.packet.program.registers[register].width)
-        base = word(self.b, self.state, self.layout.registers[register])
-        return byte_offset(self.b, base, self.b.mul(cell, integer(WORD, size))), size * 8
-
-    def _in_range(self, index: ir.Expression, size: int) -> _InRange:
-        return _InRange(self.packet, index, size)
-
-
-class _InRange:
-    """A block that runs only where the index is below `size`; enters with the index as a word."""
-
-    def __init__(self, packet: Packet, index: ir.Expression, size: int) -> None:
-        self.b = packet.b
-        value, interval = packet.arithmetic.exact(index)
-        self.always = interval.high < size
-        self.value = value
-        self.size = size
-
-    def __enter__(self) -> llvm.Value:
-        b = self.b
-        if not self.always:
-            width = max(self.value.type.width, self.size.bit_length())
-            inside = b.icmp_unsigned("<", resize(b, self.value, width), integer(width, self.size))
-            self.then = b.append_basic_block()
-            self.after = b.append_basic_block()
-            b.cbranch(inside, self.then, self.after)
-            b.position_at_end(self.then)
-        return resize(b, self.value, WORD)
-
-    def __exit__(self, *_: object) -> None:
-        if not self.always:
-            self.b.branch(self.after)
-            self.b.position_at_end(self.after)
-
-
-def count_packet(packet: Packet, cell: llvm.Value) -> None:
-    """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
-    b = packet.b
-    amounts = (integer(WORD, 1), resize(b, packet.ingress_length, WORD))
-    for offset, amount in enumerate(amounts):
-        address = word(b, cell, offset)
-        b.store(b.add(b.load(address, typ=llvm.IntType(WORD)), amount), address)
+    def _truncate(self, length: ir.Expression) -> None:
+        value, _ = self.packet.arithmetic.exact(length)
+        width = max(value.type.width, 32)
+        cut = resize(self.b, self.packet.get("cut"), width)
+        value = resize(self.b, value, width)
+        smaller = self.b.select(self.b.icmp_unsigned("<", value, cut), value, cut)
+        self.packet.set("cut", resize(self.b, smaller, 32))

@@ -1,60 +1,36 @@
-"""The Internet checksum (RFC 1071), verified after the parser and updated before the deparser."""
+"""`verify_checksum` after the parser and `update_checksum` before the deparser."""
 
 from __future__ import annotations
 
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.calculations import Calculations
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.values import integer, resize
-from softswitch.codegen.wire import join
-
-SUM_BITS = 64
 
 
-def emit_verify(packet: Packet) -> None:
-    """Set `checksum_error` if any checksum whose condition holds does not match."""
+def emit_verify(packet: Packet, calculations: Calculations) -> None:
+    """Set `checksum_error` if any checksum that applies does not match."""
     b = packet.b
-    wrong: llvm.Value = integer(1, 0)
+    packet.store_standard("checksum_error", integer(1, 0))
     for checksum in packet.program.verify:
-        differs = b.icmp_unsigned(
-            "!=", _csum16(packet, checksum), resize(b, packet.load(checksum.target), 16)
-        )
-        wrong = b.or_(wrong, b.and_(_applies(packet, checksum), differs))
-    packet.store_standard("checksum_error", wrong)
+        with b.if_then(_applies(packet, checksum)):
+            expected = calculations.emit(checksum.calculation, valid=checksum.target.header)
+            found = resize(b, packet.load(checksum.target), 64)
+            with b.if_then(b.icmp_unsigned("!=", expected, found)):
+                packet.store_standard("checksum_error", integer(1, 1))
 
 
-def emit_update(packet: Packet) -> None:
-    """Store every checksum whose condition holds."""
+def emit_update(packet: Packet, calculations: Calculations) -> None:
+    """Store every checksum that applies."""
     for checksum in packet.program.update:
         with packet.b.if_then(_applies(packet, checksum)):
-            packet.store(checksum.target, _csum16(packet, checksum))
+            value = calculations.emit(checksum.calculation, valid=checksum.target.header)
+            packet.store(checksum.target, value)
 
 
 def _applies(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
+    """An `i1`: is the target there, and does the condition hold?"""
     valid = packet.is_valid(checksum.target.header)
     return packet.b.and_(valid, packet.arithmetic.truth(checksum.condition))
-
-
-def _csum16(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
-    b = packet.b
-    total: llvm.Value = integer(SUM_BITS, 0)
-    pending: list[tuple[llvm.Value, int]] = []
-    for part, width in zip(checksum.inputs, checksum.input_widths, strict=True):
-        pending.append((packet.arithmetic.modulo(part, width), width))
-        if sum(w for _, w in pending) % 16 == 0:
-            total = _add_words(b, total, join(b, pending))
-            pending = []
-    if pending:
-        total = _add_words(b, total, join(b, [*pending, (integer(8, 0), 8)]))
-    for _ in range(3):
-        total = b.add(b.and_(total, integer(SUM_BITS, 0xFFFF)), b.lshr(total, integer(SUM_BITS, 16)))
-    return resize(b, b.not_(total), 16)
-
-
-def _add_words(b: llvm.IRBuilder, total: llvm.Value, value: llvm.Value) -> llvm.Value:
-    width = value.type.width
-    for shift in range(0, width, 16):
-        piece = b.lshr(value, integer(width, shift)) if shift else value
-        total = b.add(total, resize(b, resize(b, piece, 16), SUM_BITS))
-    return total

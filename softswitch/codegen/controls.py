@@ -5,44 +5,37 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter, count_packet
-from softswitch.codegen.layout import WORD, Layout, TableLayout
+from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.layout import WORD, TableLayout
 from softswitch.codegen.lookup import emit_lookup
-from softswitch.codegen.packet import Packet
+from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.tables import is_null, word
 from softswitch.codegen.values import integer, resize
 
 I64 = llvm.IntType(WORD)
 
 
-def emit_control(packet: Packet, control: ir.Control, state: llvm.Value, layout: Layout) -> None:
+def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     """Run the control; leaves the builder where it ends."""
-    b = packet.b
+    b = actions.b
     done = b.append_basic_block(f"{control.name}_done")
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
-    emitter = _ControlEmitter(packet, state, layout, blocks, done)
+    emitter = _ControlEmitter(actions, blocks, done)
     b.branch(emitter.block(control.start))
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
         if isinstance(node, ir.Conditional):
-            condition = packet.arithmetic.truth(node.condition)
+            condition = actions.packet.arithmetic.truth(node.condition)
             b.cbranch(condition, emitter.block(node.if_true), emitter.block(node.if_false))
         else:
-            emitter.table(layout.tables[name])
+            emitter.table(actions.layout.tables[name])
     b.position_at_end(done)
 
 
 class _ControlEmitter:
-    def __init__(
-        self,
-        packet: Packet,
-        state: llvm.Value,
-        layout: Layout,
-        blocks: dict[str, llvm.Block],
-        done: llvm.Block,
-    ) -> None:
-        self.packet, self.b, self.state = packet, packet.b, state
-        self.actions = ActionEmitter(packet, state, layout)
+    def __init__(self, actions: ActionEmitter, blocks: dict[str, llvm.Block], done: llvm.Block) -> None:
+        self.actions = actions
+        self.packet, self.b, self.state = actions.packet, actions.b, actions.state
         self.blocks, self.done = blocks, done
 
     def block(self, name: str | None) -> llvm.Block:
@@ -50,52 +43,68 @@ class _ControlEmitter:
         return self.done if name is None else self.blocks[name]
 
     def table(self, layout: TableLayout) -> None:
-        """Look up, count, run the chosen action, go on to the node that follows."""
+        """Look up, count, meter, run the chosen action, go on to the node that follows."""
         table = layout.table
-        if not table.key and table.default_is_const:
-            self._constant_action(table)
+        if not table.key and table.default_is_const and table.default is not None:
+            self._constant_action(table, table.default)
             return
         b = self.b
         record, is_hit = self._find(layout)
-        action = b.load(word(b, record, layout.action), typ=I64)
-        unreachable = b.append_basic_block()
-        choice = b.switch(action, unreachable)
+        if table.profile is None:
+            at, parameters = layout.action, layout.parameters
+        else:
+            record = emit_member(self.actions, layout, record)
+            at, parameters = 0, 1
+        action = b.load(word(b, record, at), typ=I64)
+        nothing = b.append_basic_block(f"{table.name}_nothing")
+        choice = b.switch(action, nothing)
         for index in dict.fromkeys(table.actions):
             block = b.append_basic_block()
             choice.add_case(integer(WORD, index), block)
             b.position_at_end(block)
-            self._action(layout, index, record, is_hit)
-        b.position_at_end(unreachable)
-        b.unreachable()
+            self._action(layout, index, word(b, record, parameters), is_hit)
+        b.position_at_end(nothing)
+        self._without_action(table, is_hit)
 
-    def _constant_action(self, table: ir.Table) -> None:
+    def _constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
         """A table without key and with a constant default is just its action (p4c's `tbl_...`)."""
-        action = self.packet.program.actions[table.default.action]
-        widths = zip(table.default.args, action.parameters, strict=True)
+        action = self.packet.program.actions[default.action]
+        widths = zip(default.args, action.parameters, strict=True)
         leaves = self.actions.emit(action, [integer(width, value) for value, width in widths])
-        following = table.next_on_miss if table.branches_on_hit else table.next_nodes[table.default.action]
+        following = table.next_on_miss if table.branches_on_hit else table.next_nodes[default.action]
         self.b.branch(self.done if leaves else self.block(following))
 
     def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
         """The record to execute, and an `i1`: is it an entry?"""
-        b = self.b
+        b, table = self.b, layout.table
         found = emit_lookup(self.packet, self.state, layout)
-        if not layout.table.key:
+        if not table.key:
             return found, integer(1, 0)
         is_hit = b.not_(is_null(b, found))
-        if layout.table.has_counter:
+        if table.has_counter or table.meter or table.has_idle_timeout:
             with b.if_then(is_hit):
-                count_packet(self.packet, word(b, found, layout.counter))
+                self._note_hit(layout, found)
         default = word(b, self.state, layout.default)
         return b.select(is_hit, found, default), is_hit
 
-    def _action(self, layout: TableLayout, index: int, record: llvm.Value, is_hit: llvm.Value) -> None:
+    def _note_hit(self, layout: TableLayout, record: llvm.Value) -> None:
+        """What an entry keeps of the packets that hit it."""
+        table, externs = layout.table, self.actions.externs
+        if table.has_counter:
+            externs.count_in(word(self.b, record, layout.counter))
+        if table.meter:
+            colour = externs.meter_in(word(self.b, record, layout.meter), table.meter.counts_bytes)
+            self.packet.store(table.meter.target, colour)
+        if table.has_idle_timeout:
+            self.b.store(self.actions.now, word(self.b, record, layout.last_hit))
+
+    def _action(self, layout: TableLayout, index: int, data: llvm.Value, is_hit: llvm.Value) -> None:
         b, table = self.b, layout.table
         action = self.packet.program.actions[index]
         parameters: list[llvm.Value] = []
-        offset = layout.parameters
+        offset = 0
         for width, words in zip(action.parameters, layout.parameter_words[index], strict=True):
-            value = b.load(word(b, record, offset), typ=llvm.IntType(words * WORD), align=8)
+            value = b.load(word(b, data, offset), typ=llvm.IntType(words * WORD), align=8)
             parameters.append(resize(b, value, width))
             offset += words
         leaves = self.actions.emit(action, parameters)
@@ -105,3 +114,9 @@ class _ControlEmitter:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))
+
+    def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
+        """After a miss without a default action, or a hit of an empty group."""
+        without = self.block(table.next_without_action)
+        on_hit = self.block(table.next_on_hit) if table.branches_on_hit else without
+        self.b.cbranch(is_hit, on_hit, without)

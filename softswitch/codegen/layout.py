@@ -15,6 +15,14 @@ space search, Srinivasan et al., SIGCOMM 1999): within a group the masked key an
 key of a hash look-up. Records of one key form a chain by falling rank, and hold the bounds of range matches:
 
     records   masked key words | group | rank | next record | bounds | action | ...
+
+After the action come packets and bytes (with a direct counter), a meter (with a direct meter), the time of
+the last hit (with an idle timeout), and the action's run-time data. In a table with an action profile the
+action is a reference instead: 0 for none, the number of a member + 1, or `GROUP` | the number of a group.
+
+    members   action | run-time data
+    groups    first << 32 | number of members, in a pool of references to members
+    meter     configured | two rates: tokens a us (double) | burst | tokens | tokens since start
 """
 
 from __future__ import annotations
@@ -26,6 +34,15 @@ from softswitch import ir
 
 WORD = 64
 HEADER_WORDS = 4
+METER_WORDS = 9
+GROUP = 1 << 63
+"""Marks a reference to a group."""
+NO_ACTION = (1 << 32) - 1
+"""The action of a default record without an action."""
+MULTICAST_GROUPS = 1 << 16
+CLONE_SESSIONS = 1 << 15
+REPLICAS = 1 << 16
+"""Copies that all multicast groups and clone sessions can have together."""
 
 
 def words_of(bits: int) -> int:
@@ -87,15 +104,26 @@ class TableLayout:
         return self.action + 1
 
     @property
+    def meter(self) -> int:
+        """Word of a record where its meter begins."""
+        return self.counter + (2 if self.table.has_counter else 0)
+
+    @property
+    def last_hit(self) -> int:
+        """Word of a record that holds the time of its last hit."""
+        return self.meter + (METER_WORDS if self.table.meter else 0)
+
+    @property
     def parameters(self) -> int:
         """Word of a record where the action's run-time data begins."""
-        return self.action + 1 + (2 if self.table.has_counter else 0)
+        return self.last_hit + int(self.table.has_idle_timeout)
 
     @cached_property
     def stride(self) -> int:
         """Words of one record."""
-        most = max(sum(self.parameter_words[action]) for action in self.table.actions)
-        return self.parameters + most
+        if self.table.profile is not None:
+            return self.parameters
+        return self.parameters + most_words(self.parameter_words, self.table)
 
     @cached_property
     def bucket_count(self) -> int:
@@ -139,13 +167,75 @@ class TableLayout:
 
 
 @dataclass(frozen=True)
+class ProfileLayout:
+    """Word offsets of one action profile."""
+
+    profile: ir.ActionProfile
+    stride: int
+    members: int
+
+    @property
+    def groups(self) -> int:
+        """Where the groups begin, a word each."""
+        return self.members + self.profile.size * self.stride
+
+    @property
+    def pool(self) -> int:
+        """Where the references of all groups lie."""
+        return self.groups + self.profile.size
+
+    @property
+    def pool_size(self) -> int:
+        """References that all groups can have together."""
+        return 64 * self.profile.size
+
+    @property
+    def end(self) -> int:
+        """The first word after the profile."""
+        return self.pool + self.pool_size
+
+
+@dataclass(frozen=True)
+class ReplicationLayout:
+    """Word offsets of multicast groups and clone sessions.
+
+    A group and a session is first << 32 | number of replicas; a replica is port << 32 | instance. The second
+    word of a session is the length to cut to, 0 for none.
+    """
+
+    multicast: int
+
+    @property
+    def sessions(self) -> int:
+        """Where the clone sessions begin, two words each."""
+        return self.multicast + MULTICAST_GROUPS
+
+    @property
+    def pool(self) -> int:
+        """Where the replicas lie."""
+        return self.sessions + 2 * CLONE_SESSIONS
+
+    @property
+    def end(self) -> int:
+        """The first word after the replicas."""
+        return self.pool + REPLICAS
+
+
+@dataclass(frozen=True)
 class Layout:
     """Word offsets of all state of a program."""
 
+    random: int
     counters: tuple[int, ...]
+    meters: tuple[int, ...]
     registers: tuple[int, ...]
+    value_sets: tuple[int, ...]
+    value_words: tuple[int, ...]
     tables: dict[str, TableLayout]
-    words: int
+    profiles: tuple[ProfileLayout, ...]
+    replication: ReplicationLayout
+    work: int
+    """The rest is the packet function's own: packets that wait (`codegen.traffic`)."""
 
     @staticmethod
     def register_bytes(width: int) -> int:
@@ -153,23 +243,48 @@ class Layout:
         return 1 << max(0, (width - 1).bit_length() - 3) if width <= WORD else words_of(width) * 8
 
 
+def most_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Table) -> int:
+    """Words of the run-time data of the tables' largest action."""
+    return max((sum(parameter_words[a]) for table in tables for a in table.actions), default=0)
+
+
+class _Cursor:
+    """Hands out words one after another."""
+
+    def __init__(self) -> None:
+        self.end = 0
+
+    def take(self, words: int) -> int:
+        first = self.end
+        self.end += words
+        return first
+
+
 def make_layout(program: ir.Program) -> Layout:
-    """Give every counter, register and table of the program its place."""
-    end = 0
-    counters: list[int] = []
-    for counter in program.counters:
-        counters.append(end)
-        end += 2 * counter.size
-    registers: list[int] = []
-    for register in program.registers:
-        registers.append(end)
-        end += -(-Layout.register_bytes(register.width) * register.size // 8)
-    tables: dict[str, TableLayout] = {}
+    """Give all state of the program its place."""
+    at = _Cursor()
+    random = at.take(1)
+    counters = tuple(at.take(2 * counter.size) for counter in program.counters)
+    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
+    registers = tuple(at.take(-(-Layout.register_bytes(r.width) * r.size // 8)) for r in program.registers)
+    value_words = tuple(words_of(sum(-(-w // 8) * 8 for w in s.widths)) for s in program.value_sets)
+    sizes = zip(program.value_sets, value_words, strict=True)
+    value_sets = tuple(at.take(1 + words * declared.size) for declared, words in sizes)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
+    tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
-        tables[name] = TableLayout(table, parameter_words, end)
-        end = tables[name].end
-    return Layout(tuple(counters), tuple(registers), tables, end)
+        tables[name] = TableLayout(table, parameter_words, at.end)
+        at.end = tables[name].end
+    profiles: list[ProfileLayout] = []
+    for number, profile in enumerate(program.profiles):
+        users = [table for table in program.tables.values() if table.profile == number]
+        profiles.append(ProfileLayout(profile, 1 + most_words(parameter_words, *users), at.end))
+        at.end = profiles[-1].end
+    replication = ReplicationLayout(at.end)
+    return Layout(
+        random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
+        replication.end,
+    )  # fmt: skip

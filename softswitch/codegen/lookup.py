@@ -9,7 +9,7 @@ from softswitch.codegen.layout import TableLayout
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.ranked import ranked_function
 from softswitch.codegen.tables import call_find, split, word
-from softswitch.codegen.values import resize
+from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import join
 
 
@@ -34,6 +34,7 @@ def _key_words(packet: Packet, table: TableLayout) -> list[llvm.Value]:
 def _value(packet: Packet, part: ir.KeyField) -> llvm.Value:
     match part.source:
         case ir.IsValid(header):
-            return resize(packet.b, packet.is_valid(header), part.width)
+            value = resize(packet.b, packet.is_valid(header), part.width)
         case source:
-            return packet.load(source)
+            value = packet.load(source)
+    return value if part.mask is None else packet.b.and_(value, integer(part.width, part.mask))

@@ -1,106 +1,252 @@
-"""One packet in flight: header fields, validity, stack counters, and the frame it came from.
+"""One packet in flight: header fields, validity, stack positions, and what is to become of it.
 
-Fields are stack slots that LLVM turns into registers; elements of a header stack lie in arrays, since the
-parser reaches them by a counter.
+All of it is one struct on the stack, which LLVM turns into registers where nothing copies it as a whole.
+Elements of header stacks lie in arrays, since they are reached by computed positions.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.values import Arithmetic, integer, resize
-from softswitch.codegen.wire import load_fields, store_fields
+from softswitch.codegen.wire import byte_offset, load_fields, store_fields, untyped
 
-I8, I32 = llvm.IntType(8), llvm.IntType(32)
+I8, I16, I32, I64 = (llvm.IntType(width) for width in (8, 16, 32, 64))
+POINTER = llvm.PointerType()
+
+# What the packet carries besides its headers, by name.
+SCALARS = {
+    "frame": POINTER,  # as it came in
+    "ingress_length": I32,
+    "cursor": I32,  # bytes that the parser took
+    "length": I32,  # as BMv2 counts it through add_header and remove_header
+    "port": I32,  # it came in by
+    "egress_port": I32,
+    "cut": I32,  # truncate: bytes that may leave
+    "clone_session": I32,  # + 1
+    "clone_list": I32,
+    "resubmit_list": I32,  # + 1, as the next two
+    "recirculate_list": I32,
+    "digest": I32,
+}
+WHOLE = (1 << 32) - 1
+"""`cut` of a packet that is not truncated."""
+
+
+class Place(NamedTuple):
+    """A header: by itself, or a position of a stack."""
+
+    header: int
+    stack: int | None = None
+    position: llvm.Value | None = None
 
 
 class Packet:
-    """Storage of a packet in the function that `b` builds; made, and zeroed, at the builder's place."""
+    """Storage of a packet in the function that `b` builds, made at the builder's place."""
 
-    def __init__(self, b: llvm.IRBuilder, program: ir.Program, frame: llvm.Value, length: llvm.Value) -> None:
+    def __init__(self, b: llvm.IRBuilder, program: ir.Program) -> None:
         self.b = b
         self.program = program
-        self.frame = frame
-        self.ingress_length = length
         self.arithmetic = Arithmetic(b, self)
         self.parameters: list[llvm.Value] = []
+        self.too_short: llvm.Block | None = None
         self._element = {
             header: (stack, position)
             for stack, declared in enumerate(program.stacks)
             for position, header in enumerate(declared.headers)
         }
-        self._fields = [
-            [self._slot(llvm.IntType(f.width)) for f in header.fields] if h not in self._element else []
-            for h, header in enumerate(program.headers)
+        self._kinds: list[llvm.Type] = []
+        metadata = [h for h, header in enumerate(program.headers) if header.metadata]
+        headers = [h for h, header in enumerate(program.headers) if not header.metadata]
+        fields = {h: self._declare_fields(h, 1) for h in metadata}
+        self._metadata_slots = len(self._kinds)
+        fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._element}
+        stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
+        cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
+        next_index = [self._declare(I32) for _ in range(cursors)]
+        scalars = {name: self._declare(kind) for name, kind in SCALARS.items()}
+        self.type = llvm.LiteralStructType(self._kinds)
+        self.memory = untyped(b.alloca(self.type))
+        slots = [self._gep(self.memory, number) for number in range(len(self._kinds))]
+        self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
+        self._stack_fields = [[slots[n] for n in numbers] for numbers in stacks]
+        self._next_index = [slots[n] for n in next_index]
+        self._scalars = {name: slots[n] for name, n in scalars.items()}
+
+    def _declare(self, kind: llvm.Type) -> int:
+        self._kinds.append(kind)
+        return len(self._kinds) - 1
+
+    def _declare_fields(self, header: int, count: int) -> list[int]:
+        """Slots of a header's fields, of its varbit length and of its validity; arrays for a stack."""
+        declared = self.program.headers[header]
+        kinds = [
+            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.width) for f in declared.fields
         ]
-        self._valid = [
-            self._slot(I8) if h not in self._element else None for h in range(len(program.headers))
-        ]
-        self._stack_fields = [
-            [self._array(llvm.IntType(f.width), len(s.headers)) for f in program.headers[s.headers[0]].fields]
-            for s in program.stacks
-        ]
-        self._stack_valid = [self._array(I8, len(s.headers)) for s in program.stacks]
-        self.next_index = [self._slot(I32) for _ in program.stacks]
-        self.cursor = self._slot(I32)
-        self.written = self._slot(llvm.IntType(64))
-        self.length = self._slot(I32)
-        b.store(length, self.length)
+        numbers = []
+        for kind in (*kinds, I32, I8):
+            numbers.append(
+                self._declare(kind if header not in self._element else llvm.ArrayType(kind, count))
+            )
+        return numbers
 
-    # -- storage
+    def _gep(self, base: llvm.Value, number: int) -> llvm.Value:
+        indices = [integer(32, 0), integer(32, number)]
+        return self.b.gep(base, indices, inbounds=True, source_etype=self.type)
 
-    def _slot(self, kind: llvm.Type) -> llvm.Value:
-        slot = self.b.alloca(kind)
-        self.b.store(llvm.Constant(kind, 0), slot)
-        return slot
+    # -- the whole
 
-    def _array(self, kind: llvm.Type, size: int) -> llvm.Value:
-        array = llvm.ArrayType(kind, size)
-        slot = self.b.alloca(array)
-        self.b.store(llvm.Constant(array, None), slot)
-        return slot
+    def size(self) -> llvm.Value:
+        """Bytes of the struct."""
+        return self._offset_of_slot(None)
 
-    def _at(self, array: llvm.Value, position: int | llvm.Value) -> llvm.Value:
-        if isinstance(position, int):
-            position = integer(32, position)
-        return self.b.gep(array, [integer(32, 0), position], inbounds=True)
+    def _offset_of_slot(self, number: int | None) -> llvm.Value:
+        null = llvm.Constant(POINTER, None)
+        indices = [integer(32, 1)] if number is None else [integer(32, 0), integer(32, number)]
+        return self.b.ptrtoint(self.b.gep(null, indices, source_etype=self.type), I64)
 
-    def _field(self, ref: ir.FieldRef) -> llvm.Value:
-        if ref.header in self._element:
-            stack, position = self._element[ref.header]
-            return self._at(self._stack_fields[stack][ref.field], position)
-        return self._fields[ref.header][ref.field]
+    def clear(self) -> None:
+        """Make everything 0 and the packet whole."""
+        self._zero(self.size())
+        self.set("cut", integer(32, WHOLE))
 
-    def _validity(self, header: int) -> llvm.Value:
+    def clear_metadata(self) -> None:
+        """Make all metadata 0."""
+        self._zero(self._offset_of_slot(self._metadata_slots))
+
+    def _zero(self, size: llvm.Value) -> None:
+        memset = self.b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
+        self.b.call(memset, [self.memory, integer(8, 0), size, integer(1, 0)])
+
+    def get(self, name: str) -> llvm.Value:
+        """One of `SCALARS`."""
+        return self.b.load(self._scalars[name], typ=SCALARS[name])
+
+    def set(self, name: str, value: llvm.Value) -> None:
+        """Store one of `SCALARS`."""
+        self.b.store(value, self._scalars[name])
+
+    # -- places
+
+    def place(self, header: int) -> Place:
+        """Where a header lies."""
         if header in self._element:
             stack, position = self._element[header]
-            return self._at(self._stack_valid[stack], position)
-        return self._valid[header]
+            return Place(header, stack, integer(32, position))
+        return Place(header)
+
+    @contextmanager
+    def at(self, ref: ir.HeaderRef) -> Iterator[Place]:
+        """A block that runs if the header exists: it does unless a computed position is outside."""
+        if isinstance(ref, int):
+            yield self.place(ref)
+            return
+        position, inside = self._position(ref)
+        with self.b.if_then(inside):
+            yield Place(self.program.stacks[ref.stack].headers[0], ref.stack, position)
+
+    def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
+        """A computed position, 0 if it is outside, and an `i1`: is it inside?"""
+        size = len(self.program.stacks[element.stack].headers)
+        index, interval = self.arithmetic.exact(element.index)
+        width = max(index.type.width, size.bit_length() + 1)
+        index = resize(self.b, index, width) if interval.low >= 0 else self.b.sext(index, llvm.IntType(width))
+        inside = self.b.icmp_unsigned("<", index, integer(width, size))
+        position = self.b.select(inside, resize(self.b, index, 32), integer(32, 0))
+        return position, inside
+
+    def _slot(self, place: Place, number: int) -> llvm.Value:
+        if place.stack is None:
+            return self._fields[place.header][number]
+        kind = self._kind(place.header, number)
+        array = llvm.ArrayType(kind, len(self.program.stacks[place.stack].headers))
+        slot = self._stack_fields[place.stack][number]
+        return self.b.gep(slot, [integer(32, 0), place.position], inbounds=True, source_etype=array)
+
+    def _kind(self, header: int, number: int) -> llvm.Type:
+        fields = self.program.headers[header].fields
+        if number >= len(fields):
+            return (I32, I8)[number - len(fields)]
+        declared = fields[number]
+        return llvm.ArrayType(I8, declared.width // 8) if declared.varbit else llvm.IntType(declared.width)
+
+    def _length_slot(self, place: Place) -> llvm.Value:
+        return self._slot(place, len(self.program.headers[place.header].fields))
+
+    def _validity(self, place: Place) -> llvm.Value:
+        return self._slot(place, len(self.program.headers[place.header].fields) + 1)
 
     # -- leaves of expressions (values.Sources)
 
-    def width(self, ref: ir.FieldRef) -> int:
-        """Width of a field in bits."""
-        return self.program.width(ref)
+    def type_of(self, ref: ir.Target) -> ir.FieldType:
+        """Declaration of a field."""
+        return self.program.type_of(ref)
 
-    def load(self, ref: ir.FieldRef) -> llvm.Value:
-        """A field's value."""
-        return self.b.load(self._field(ref), typ=llvm.IntType(self.width(ref)))
+    def load(self, ref: ir.Target) -> llvm.Value:
+        """A field's value; 0 of an element that is not there."""
+        kind = llvm.IntType(self.program.width(ref))
+        if isinstance(ref, ir.FieldRef):
+            return self.b.load(self._slot(self.place(ref.header), ref.field), typ=kind)
+        position, inside = self._position(ref.element)
+        header = self.program.stacks[ref.element.stack].headers[0]
+        value = self.b.load(self._slot(Place(header, ref.element.stack, position), ref.field), typ=kind)
+        return self.b.select(inside, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
-        """A header's validity, an `i1`."""
-        return self.b.icmp_unsigned("!=", self.b.load(self._validity(header), typ=I8), integer(8, 0))
+        """A header's validity, an `i1`; metadata is always valid."""
+        if self.program.headers[header].metadata:
+            return integer(1, 1)
+        return self.is_valid_at(self.place(header))
+
+    def is_valid_at(self, place: Place) -> llvm.Value:
+        """The validity of a header in its place."""
+        return self.b.icmp_unsigned("!=", self.b.load(self._validity(place), typ=I8), integer(8, 0))
+
+    def last_index(self, stack: int) -> llvm.Value:
+        """Position of a stack's last element as an `i64`."""
+        following = self.next_index(self.program.stacks[stack].cursor)
+        return self.b.sub(self.b.zext(following, I64), integer(64, 1))
 
     def parameter(self, index: int) -> llvm.Value:
         """Run-time data of the action being compiled."""
         return self.parameters[index]
 
+    def lookahead(self, offset: int, width: int) -> llvm.Value:
+        """Bits after the parser's position, or the parser's error where the frame ends before."""
+        b = self.b
+        assert self.too_short is not None
+        cursor = self.get("cursor")
+        needed = -(-(offset + width) // 8)
+        left = b.sub(self.get("ingress_length"), cursor)
+        self.require(b.icmp_unsigned(">=", left, integer(32, needed)), self.too_short)
+        address = byte_offset(b, self.get("frame"), b.zext(cursor, I64))
+        before, after = offset % 8, -(offset + width) % 8
+        widths = [part for part in (before, width, after) if part]
+        wanted = [1 if before else 0]
+        (value,) = load_fields(b, byte_offset(b, address, offset // 8), widths, wanted)
+        return value
+
+    def require(self, condition: llvm.Value, otherwise: llvm.Block) -> None:
+        """Go on where the condition holds, else to the block."""
+        good = self.b.append_basic_block()
+        self.b.cbranch(condition, good, otherwise)
+        self.b.position_at_end(good)
+
     # -- changes
 
-    def store(self, ref: ir.FieldRef, value: llvm.Value) -> None:
+    def store(self, ref: ir.Target, value: llvm.Value) -> None:
         """Store a value, cut or extended to the field's width."""
-        self.b.store(resize(self.b, value, self.width(ref)), self._field(ref))
+        value = resize(self.b, value, self.program.width(ref))
+        if isinstance(ref, ir.FieldRef):
+            self.b.store(value, self._slot(self.place(ref.header), ref.field))
+            return
+        with self.at(ref.element) as place:
+            self.b.store(value, self._slot(place, ref.field))
 
     def store_standard(self, name: str, value: llvm.Value) -> None:
         """Store a field of `standard_metadata`."""
@@ -110,77 +256,140 @@ class Packet:
         """Load a field of `standard_metadata`."""
         return self.load(self.program.standard(name))
 
-    def set_valid(self, header: int) -> None:
+    def set_valid(self, place: Place) -> None:
         """Make a header valid, its fields 0 and the packet longer if it was not (BMv2 `add_header`)."""
-        with self.b.if_then(self.b.not_(self.is_valid(header))):
-            for index in range(len(self.program.headers[header].fields)):
-                self.store(ir.FieldRef(header, index), integer(1, 0))
-            self.b.store(integer(8, 1), self._validity(header))
-            self._grow(self.program.headers[header].bits // 8)
+        with self.b.if_then(self.b.not_(self.is_valid_at(place))):
+            for number in range(len(self.program.headers[place.header].fields)):
+                kind = self._kind(place.header, number)
+                self.b.store(llvm.Constant(kind, None), self._slot(place, number))
+            self._make_valid(place)
+            self.set("length", self.b.add(self.get("length"), self.header_bytes(place)))
 
-    def set_invalid(self, header: int) -> None:
-        """Make a header invalid and the packet shorter (BMv2 `remove_header`)."""
-        with self.b.if_then(self.is_valid(header)):
-            self.b.store(integer(8, 0), self._validity(header))
-            self._grow(-(self.program.headers[header].bits // 8))
+    def set_invalid(self, place: Place) -> None:
+        """Make a header invalid and the packet shorter if it was valid (BMv2 `remove_header`)."""
+        with self.b.if_then(self.is_valid_at(place)):
+            self.b.store(integer(8, 0), self._validity(place))
+            self.set("length", self.b.sub(self.get("length"), self.header_bytes(place)))
 
-    def _grow(self, size: int) -> None:
-        length = self.b.load(self.length, typ=I32)
-        self.b.store(self.b.add(length, integer(32, size)), self.length)
+    def _make_valid(self, place: Place) -> None:
+        """Mark a header valid; the other members of its union are no longer."""
+        self.b.store(integer(8, 1), self._validity(place))
+        for other in self.program.siblings.get(place.header, ()):
+            sibling = self.place(other)
+            if sibling.stack is not None:
+                sibling = sibling._replace(position=place.position)
+            self.b.store(integer(8, 0), self._validity(sibling))
 
-    def shift(self, stack: int, count: int) -> None:
-        """`push_front` (count > 0) or `pop_front` of a stack (P4_16 §8.18)."""
-        size = len(self.program.stacks[stack].headers)
-        header = self.program.headers[self.program.stacks[stack].headers[0]]
-        arrays = [
-            *zip(self._stack_fields[stack], (llvm.IntType(f.width) for f in header.fields), strict=True),
-            (self._stack_valid[stack], I8),
+    def header_bytes(self, place: Place) -> llvm.Value:
+        """Bytes of a header on the wire."""
+        declared = self.program.headers[place.header]
+        fixed = integer(32, declared.bits // 8)
+        if declared.varbit is None:
+            return fixed
+        return self.b.add(fixed, self.b.load(self._length_slot(place), typ=I32))
+
+    def copy(self, target: Place, source: Place) -> None:
+        """Copy a header; an invalid source only makes the target invalid (BMv2 `assign_header`)."""
+        fields = self.program.headers[target.header].fields
+        with self.b.if_else(self.is_valid_at(source)) as (then, otherwise):
+            with then:
+                for number in range(len(fields) + 1):
+                    self._copy_slot(target, source, number, number)
+                self._make_valid(target)
+            with otherwise:
+                self.b.store(integer(8, 0), self._validity(target))
+
+    def _copy_slot(self, target: Place, source: Place, to: int, of: int) -> None:
+        kind = self._kind(source.header, of)
+        self.b.store(self.b.load(self._slot(source, of), typ=kind), self._slot(target, to))
+
+    def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
+        """Copy a varbit field with its length."""
+        to, of = self.place(target.header), self.place(source.header)
+        self._copy_slot(to, of, target.field, source.field)
+        self.b.store(self.b.load(self._length_slot(of), typ=I32), self._length_slot(to))
+
+    def next_index(self, cursor: int) -> llvm.Value:
+        """A stack's `next` position, an `i32`."""
+        return self.b.load(self._next_index[cursor], typ=I32)
+
+    def set_next_index(self, cursor: int, value: llvm.Value) -> None:
+        """Store a stack's `next` position."""
+        self.b.store(value, self._next_index[cursor])
+
+    def shift(self, shift: ir.Shift) -> None:
+        """`push_front` or `pop_front` (P4_16 §8.18)."""
+        for stack in shift.stacks:
+            header = self.program.stacks[stack].headers[0]
+            for number, slot in enumerate(self._stack_fields[stack]):
+                kind = self._kind(header, number)
+                self._move(slot, kind, shift.sources)
+        cursor = self.program.stacks[shift.stacks[0]].cursor
+        moved = self.b.add(self.next_index(cursor), integer(32, shift.count))
+        for outside, bound in ((">", len(shift.sources)), ("<", 0)):
+            limit = integer(32, bound)
+            moved = self.b.select(self.b.icmp_signed(outside, moved, limit), limit, moved)
+        self.set_next_index(cursor, moved)
+
+    def _move(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int | None, ...]) -> None:
+        array = llvm.ArrayType(kind, len(sources))
+        places = [
+            self.b.gep(slot, [integer(32, 0), integer(32, i)], inbounds=True, source_etype=array)
+            for i in range(len(sources))
         ]
-        for array, kind in arrays:
-            if abs(count) >= size:
-                whole = llvm.ArrayType(kind, size)
-                self.b.store(llvm.Constant(whole, None), array)
-                continue
-            order = range(size - 1, -1, -1) if count > 0 else range(size)
-            for position in order:
-                inside = 0 <= position - count < size
-                moved = (
-                    self.b.load(self._at(array, position - count), typ=kind)
-                    if inside
-                    else llvm.Constant(kind, 0)
-                )
-                self.b.store(moved, self._at(array, position))
-        index = self.b.load(self.next_index[stack], typ=I32)
-        moved_index = self.b.add(index, integer(32, count))
-        if count > 0:
-            past = self.b.icmp_signed(">", moved_index, integer(32, size))
-            moved_index = self.b.select(past, integer(32, size), moved_index)
-        else:
-            below = self.b.icmp_signed("<", moved_index, integer(32, 0))
-            moved_index = self.b.select(below, integer(32, 0), moved_index)
-        self.b.store(moved_index, self.next_index[stack])
+        old = [self.b.load(place, typ=kind) for place in places]
+        for place, source in zip(places, sources, strict=True):
+            self.b.store(llvm.Constant(kind, None) if source is None else old[source], place)
 
     # -- bytes
 
-    def extract(self, header: int, address: llvm.Value) -> None:
+    def extract(self, place: Place, address: llvm.Value, varbit_bytes: llvm.Value | None = None) -> None:
         """Fill a header from bytes and make it valid."""
-        widths = [f.width for f in self.program.headers[header].fields]
-        for index, value in enumerate(load_fields(self.b, address, widths)):
-            self.store(ir.FieldRef(header, index), value)
-        self.b.store(integer(8, 1), self._validity(header))
+        fields = self.program.headers[place.header].fields
+        varbit = self.program.headers[place.header].varbit
+        before = range(len(fields)) if varbit is None else range(varbit)
+        address = self._load_run(place, address, before)
+        if varbit is not None:
+            size = varbit_bytes or integer(32, fields[varbit].width // 8)
+            self.b.store(size, self._length_slot(place))
+            size = self.b.zext(size, I64)
+            self.copy_bytes(self._slot(place, varbit), address, size)
+            self._load_run(place, byte_offset(self.b, address, size), range(varbit + 1, len(fields)))
+        self._make_valid(place)
 
-    def extract_next(self, stack: int, address: llvm.Value) -> None:
-        """Fill the next element of a stack from bytes, make it valid and step on."""
-        header = self.program.headers[self.program.stacks[stack].headers[0]]
-        index = self.b.load(self.next_index[stack], typ=I32)
-        values = load_fields(self.b, address, [f.width for f in header.fields])
-        for array, value in zip(self._stack_fields[stack], values, strict=True):
-            self.b.store(value, self._at(array, index))
-        self.b.store(integer(8, 1), self._at(self._stack_valid[stack], index))
-        self.b.store(self.b.add(index, integer(32, 1)), self.next_index[stack])
+    def _load_run(self, place: Place, address: llvm.Value, numbers: range) -> llvm.Value:
+        widths = [self.program.headers[place.header].fields[n].width for n in numbers]
+        for number, value in zip(numbers, load_fields(self.b, address, widths), strict=True):
+            self.b.store(value, self._slot(place, number))
+        return byte_offset(self.b, address, sum(widths) // 8)
 
-    def emit(self, header: int, address: llvm.Value) -> None:
-        """Write a header's bytes."""
+    def emit(self, header: int, address: llvm.Value) -> llvm.Value:
+        """Write a header's bytes; the address that follows."""
+        place = self.place(header)
         fields = self.program.headers[header].fields
-        values = [self.load(ir.FieldRef(header, index)) for index in range(len(fields))]
-        store_fields(self.b, address, [f.width for f in fields], values)
+        varbit = self.program.headers[header].varbit
+        before = range(len(fields)) if varbit is None else range(varbit)
+        address = self._store_run(place, address, before)
+        if varbit is None:
+            return address
+        address = self.append_varbit(ir.FieldRef(header, varbit), address)
+        return self._store_run(place, address, range(varbit + 1, len(fields)))
+
+    def _store_run(self, place: Place, address: llvm.Value, numbers: range) -> llvm.Value:
+        declared = self.program.headers[place.header].fields
+        widths = [declared[n].width for n in numbers]
+        values = [self.load(ir.FieldRef(place.header, n)) for n in numbers]
+        store_fields(self.b, address, widths, values)
+        return byte_offset(self.b, address, sum(widths) // 8)
+
+    def append_varbit(self, ref: ir.FieldRef, address: llvm.Value) -> llvm.Value:
+        """Write a varbit field's bytes; the address that follows."""
+        place = self.place(ref.header)
+        size = self.b.zext(self.b.load(self._length_slot(place), typ=I32), I64)
+        self.copy_bytes(address, self._slot(place, ref.field), size)
+        return byte_offset(self.b, address, size)
+
+    def copy_bytes(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
+        """Copy memory that does not overlap."""
+        memcpy = self.b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
+        self.b.call(memcpy, [target, source, size, integer(1, 0)])

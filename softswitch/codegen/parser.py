@@ -5,77 +5,203 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.packet import I32, Packet
-from softswitch.codegen.values import integer
+from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.layout import WORD
+from softswitch.codegen.packet import I32, I64, Place
+from softswitch.codegen.tables import split, word
+from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join
 
-
-def emit_parser(packet: Packet) -> None:
-    """Parse; afterwards `packet.cursor` is the first byte not parsed and `parser_error` is set."""
-    b, program = packet.b, packet.program
-    blocks = [b.append_basic_block(f"parse_{state.name}") for state in program.parser]
-    done = b.append_basic_block("parsed")
-    failures = {name: _failure(packet, name, done) for name in ("PacketTooShort", "StackOutOfBounds")}
-    b.branch(blocks[program.start_state])
-    for state, block in zip(program.parser, blocks, strict=True):
-        b.position_at_end(block)
-        for operation in state.operations:
-            if isinstance(operation, ir.Assign):
-                width = packet.width(operation.target)
-                packet.store(operation.target, packet.arithmetic.modulo(operation.value, width))
-            else:
-                _emit_extract(packet, operation, failures)
-        _emit_select(packet, state, blocks, done)
-    b.position_at_end(done)
+MAX_STATES = 4096
+"""States that one packet visits at most, so that a parser that takes no bytes ends."""
 
 
-def _failure(packet: Packet, error: str, done: llvm.Block) -> llvm.Block:
-    block = packet.b.append_basic_block(error)
-    with packet.b.goto_block(block):
-        packet.store_standard("parser_error", integer(32, packet.program.errors[error]))
-        packet.b.branch(done)
-    return block
+def emit_parser(actions: ActionEmitter) -> None:
+    """Parse; afterwards the cursor is at the first byte not parsed and `parser_error` is set."""
+    _ParserEmitter(actions).emit()
 
 
-def _emit_extract(packet: Packet, operation: ir.Extract, failures: dict[str, llvm.Block]) -> None:
-    b, program = packet.b, packet.program
-    if operation.stack is not None:
-        elements = program.stacks[operation.stack].headers
-        index = b.load(packet.next_index[operation.stack], typ=I32)
-        _check(b, b.icmp_unsigned("<", index, integer(32, len(elements))), failures["StackOutOfBounds"])
-        size = program.headers[elements[0]].bits // 8
-    else:
-        assert operation.header is not None
-        size = program.headers[operation.header].bits // 8
-    cursor = b.load(packet.cursor, typ=I32)
-    left = b.sub(packet.ingress_length, cursor)
-    _check(b, b.icmp_unsigned(">=", left, integer(32, size)), failures["PacketTooShort"])
-    address = byte_offset(b, packet.frame, b.zext(cursor, llvm.IntType(64)))
-    if operation.stack is not None:
-        packet.extract_next(operation.stack, address)
-    else:
-        assert operation.header is not None
-        packet.extract(operation.header, address)
-    b.store(b.add(cursor, integer(32, size)), packet.cursor)
+class _ParserEmitter:
+    def __init__(self, actions: ActionEmitter) -> None:
+        self.actions = actions
+        self.packet, self.b = actions.packet, actions.b
+        self.program = self.packet.program
+        self.done = self.b.append_basic_block("parsed")
+        self.error = self.b.append_basic_block("parser_error")
+        with self.b.goto_block(self.error):
+            self.code = self.b.phi(I32, name="error_code")
+            self.packet.store_standard("parser_error", self.code)
+            self.b.branch(self.done)
 
+    def emit(self) -> None:
+        b = self.b
+        states = self.program.parser
+        blocks = [b.append_basic_block(f"parse_{state.name}") for state in states]
+        looping = [number for number in range(len(states)) if _can_return(states, number)]
+        visits = self._visits() if looping else None
+        b.branch(blocks[self.program.start_state])
+        for number, (state, block) in enumerate(zip(states, blocks, strict=True)):
+            b.position_at_end(block)
+            if visits is not None and number in looping:
+                self._count_visit(visits)
+            self.packet.too_short = self._failure("PacketTooShort")
+            for operation in state.operations:
+                self._operation(operation)
+            self._select(state, blocks)
+        b.position_at_end(self.done)
 
-def _check(b: llvm.IRBuilder, condition: llvm.Value, failure: llvm.Block) -> None:
-    good = b.append_basic_block()
-    b.cbranch(condition, good, failure)
-    b.position_at_end(good)
+    def _visits(self) -> llvm.Value:
+        with self.b.goto_entry_block():
+            visits = self.b.alloca(I32, name="visits")
+        self.b.store(integer(32, 0), visits)
+        return visits
 
+    def _count_visit(self, visits: llvm.Value) -> None:
+        b = self.b
+        count = b.add(b.load(visits, typ=I32), integer(32, 1))
+        b.store(count, visits)
+        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_STATES)), self.done)
 
-def _emit_select(packet: Packet, state: ir.ParserState, blocks: list[llvm.Block], done: llvm.Block) -> None:
-    b = packet.b
-    bits = sum(-(-packet.width(ref) // 8) * 8 for ref in state.key)
-    key = join(b, [(packet.load(ref), -(-packet.width(ref) // 8) * 8) for ref in state.key]) if bits else None
-    for case in state.cases:
-        target = done if case.state is None else blocks[case.state]
-        if key is None or case.mask == 0:
-            b.branch(target)
+    def _failure(self, error: str) -> llvm.Block:
+        """A block that ends parsing with an error of the core library."""
+        return self._stop(integer(32, self.program.errors[error]))
+
+    def _stop(self, code: llvm.Value) -> llvm.Block:
+        block = self.b.append_basic_block("stop")
+        with self.b.goto_block(block):
+            self.b.branch(self.error)
+        self.code.add_incoming(code, block)
+        return block
+
+    # -- operations
+
+    def _operation(self, operation: ir.Extract | ir.Advance | ir.Verify | ir.Statement) -> None:
+        match operation:
+            case ir.Extract():
+                self._extract(operation)
+            case ir.Advance(bits):
+                value, _ = self.packet.arithmetic.exact(bits)
+                self._take(resize(self.b, self._whole_bytes(value), 32))
+            case ir.Verify(condition, error):
+                code = self.packet.arithmetic.modulo(error, 32)
+                self.packet.require(self.packet.arithmetic.truth(condition), self._stop(code))
+            case statement:
+                self.actions.statement(statement)
+
+    def _whole_bytes(self, bits: llvm.Value) -> llvm.Value:
+        """Bits as bytes, or the error for a part of a byte."""
+        width = max(bits.type.width, 8)
+        bits = resize(self.b, bits, width)
+        part = self.b.and_(bits, integer(width, 7))
+        whole = self.b.icmp_unsigned("==", part, integer(width, 0))
+        self.packet.require(whole, self._failure("ParserInvalidArgument"))
+        return self.b.lshr(bits, integer(width, 3))
+
+    def _take(self, size: llvm.Value) -> llvm.Value:
+        """Move on by a number of bytes, if there are so many; returns where they begin."""
+        b, packet = self.b, self.packet
+        assert packet.too_short is not None
+        cursor = packet.get("cursor")
+        left = b.sub(packet.get("ingress_length"), cursor)
+        packet.require(b.icmp_unsigned(">=", left, size), packet.too_short)
+        packet.set("cursor", b.add(cursor, size))
+        return byte_offset(b, packet.get("frame"), b.zext(cursor, I64))
+
+    def _extract(self, extract: ir.Extract) -> None:
+        if extract.stack is None:
+            assert extract.header is not None
+            self._extract_at(self.packet.place(extract.header), extract)
             return
-        masked = b.and_(key, integer(bits, case.mask))
-        otherwise = b.append_basic_block()
-        b.cbranch(b.icmp_unsigned("==", masked, integer(bits, case.value)), target, otherwise)
-        b.position_at_end(otherwise)
-    b.branch(done)
+        b, packet = self.b, self.packet
+        stack = self.program.stacks[extract.stack]
+        index = packet.next_index(stack.cursor)
+        inside = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
+        packet.require(inside, self._failure("StackOutOfBounds"))
+        self._extract_at(Place(stack.headers[0], extract.stack, index), extract)
+        packet.set_next_index(stack.cursor, b.add(index, integer(32, 1)))
+
+    def _extract_at(self, place: Place, extract: ir.Extract) -> None:
+        b, packet = self.b, self.packet
+        fixed = integer(32, self.program.headers[place.header].bits // 8)
+        if extract.varbit_bits is None:
+            packet.extract(place, self._take(fixed))
+            return
+        varbit = self._whole_bytes(packet.arithmetic.modulo(extract.varbit_bits, 32))
+        size = b.add(fixed, varbit)
+        assert packet.too_short is not None
+        left = b.sub(packet.get("ingress_length"), packet.get("cursor"))
+        packet.require(b.icmp_unsigned(">=", left, size), packet.too_short)
+        fits = b.icmp_unsigned("<=", size, integer(32, extract.max_bytes))
+        packet.require(fits, self._failure("HeaderTooShort"))
+        packet.extract(place, self._take(size), varbit)
+
+    # -- select
+
+    def _select(self, state: ir.ParserState, blocks: list[llvm.Block]) -> None:
+        b = self.b
+        parts = [self._key_part(part) for part in state.key]
+        bits = sum(width for _, width in parts)
+        key = join(b, parts) if parts else None
+        for case in state.cases:
+            target = self.done if case.state is None else blocks[case.state]
+            if key is None or (case.mask == 0 and case.value_set is None):
+                b.branch(target)
+                return
+            masked = b.and_(key, integer(bits, case.mask))
+            if case.value_set is None:
+                matches = b.icmp_unsigned("==", masked, integer(bits, case.value))
+            else:
+                matches = self._is_member(case.value_set, masked, case.mask)
+            otherwise = b.append_basic_block()
+            b.cbranch(matches, target, otherwise)
+            b.position_at_end(otherwise)
+        b.branch(self.done)
+
+    def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
+        """A part of the key, padded to whole bytes as in BMv2."""
+        if isinstance(part, ir.Lookahead):
+            return self.packet.lookahead(part.offset, part.width), -(-part.width // 8) * 8
+        return self.packet.load(part), -(-self.program.width(part) // 8) * 8
+
+    def _is_member(self, number: int, key: llvm.Value, mask: int) -> llvm.Value:
+        """An `i1`: is the key, under the mask, among the members of a value set?"""
+        b, layout = self.b, self.actions.layout
+        words = layout.value_words[number]
+        base = word(b, self.actions.state, layout.value_sets[number])
+        count = b.load(base, typ=I64)
+        wanted = split(b, key)
+        masks = [mask >> (WORD * i) & ((1 << WORD) - 1) for i in range(words)]
+        before = b.block
+        probe, compare, after = (b.append_basic_block(name) for name in ("probe", "compare", "sought"))
+        b.branch(probe)
+        b.position_at_end(probe)
+        index = b.phi(I64)
+        index.add_incoming(integer(64, 0), before)
+        b.cbranch(b.icmp_unsigned("<", index, count), compare, after)
+        b.position_at_end(compare)
+        equal: llvm.Value = integer(1, 1)
+        member = word(b, base, b.add(b.mul(index, integer(64, words)), integer(64, 1)))
+        for i in range(words):
+            stored = b.and_(b.load(word(b, member, i), typ=I64), integer(64, masks[i]))
+            equal = b.and_(equal, b.icmp_unsigned("==", stored, wanted[i]))
+        index.add_incoming(b.add(index, integer(64, 1)), compare)
+        b.cbranch(equal, after, probe)
+        b.position_at_end(after)
+        found = b.phi(llvm.IntType(1))
+        found.add_incoming(integer(1, 0), probe)
+        found.add_incoming(integer(1, 1), compare)
+        return found
+
+
+def _can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
+    """Whether a state can be reached from itself."""
+    seen: set[int] = set()
+    open_ = [start]
+    while open_:
+        for case in states[open_.pop()].cases:
+            if case.state == start:
+                return True
+            if case.state is not None and case.state not in seen:
+                seen.add(case.state)
+                open_.append(case.state)
+    return False

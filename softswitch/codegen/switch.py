@@ -3,8 +3,7 @@
     int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
                   uint64 t_in, uint64 now, uint8 *out, uint32 capacity)
 
-returns the number of frames it wrote to `out`, one after another: uint32 port, uint32 length, bytes, padding
-to a multiple of 8. Times are in us since the switch started.
+returns the number of records that it wrote to `out` (`output`). Times are in us since the switch started.
 """
 
 from __future__ import annotations
@@ -12,22 +11,24 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.actions import ActionEmitter
 from softswitch.codegen.checksums import emit_update, emit_verify
 from softswitch.codegen.controls import emit_control
+from softswitch.codegen.deparser import emit_deparser
 from softswitch.codegen.layout import Layout
+from softswitch.codegen.output import Output
 from softswitch.codegen.packet import I32, Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.tables import POINTER
-from softswitch.codegen.values import integer, resize
-from softswitch.codegen.wire import byte_offset
+from softswitch.codegen.traffic import Traffic
+from softswitch.codegen.values import integer
 
 I64 = llvm.IntType(64)
 PROCESS = llvm.FunctionType(I32, [POINTER, I32, POINTER, I32, I64, I64, POINTER, I32])
-OUT_HEADER = 8
 
 
-def build_module(program: ir.Program, layout: Layout) -> llvm.Module:
-    """LLVM IR of a program; the only external symbol is `process`."""
+def build_module(program: ir.Program, layout: Layout) -> tuple[llvm.Module, llvm.Type]:
+    """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
     module = llvm.Module("pipeline")
     function = llvm.Function(module, PROCESS, "process")
     for argument, name in zip(
@@ -38,66 +39,40 @@ def build_module(program: ir.Program, layout: Layout) -> llvm.Module:
     for pointer in (state, frame, out):
         pointer.add_attribute("noalias")
     b = llvm.IRBuilder(function.append_basic_block("entry"))
-    dropped = function.append_basic_block("dropped")
-    with b.goto_block(dropped):
-        b.ret(integer(32, 0))
+    ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
 
-    packet = Packet(b, program, frame, length)
+    packet = Packet(b, program)
+    output = Output(packet, out, capacity)
+    actions = ActionEmitter(packet, state, layout, output, now, following)
+    traffic = Traffic(actions, ingress, egress)
+    packet.clear()
+    for name, value in (("frame", frame), ("ingress_length", length), ("length", length), ("port", port)):
+        packet.set(name, value)
     packet.store_standard("ingress_port", port)
     packet.store_standard("packet_length", length)
     packet.store_standard("ingress_global_timestamp", t_in)
-    emit_parser(packet)
-    emit_verify(packet)
-    emit_control(packet, program.ingress, state, layout)
+    b.branch(ingress)
 
-    egress_port = packet.load_standard("egress_spec")
-    _drop_unless(packet, b.icmp_unsigned("==", packet.load_standard("mcast_grp"), integer(16, 0)), dropped)
-    _drop_unless(packet, _not_drop_port(packet), dropped)
-    packet.store_standard("instance_type", integer(32, 0))
-    packet.store_standard("egress_port", egress_port)
+    b.position_at_end(ingress)
+    traffic.count_pass()
+    emit_parser(actions)
+    emit_verify(packet, actions.externs.calculations)
+    emit_control(actions, program.ingress)
+    traffic.after_ingress()
+
+    b.position_at_end(egress)
+    traffic.count_pass()
+    packet.store_standard("egress_port", packet.get("egress_port"))
     packet.store_standard("egress_spec", integer(9, 0))
     packet.store_standard("egress_global_timestamp", now)
-    packet.store_standard("packet_length", b.load(packet.length, typ=I32))
-    emit_control(packet, program.egress, state, layout)
-    _drop_unless(packet, _not_drop_port(packet), dropped)
-    emit_update(packet)
-    _emit_deparser(packet, egress_port, out, capacity, dropped)
-    return module
+    packet.store_standard("packet_length", packet.get("length"))
+    emit_control(actions, program.egress)
+    traffic.clone_after_egress()
+    stays = b.icmp_unsigned("!=", packet.load_standard("egress_spec"), integer(9, ir.DROP_PORT))
+    packet.require(stays, following)
+    emit_update(packet, actions.externs.calculations)
+    emit_deparser(actions, traffic)
 
-
-def _not_drop_port(packet: Packet) -> llvm.Value:
-    return packet.b.icmp_unsigned("!=", packet.load_standard("egress_spec"), integer(9, ir.DROP_PORT))
-
-
-def _drop_unless(packet: Packet, condition: llvm.Value, dropped: llvm.Block) -> None:
-    going_on = packet.b.append_basic_block()
-    packet.b.cbranch(condition, going_on, dropped)
-    packet.b.position_at_end(going_on)
-
-
-def _emit_deparser(
-    packet: Packet, port: llvm.Value, out: llvm.Value, capacity: llvm.Value, dropped: llvm.Block
-) -> None:
-    """Write valid headers in order, then what the parser left; a frame that does not fit is dropped."""
-    b, program = packet.b, packet.program
-    cursor = b.load(packet.cursor, typ=I32)
-    payload = b.sub(packet.ingress_length, cursor)
-    most = OUT_HEADER + sum(program.headers[header].bits // 8 for header in program.deparser)
-    needed = b.add(resize(b, payload, 64), integer(64, most))
-    _drop_unless(packet, b.icmp_unsigned("<=", needed, resize(b, capacity, 64)), dropped)
-
-    position = packet.written
-    b.store(integer(64, OUT_HEADER), position)
-    for header in program.deparser:
-        with b.if_then(packet.is_valid(header)):
-            at = b.load(position, typ=I64)
-            packet.emit(header, byte_offset(b, out, at))
-            b.store(b.add(at, integer(64, program.headers[header].bits // 8)), position)
-    at = b.load(position, typ=I64)
-    memcpy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-    source = byte_offset(b, packet.frame, resize(b, cursor, 64))
-    b.call(memcpy, [byte_offset(b, out, at), source, resize(b, payload, 64), integer(1, 0)])
-    length = b.sub(b.add(at, resize(b, payload, 64)), integer(64, OUT_HEADER))
-    b.store(resize(b, port, 32), out, align=4)
-    b.store(resize(b, length, 32), byte_offset(b, out, 4), align=4)
-    b.ret(integer(32, 1))
+    b.position_at_end(following)
+    traffic.next()
+    return module, packet.type

@@ -45,12 +45,20 @@ class Interval(NamedTuple):
 class Sources(Protocol):
     """Where an expression's leaves come from."""
 
-    def width(self, ref: ir.FieldRef) -> int:
-        """Width of a field."""
+    def type_of(self, ref: ir.Target) -> ir.FieldType:
+        """Declaration of a field."""
         ...
 
-    def load(self, ref: ir.FieldRef) -> llvm.Value:
+    def load(self, ref: ir.Target) -> llvm.Value:
         """A field's value, of its width."""
+        ...
+
+    def last_index(self, stack: int) -> llvm.Value:
+        """Position of a stack's last element, an `i64`."""
+        ...
+
+    def lookahead(self, offset: int, width: int) -> llvm.Value:
+        """Bits after the parser's position."""
         ...
 
     def is_valid(self, header: int) -> llvm.Value:
@@ -76,6 +84,20 @@ def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
     return b.trunc(value, kind) if have > width else b.zext(value, kind)
 
 
+def extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
+    """Truncate or sign-extend."""
+    if value.type.width >= width:
+        return resize(b, value, width)
+    return b.sext(value, llvm.IntType(width))
+
+
+def _range(width: int, signed: bool) -> Interval:
+    """What `bit<width>` or `int<width>` can hold."""
+    if signed:
+        return Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    return Interval(0, (1 << width) - 1)
+
+
 class Arithmetic:
     """Emits expressions into one builder."""
 
@@ -88,10 +110,15 @@ class Arithmetic:
         match expression:
             case ir.Constant(value):
                 return Interval(value, value)
-            case ir.FieldRef():
-                return Interval(0, (1 << self.sources.width(expression)) - 1)
-            case ir.Parameter(_, width):
-                return Interval(0, (1 << width) - 1)
+            case ir.FieldRef() | ir.ElementField():
+                declared = self.sources.type_of(expression)
+                return _range(declared.width, declared.signed)
+            case ir.Parameter(_, width) | ir.Lookahead(_, width):
+                return _range(width, signed=False)
+            case ir.LastIndex():
+                return _range(64, signed=False)
+            case ir.Cast(fit, _, width):
+                return _range(width, signed=fit is not ir.Fit.SATURATE)
             case ir.Unary(ir.Op.COMPLEMENT, operand):
                 inner = self.interval(operand)
                 return Interval(~inner.high, ~inner.low)
@@ -113,10 +140,21 @@ class Arithmetic:
         match expression:
             case ir.Constant(value):
                 return integer(width, value)
-            case ir.FieldRef():
-                return resize(b, self.sources.load(expression), width)
+            case ir.FieldRef() | ir.ElementField():
+                stretch = extend if self.sources.type_of(expression).signed else resize
+                return stretch(b, self.sources.load(expression), width)
+            case ir.LastIndex(stack):
+                return resize(b, self.sources.last_index(stack), width)
+            case ir.Lookahead(offset, bits):
+                return resize(b, self.sources.lookahead(offset, bits), width)
             case ir.Parameter(index, _):
                 return resize(b, self.sources.parameter(index), width)
+            case ir.Cast(ir.Fit.WRAP_SIGNED, operand, bits):
+                return extend(b, self.modulo(operand, bits), width)
+            case ir.Cast(_, operand, _):
+                return self._saturate(operand, self.interval(expression), width)
+            case ir.Binary(ir.Op.DIV | ir.Op.MOD as op, left, right):
+                return self._divide(op, left, right, width)
             case ir.Ternary(condition, left, right):
                 return b.select(self.truth(condition), self.modulo(left, width), self.modulo(right, width))
             case ir.Unary(ir.Op.COMPLEMENT, operand):
@@ -176,6 +214,31 @@ class Arithmetic:
             return self.b.sext(value, llvm.IntType(width))
         return resize(self.b, value, width)
 
+    def _saturate(self, operand: ir.Expression, bounds: Interval, width: int) -> llvm.Value:
+        """The value, or the bound that it passes."""
+        b = self.b
+        inner = self.interval(operand)
+        room = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
+        value = self._extended(operand, inner, room)
+        for passes, bound in ((">", bounds.high), ("<", bounds.low)):
+            limit = integer(room, bound)
+            value = b.select(b.icmp_signed(passes, value, limit), limit, value)
+        return extend(b, value, width)
+
+    def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
+        """Quotient or remainder of numbers that are not negative (BMv2 asserts it); 0 for a divisor of 0."""
+        b = self.b
+        dividend, one = self.exact(left)
+        divisor, other = self.exact(right)
+        if min(one.low, other.low) < 0:
+            raise UnsupportedConstruct(f"`{op.value}` of numbers that may be negative")
+        room = max(dividend.type.width, divisor.type.width)
+        dividend, divisor = resize(b, dividend, room), resize(b, divisor, room)
+        is_zero = b.icmp_unsigned("==", divisor, integer(room, 0))
+        safe = b.select(is_zero, integer(room, 1), divisor)
+        result = b.udiv(dividend, safe) if op is ir.Op.DIV else b.urem(dividend, safe)
+        return resize(b, b.select(is_zero, integer(room, 0), result), width)
+
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value = self.modulo(left, width)
@@ -232,7 +295,17 @@ def _shr(a: Interval, c: Interval) -> Interval:
     return Interval(min(a.low >> c.low, a.low >> min(c.high, MOST_BITS)), max(a.high >> c.low, 0))
 
 
+def _quotient(a: Interval, _: Interval) -> Interval:
+    return Interval(min(a.low, 0), max(a.high, 0))
+
+
+def _remainder(a: Interval, c: Interval) -> Interval:
+    return Interval(0, max(min(a.high, c.high), 0))
+
+
 BOUNDS: dict[ir.Op, Callable[[Interval, Interval], Interval]] = {
+    ir.Op.DIV: _quotient,
+    ir.Op.MOD: _remainder,
     ir.Op.ADD: _corners(lambda x, y: x + y),
     ir.Op.SUB: _corners(lambda x, y: x - y),
     ir.Op.MUL: _corners(lambda x, y: x * y),

@@ -62,8 +62,10 @@ def store_bits(b: llvm.IRBuilder, address: llvm.Value, value: llvm.Value, size: 
         b.store(part, byte_offset(b, address, offset), align=1)
 
 
-def load_fields(b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int]) -> list[llvm.Value]:
-    """Load consecutive fields from bytes."""
+def load_fields(
+    b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int], wanted: Sequence[int] | None = None
+) -> list[llvm.Value]:
+    """Load consecutive fields from bytes: all, or those at the `wanted` positions."""
     values: list[llvm.Value] = []
     start = 0
     for bits, fields in runs(widths):
@@ -71,8 +73,9 @@ def load_fields(b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int]) -
         left = bits
         for position in fields:
             left -= widths[position]
-            part = b.lshr(run, integer(bits, left)) if left else run
-            values.append(resize(b, part, widths[position]))
+            if wanted is None or position in wanted:
+                part = b.lshr(run, integer(bits, left)) if left else run
+                values.append(resize(b, part, widths[position]))
         start += bits // 8
     return values
 
@@ -100,6 +103,12 @@ def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Val
         joined = wide if joined is None else b.or_(joined, wide)
     assert joined is not None
     return joined
+
+
+def untyped(pointer: llvm.Value) -> llvm.Value:
+    """A pointer as LLVM has it: llvmlite still gives those of its own making a type."""
+    pointer.type = llvm.PointerType()
+    return pointer
 
 
 def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:

@@ -1,31 +1,7 @@
-"""Entries of tables in the memory that compiled code and control plane share.
+"""The control plane's hand in the memory that it shares with the packet function (`codegen.layout`).
 
-`records` the hash index and the records · `ranked` masks, ranges and ranks · `write` batches of writes.
+In Python: `memory` the block and its lock · `coding` keys and data as words · `entries` of tables ·
+`profiles` · `replication` multicast groups and clone sessions · `cells` counters, meters, registers and
+value sets · `notices` what packets tell. Compiled: `records` the hash index and the records · `ranked` masks,
+ranges and ranks · `write` batches of writes.
 """
-
-from softswitch.state.records import COLUMNS, describe
-from softswitch.state.write import (
-    DELETE,
-    DONE,
-    EXISTS,
-    FULL,
-    INSERT,
-    MISSING,
-    MODIFY,
-    find_record,
-    write_entries,
-)
-
-__all__ = [
-    "COLUMNS",
-    "DELETE",
-    "DONE",
-    "EXISTS",
-    "FULL",
-    "INSERT",
-    "MISSING",
-    "MODIFY",
-    "describe",
-    "find_record",
-    "write_entries",
-]

@@ -12,7 +12,7 @@ from softswitch.hashing import MULTIPLIER
 from softswitch.native import compiled, int64
 
 # Columns of a table's row in the descriptor array. Offsets are in words.
-HEADER, BUCKETS, MASK, RECORDS, STRIDE, KEY_WORDS, ACTION, COUNTER_WORDS, SIZE = range(9)
+HEADER, BUCKETS, MASK, RECORDS, STRIDE, KEY_WORDS, ACTION, PARAMETERS, SIZE = range(9)
 RANKED, FIELD_WORDS, BOUND_WORDS, GROUPS, ORDER, COLUMNS = range(9, 15)
 
 # Words of a table's header, from HEADER; the default record follows.
@@ -22,6 +22,9 @@ _MULTIPLIER = np.uint64(MULTIPLIER)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 ONE = np.uint64(1)
+FREED = (1 << 64) - 1
+"""The action of a record on the free list."""
+_FREED = np.uint64(FREED)
 
 Words = npt.NDArray[np.uint64]
 Row = npt.NDArray[np.int64]
@@ -37,7 +40,7 @@ def describe(table: TableLayout) -> list[int]:
         table.stride,
         table.key_words,
         table.action,
-        2 if table.table.has_counter else 0,
+        table.parameters,
         table.table.size,
         int(table.is_ranked),
         table.field_words,
@@ -138,15 +141,16 @@ def free_record(state: Words, table: Row, number: int) -> None:
     """Put a record on the free list."""
     header = table[HEADER]
     state[record_at(table, number)] = state[header + FREE]
+    state[record_at(table, number) + table[ACTION]] = _FREED
     state[header + FREE] = np.uint64(number)
     state[header + COUNT] -= ONE
 
 
 @compiled
 def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
-    """Store action and run-time data; the counter between them stays."""
-    at = record_at(table, number) + table[ACTION]
-    state[at] = op[start]
-    at += 1 + table[COUNTER_WORDS]
+    """Store action and run-time data; what packets have left between them stays."""
+    record = record_at(table, number)
+    state[record + table[ACTION]] = op[start]
+    at = record + table[PARAMETERS]
     for i in range(start + 1, stop):
         state[at + i - start - 1] = op[i]

@@ -1,0 +1,198 @@
+"""Calculations: gathers the inputs of a hash or checksum into bytes and calls the algorithm.
+
+Inputs of invalid headers are left out (BMv2 `BufBuilder`), so where something lies can depend on the packet.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.hashes import hash_function
+from softswitch.codegen.packet import I8, I64, Packet
+from softswitch.codegen.values import integer, resize
+from softswitch.codegen.wire import byte_offset, join, store_bits, untyped
+from softswitch.errors import UnsupportedConstruct
+from softswitch.hashing import ALGORITHMS, InternetChecksum
+
+FRAME_BYTES = 1 << 16
+"""Room for the payload behind the fields."""
+Part = tuple[ir.FieldRef | ir.SizedConstant, int]
+
+
+class Calculations:
+    """Emits calculations of one program into the function that handles `packet`."""
+
+    def __init__(self, packet: Packet) -> None:
+        self.packet, self.b = packet, packet.b
+
+    def emit(self, number: int, valid: int | None = None) -> llvm.Value:
+        """The result as a word; `valid` is a header that is known to be valid here."""
+        calculation = self.packet.program.calculations[number]
+        runs = [_Run(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)]
+        is_sum = isinstance(ALGORITHMS[calculation.algorithm], InternetChecksum) and not calculation.payload
+        if is_sum and all(run.fits_words for run in runs):
+            return self._sum_of_words(runs)
+        return self._of_bytes(calculation, runs)
+
+    def _by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
+        """Inputs in runs of one header each; None for what is always there."""
+        parts: list[tuple[int | None, Part]] = []
+        for item in calculation.inputs:
+            match item:
+                case ir.SizedConstant(_, width):
+                    parts.append((None, (item, width)))
+                case ir.FieldRef(header):
+                    parts.append((self._guard(header), (item, self.packet.program.width(item))))
+                case ir.WholeHeader(header):
+                    for field, declared in enumerate(self.packet.program.headers[header].fields):
+                        part = (ir.FieldRef(header, field), declared.width)
+                        parts.append((self._guard(header), part))
+        return [(header, [part for _, part in run]) for header, run in groupby(parts, key=lambda p: p[0])]
+
+    def _guard(self, header: int) -> int | None:
+        return None if self.packet.program.headers[header].metadata else header
+
+    # -- the Internet checksum without memory
+
+    def _sum_of_words(self, runs: list[_Run]) -> llvm.Value:
+        b = self.b
+        total: llvm.Value = integer(64, 0)
+        for run in runs:
+            total = b.add(total, run.sum())
+        for _ in range(3):
+            total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
+        return b.and_(b.not_(total), integer(64, 0xFFFF))
+
+    # -- any algorithm over bytes
+
+    def _of_bytes(self, calculation: ir.Calculation, runs: list[_Run]) -> llvm.Value:
+        b = self.b
+        most = sum(run.bits for run in runs)
+        with b.goto_entry_block():
+            size = most // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
+            buffer = untyped(b.alloca(llvm.ArrayType(I8, size)))
+        if all(run.whole_bytes for run in runs):
+            end = buffer
+            for run in runs:
+                end = run.append(end)
+        elif any(run.has_varbit for run in runs):
+            raise UnsupportedConstruct(
+                f"calculation `{calculation.name}` over a varbit field and parts of bytes"
+            )
+        else:
+            end = self._append_bits(runs, buffer, most)
+        if calculation.payload:
+            end = self._append_payload(end)
+        length = b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64))
+        result = b.call(hash_function(b.module, ALGORITHMS[calculation.algorithm]), [buffer, length])
+        return resize(b, result, 64)
+
+    def _append_bits(self, runs: list[_Run], buffer: llvm.Value, most: int) -> llvm.Value:
+        """Join all bits in one number, first bit at the top, and store it from the top."""
+        b = self.b
+        width = -(-most // 8) * 8
+        joined: llvm.Value = integer(width, 0)
+        room: llvm.Value = integer(width, width)
+        for run in runs:
+            left = b.sub(room, integer(width, run.bits))
+            with_run = b.or_(joined, b.shl(resize(b, run.joined(), width), left))
+            present = run.present()
+            joined, room = b.select(present, with_run, joined), b.select(present, left, room)
+        store_bits(b, buffer, joined, width // 8)
+        bits = b.sub(integer(64, width), resize(b, room, 64))
+        return byte_offset(b, buffer, b.lshr(b.add(bits, integer(64, 7)), integer(64, 3)))
+
+    def _append_payload(self, end: llvm.Value) -> llvm.Value:
+        b, packet = self.b, self.packet
+        cursor = packet.get("cursor")
+        size = b.sub(packet.get("ingress_length"), cursor)
+        for limit in (packet.get("cut"), integer(32, FRAME_BYTES)):
+            size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
+        size = resize(b, size, 64)
+        packet.copy_bytes(end, byte_offset(b, packet.get("frame"), resize(b, cursor, 64)), size)
+        return byte_offset(b, end, size)
+
+
+class _Run:
+    """Consecutive inputs that are there or left out together."""
+
+    def __init__(self, packet: Packet, header: int | None, parts: list[Part], valid: int | None) -> None:
+        self.packet, self.b = packet, packet.b
+        self.header = None if header == valid else header
+        self.parts = parts
+        self.bits = sum(width for _, width in parts)
+        self.has_varbit = any(self._is_varbit(part) for part, _ in parts)
+
+    def _is_varbit(self, part: ir.FieldRef | ir.SizedConstant) -> bool:
+        return isinstance(part, ir.FieldRef) and self.packet.program.type_of(part).varbit
+
+    @property
+    def whole_bytes(self) -> bool:
+        return self.bits % 8 == 0
+
+    @property
+    def fits_words(self) -> bool:
+        return self.bits % 16 == 0 and not self.has_varbit
+
+    def present(self) -> llvm.Value:
+        return integer(1, 1) if self.header is None else self.packet.is_valid(self.header)
+
+    def _values(self, parts: list[Part]) -> list[tuple[llvm.Value, int]]:
+        return [
+            (integer(w, p.value) if isinstance(p, ir.SizedConstant) else self.packet.load(p), w)
+            for p, w in parts
+        ]
+
+    def joined(self) -> llvm.Value:
+        return join(self.b, self._values(self.parts))
+
+    def sum(self) -> llvm.Value:
+        """The sum of the run's 16-bit words, 0 where it is left out."""
+        b = self.b
+        total: llvm.Value = integer(64, 0)
+        pending: list[tuple[llvm.Value, int]] = []
+        for value in self._values(self.parts):
+            pending.append(value)
+            width = sum(w for _, w in pending)
+            if width % 16 == 0:
+                joined = join(b, pending)
+                for shift in range(0, width, 16):
+                    piece = b.lshr(joined, integer(width, shift)) if shift else joined
+                    total = b.add(total, resize(b, resize(b, piece, 16), 64))
+                pending = []
+        return total if self.header is None else b.select(self.present(), total, integer(64, 0))
+
+    def append(self, end: llvm.Value) -> llvm.Value:
+        """Write the run's bytes if it is there; the address that follows."""
+        if self.header is None:
+            return self._append(end)
+        b = self.b
+        before = b.block
+        with b.if_then(self.present()):
+            appended = self._append(end)
+            inside = b.block
+        following = b.phi(end.type)
+        following.add_incoming(end, before)
+        following.add_incoming(appended, inside)
+        return following
+
+    def _append(self, end: llvm.Value) -> llvm.Value:
+        pending: list[Part] = []
+        for part, width in self.parts:
+            if self._is_varbit(part):
+                assert isinstance(part, ir.FieldRef)
+                end = self.packet.append_varbit(part, self._store(pending, end))
+                pending = []
+            else:
+                pending.append((part, width))
+        return self._store(pending, end)
+
+    def _store(self, parts: list[Part], end: llvm.Value) -> llvm.Value:
+        if not parts:
+            return end
+        size = sum(width for _, width in parts) // 8
+        store_bits(self.b, end, join(self.b, self._values(parts)), size)
+        return byte_offset(self.b, end, size)

@@ -1,0 +1,46 @@
+"""The deparser: valid headers in order, then what the parser left; to a port, or to ingress again."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.packet import I64, POINTER
+from softswitch.codegen.traffic import Traffic
+from softswitch.codegen.values import integer, resize
+from softswitch.codegen.wire import byte_offset
+
+
+def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
+    """Write the frame and go on with the next packet; a frame that does not fit is dropped."""
+    b, packet, program = actions.b, actions.packet, actions.packet.program
+    for statement in program.deparser_body:
+        actions.statement(statement)
+    cursor = packet.get("cursor")
+    payload = resize(b, b.sub(packet.get("ingress_length"), cursor), 64)
+    most = sum(program.headers[header].most_bytes for header in program.deparser)
+    size = b.add(payload, integer(64, most))
+    start, fits = actions.output.room(size)
+    recirculates = program.has(ir.Recirculate)
+    if recirculates:
+        again = b.icmp_unsigned("!=", packet.get("recirculate_list"), integer(32, 0))
+        memory, has_room = traffic.frame_memory(size)
+        start, fits = b.select(again, memory, start), b.select(again, has_room, fits)
+    packet.require(fits, traffic.following)
+
+    with b.goto_entry_block():
+        position = b.alloca(POINTER, name="position")
+    b.store(start, position)
+    for header in program.deparser:
+        with b.if_then(packet.is_valid(header)):
+            b.store(packet.emit(header, b.load(position, typ=POINTER)), position)
+    end = b.load(position, typ=POINTER)
+    packet.copy_bytes(end, byte_offset(b, packet.get("frame"), resize(b, cursor, 64)), payload)
+    length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
+
+    if recirculates:
+        with b.if_then(again):
+            traffic.recirculate(start, length)
+    cut = resize(b, packet.get("cut"), 64)
+    length = b.select(b.icmp_unsigned("<", length, cut), length, cut)
+    actions.output.finish(packet.get("egress_port"), length)
+    b.branch(traffic.following)

@@ -1,0 +1,159 @@
+"""Externs of v1model with state or a calculation: counters, meters, registers, `hash` and `random`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.calculations import Calculations
+from softswitch.codegen.layout import METER_WORDS, WORD, Layout
+from softswitch.codegen.packet import Packet
+from softswitch.codegen.tables import word
+from softswitch.codegen.values import integer, resize
+from softswitch.codegen.wire import byte_offset
+
+I64 = llvm.IntType(WORD)
+DOUBLE = llvm.DoubleType()
+RED = 2
+SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+SPLITMIX_STEP = 0x9E3779B97F4A7C15
+
+
+class Externs:
+    """Emits uses of a program's externs into the function that handles `packet`."""
+
+    def __init__(self, packet: Packet, state: llvm.Value, layout: Layout, now: llvm.Value) -> None:
+        self.packet, self.b = packet, packet.b
+        self.state = state
+        self.layout = layout
+        self.now = now
+        self.calculations = Calculations(packet)
+
+    @contextmanager
+    def _in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
+        """A block that runs only where the index is below `size`; gives the index as a word."""
+        b = self.b
+        value, interval = self.packet.arithmetic.exact(index)
+        if interval.low >= 0 and interval.high < size:
+            yield resize(b, value, WORD)
+            return
+        width = max(value.type.width, size.bit_length() + 1)
+        with b.if_then(b.icmp_unsigned("<", resize(b, value, width), integer(width, size))):
+            yield resize(b, value, WORD)
+
+    # -- counters
+
+    def count(self, counter: int, index: ir.Expression) -> None:
+        """Count the packet in one cell."""
+        with self._in_range(index, self.packet.program.counters[counter].size) as cell:
+            first = self.b.shl(cell, integer(WORD, 1))
+            self.count_in(self._at(self.layout.counters[counter], first))
+
+    def count_in(self, cell: llvm.Value) -> None:
+        """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
+        b = self.b
+        length = resize(b, self.packet.get("ingress_length"), WORD)
+        for offset, amount in enumerate((integer(WORD, 1), length)):
+            address = word(b, cell, offset)
+            b.store(b.add(b.load(address, typ=I64), amount), address)
+
+    def _at(self, base: int, offset: llvm.Value) -> llvm.Value:
+        return word(self.b, self.state, self.b.add(offset, integer(WORD, base)))
+
+    # -- registers
+
+    def read_register(self, read: ir.RegisterRead) -> None:
+        """Read one cell into a field."""
+        declared = self.packet.program.registers[read.register]
+        with self._in_range(read.index, declared.size) as cell:
+            address, width = self._register_cell(read.register, cell)
+            value = self.b.load(address, typ=llvm.IntType(width))
+            self.packet.store(read.target, resize(self.b, value, declared.width))
+
+    def write_register(self, write: ir.RegisterWrite) -> None:
+        """Write one cell."""
+        declared = self.packet.program.registers[write.register]
+        written = self.packet.arithmetic.modulo(write.value, declared.width)
+        with self._in_range(write.index, declared.size) as cell:
+            address, width = self._register_cell(write.register, cell)
+            self.b.store(resize(self.b, written, width), address)
+
+    def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
+        size = self.layout.register_bytes(self.packet.program.registers[register].width)
+        base = word(self.b, self.state, self.layout.registers[register])
+        return byte_offset(self.b, base, self.b.mul(cell, integer(WORD, size))), size * 8
+
+    # -- meters
+
+    def execute_meter(self, execute: ir.ExecuteMeter) -> None:
+        """Meter the packet in one cell."""
+        declared = self.packet.program.meters[execute.meter]
+        with self._in_range(execute.index, declared.size) as cell:
+            first = self.b.mul(cell, integer(WORD, METER_WORDS))
+            meter = self._at(self.layout.meters[execute.meter], first)
+            self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
+
+    def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
+        """Colour that the meter at an address gives this packet (two rates, RFC 2698; BMv2 meters.cpp)."""
+        length = resize(self.b, self.packet.get("ingress_length"), WORD)
+        amount = length if counts_bytes else integer(WORD, 1)
+        return self.b.call(_meter_function(self.b.module), [meter, self.now, amount])
+
+    # -- hash and random
+
+    def hash(self, statement: ir.Hash) -> None:
+        """Store base + hash % size."""
+        b, arithmetic = self.b, self.packet.arithmetic
+        hashed = self.calculations.emit(statement.calculation)
+        size = arithmetic.modulo(statement.size, WORD)
+        size = b.select(b.icmp_unsigned("==", size, integer(WORD, 0)), integer(WORD, 1), size)
+        value = b.add(b.urem(hashed, size), arithmetic.modulo(statement.base, WORD))
+        self.packet.store(statement.target, value)
+
+    def random(self, statement: ir.Random) -> None:
+        """Store a number of the range, by splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+        b, arithmetic = self.b, self.packet.arithmetic
+        low, high = (arithmetic.modulo(bound, WORD) for bound in (statement.low, statement.high))
+        with b.if_then(b.icmp_unsigned("<=", low, high)):
+            address = word(b, self.state, self.layout.random)
+            mixed = b.add(b.load(address, typ=I64), integer(WORD, SPLITMIX_STEP))
+            b.store(mixed, address)
+            for shift, factor in SPLITMIX:
+                mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))
+            mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, 31)))
+            count = b.add(b.sub(high, low), integer(WORD, 1))
+            product = b.mul(resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
+            scaled = resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
+            everything = b.icmp_unsigned("==", count, integer(WORD, 0))
+            value = b.add(low, b.select(everything, mixed, scaled))
+            self.packet.store(statement.target, value)
+
+
+def _meter_function(module: llvm.Module) -> llvm.Function:
+    """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
+    if "meter" in module.globals:
+        return module.globals["meter"]
+    kind = llvm.FunctionType(llvm.IntType(8), [llvm.PointerType(), I64, I64])
+    function = llvm.Function(module, kind, "meter")
+    function.linkage = "internal"
+    meter, now, amount = function.args
+    b = llvm.IRBuilder(function.append_basic_block("entry"))
+    configured = b.load(meter, typ=I64)
+    with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
+        b.ret(integer(8, 0))
+    for colour in range(1, RED + 1):
+        rate, burst, tokens, last = (word(b, meter, 1 + 4 * (colour - 1) + i) for i in range(4))
+        since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
+        new = b.sub(since_start, b.load(last, typ=I64))
+        b.store(since_start, last)
+        filled, limit = b.add(b.load(tokens, typ=I64), new), b.load(burst, typ=I64)
+        filled = b.select(b.icmp_unsigned("<", filled, limit), filled, limit)
+        enough = b.icmp_unsigned(">=", filled, amount)
+        b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
+        with b.if_then(b.not_(enough)):
+            b.ret(integer(8, colour))
+    b.ret(integer(8, 0))
+    return function

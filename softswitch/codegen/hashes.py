@@ -1,0 +1,137 @@
+"""Hash algorithms over bytes in memory: `i64 hash(pointer, size)`, a function each (`softswitch.hashing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.values import integer, resize
+from softswitch.codegen.wire import byte_offset
+from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, reflect
+
+I8, I64 = llvm.IntType(8), llvm.IntType(64)
+POINTER = llvm.PointerType()
+
+
+def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
+    """The function of an algorithm, made at its first use in the module."""
+    name = _name(algorithm)
+    if name in module.globals:
+        return module.globals[name]
+    function = llvm.Function(module, llvm.FunctionType(I64, [POINTER, I64]), name)
+    function.linkage = "internal"
+    b = llvm.IRBuilder(function.append_basic_block("entry"))
+    data, size = function.args
+    match algorithm:
+        case Crc():
+            b.ret(_crc(b, algorithm, data, size))
+        case InternetChecksum():
+            b.ret(_internet_checksum(b, data, size))
+        case Xor(width):
+            b.ret(_xor(b, width, data, size))
+        case Identity():
+            b.ret(_identity(b, data, size))
+        case Toeplitz():
+            b.ret(integer(64, 0))
+    return function
+
+
+def _name(algorithm: Algorithm) -> str:
+    match algorithm:
+        case Crc(width, polynomial, initial, final, reflected):
+            return f"crc{width}_{polynomial:x}_{initial:x}_{final:x}_{int(reflected)}"
+        case Xor(width):
+            return f"xor{width}"
+    return type(algorithm).__name__.lower()
+
+
+class _Loop:
+    """Accumulates over the bytes: set `result` inside, read it after."""
+
+    def __init__(self, accumulator: llvm.Value, byte: llvm.Value, position: llvm.Value) -> None:
+        self.accumulator = accumulator
+        self.byte = byte
+        self.position = position
+        self.result = accumulator
+
+
+@contextmanager
+def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: llvm.Value) -> Iterator[_Loop]:
+    """A loop over the bytes; afterwards `result` is the accumulator as the last one left it."""
+    before = b.block
+    head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+    b.branch(head)
+    b.position_at_end(head)
+    position, accumulator = b.phi(I64), b.phi(initial.type)
+    position.add_incoming(integer(64, 0), before)
+    accumulator.add_incoming(initial, before)
+    b.cbranch(b.icmp_unsigned("<", position, size), body, after)
+    b.position_at_end(body)
+    byte = b.load(byte_offset(b, data, position), typ=I8)
+    loop = _Loop(accumulator, byte, position)
+    yield loop
+    accumulator.add_incoming(loop.result, b.block)
+    position.add_incoming(b.add(position, integer(64, 1)), b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    loop.result = accumulator
+
+
+def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    """A table look-up a byte; reflected ones shift the other way instead of reversing every byte."""
+    width = crc.width
+    kind = llvm.IntType(width)
+    if crc.reflected:
+        order = [reflect(byte, 8) for byte in range(256)]
+        entries = [reflect(crc.table[byte], width) for byte in order]
+        initial = reflect(crc.initial, width)
+    else:
+        entries, initial = list(crc.table), crc.initial
+    array = llvm.ArrayType(kind, 256)
+    table = llvm.GlobalVariable(b.module, array, f"{_name(crc)}_table")
+    table.global_constant = True
+    table.linkage = "internal"
+    table.initializer = llvm.Constant(array, entries)
+    with _each_byte(b, data, size, integer(width, initial)) as loop:
+        remainder = loop.accumulator
+        if crc.reflected:
+            index = b.xor(resize(b, remainder, 8), loop.byte)
+            rest = b.lshr(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
+        else:
+            index = b.xor(resize(b, b.lshr(remainder, integer(width, width - 8)), 8), loop.byte)
+            rest = b.shl(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
+        address = b.gep(table, [integer(32, 0), resize(b, index, 32)], inbounds=True)
+        loop.result = b.xor(b.load(address, typ=kind), rest)
+    return resize(b, b.xor(loop.result, integer(width, crc.final)), 64)
+
+
+def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
+    """The byte at its place in a word of `width` bits."""
+    last = width // 8 - 1
+    place = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
+    return b.shl(resize(b, loop.byte, 64), b.shl(place, integer(64, 3)))
+
+
+def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    with _each_byte(b, data, size, integer(64, 0)) as loop:
+        loop.result = b.add(loop.accumulator, _words(b, loop, 16))
+    total = loop.result
+    for _ in range(3):
+        total = b.add(b.and_(total, integer(64, 0xFFFF)), b.lshr(total, integer(64, 16)))
+    return b.and_(b.not_(total), integer(64, 0xFFFF))
+
+
+def _xor(b: llvm.IRBuilder, width: int, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    with _each_byte(b, data, size, integer(64, 0)) as loop:
+        loop.result = b.xor(loop.accumulator, _words(b, loop, width))
+    return loop.result
+
+
+def _identity(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
+    limit = integer(64, 8)
+    size = b.select(b.icmp_unsigned("<", size, limit), size, limit)
+    with _each_byte(b, data, size, integer(64, 0)) as loop:
+        loop.result = b.or_(b.shl(loop.accumulator, integer(64, 8)), resize(b, loop.byte, 64))
+    return loop.result

@@ -1,0 +1,88 @@
+"""What the packet function hands over: frames, digests and log records, one after another.
+
+    uint32 kind, uint32 length, bytes, padding to a multiple of 8
+
+The kind of a frame is its port; a digest's is `DIGEST` + its position in the program, a log record's `LOG` +
+the position of its text. Their bytes are the values: a word with the number of words that follow, negative
+for a signed value, then these, least significant first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.layout import words_of
+from softswitch.codegen.packet import I32, I64, Packet
+from softswitch.codegen.tables import split
+from softswitch.codegen.values import extend, integer, resize
+from softswitch.codegen.wire import byte_offset
+
+HEADER = 8
+DIGEST = 1 << 31
+LOG = 1 << 30
+
+
+class Output:
+    """Appends to the caller's memory; what does not fit is left out."""
+
+    def __init__(self, packet: Packet, memory: llvm.Value, capacity: llvm.Value) -> None:
+        self.packet, self.b = packet, packet.b
+        self.memory = memory
+        self.capacity = resize(self.b, capacity, 64)
+        self._count = self.b.alloca(I32, name="records")
+        self._used = self.b.alloca(I64, name="used")
+        self.b.store(integer(32, 0), self._count)
+        self.b.store(integer(64, 0), self._used)
+
+    def count(self) -> llvm.Value:
+        """Records so far, an `i32`."""
+        return self.b.load(self._count, typ=I32)
+
+    def room(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+        """Where the bytes of a record go, and an `i1`: are there so many?"""
+        used = self.b.load(self._used, typ=I64)
+        needed = self.b.add(used, self.b.add(size, integer(64, HEADER)))
+        fits = self.b.icmp_unsigned("<=", needed, self.capacity)
+        return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEADER))), fits
+
+    def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
+        """Put the head before bytes that `room` has given."""
+        b = self.b
+        used = b.load(self._used, typ=I64)
+        b.store(kind, byte_offset(b, self.memory, used), align=4)
+        b.store(resize(b, length, 32), byte_offset(b, self.memory, b.add(used, integer(64, 4))), align=4)
+        padded = b.and_(b.add(length, integer(64, 7)), integer(64, ~7))
+        b.store(b.add(used, b.add(padded, integer(64, HEADER))), self._used)
+        b.store(b.add(self.count(), integer(32, 1)), self._count)
+
+    def digest(self, number: int) -> None:
+        """Send the values of a digest as they are now."""
+        values = [_expression(value) for value in self.packet.program.digests[number].values]
+        self._record(DIGEST + number, values)
+
+    def log(self, message: int, values: Sequence[ir.Expression]) -> None:
+        """Log a text with values."""
+        self._record(LOG + message, values)
+
+    def _record(self, kind: int, values: Sequence[ir.Expression]) -> None:
+        b, arithmetic = self.b, self.packet.arithmetic
+        words: list[llvm.Value] = []
+        for value in values:
+            exact, interval = arithmetic.exact(value)
+            count = words_of(exact.type.width)
+            signed = interval.low < 0
+            words.append(integer(64, -count if signed else count))
+            words += split(b, (extend if signed else resize)(b, exact, 64 * count))
+        size = integer(64, 8 * len(words))
+        address, fits = self.room(size)
+        with b.if_then(fits):
+            for position, part in enumerate(words):
+                b.store(part, byte_offset(b, address, 8 * position), align=8)
+            self.finish(integer(32, kind), size)
+
+
+def _expression(value: ir.FieldRef | ir.SizedConstant) -> ir.Expression:
+    return ir.Constant(value.value) if isinstance(value, ir.SizedConstant) else value

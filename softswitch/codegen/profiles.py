@@ -1,0 +1,70 @@
+"""Action profiles: from an entry's reference to the record of a member, through a group if need be."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.layout import NO_ACTION, WORD, TableLayout
+from softswitch.codegen.tables import word
+from softswitch.codegen.values import integer
+from softswitch.codegen.wire import untyped
+
+I64 = llvm.IntType(WORD)
+
+
+def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
+    """Address of the member (action, run-time data) that an entry's or the default record refers to.
+
+    For no reference and for an empty group it is a record without an action.
+    """
+    b = actions.b
+    assert table.table.profile is not None
+    layout = actions.layout.profiles[table.table.profile]
+    reference = b.load(word(b, record, table.action), typ=I64)
+    if layout.profile.selector is not None:
+        reference = _select(actions, table.table.profile, reference)
+    number = b.sub(reference, integer(WORD, 1))
+    offset = b.add(b.mul(number, integer(WORD, layout.stride)), integer(WORD, layout.members))
+    is_none = b.icmp_unsigned("==", reference, integer(WORD, 0))
+    return b.select(is_none, _no_action(b), word(b, actions.state, offset))
+
+
+def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
+    """The reference, or that of the member that the hash picks from its group."""
+    b = actions.b
+    layout = actions.layout.profiles[number]
+    assert layout.profile.selector is not None
+    before = b.block
+    is_group = b.icmp_signed("<", reference, integer(WORD, 0))
+    group, some, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
+    b.cbranch(is_group, group, chosen)
+    b.position_at_end(group)
+    low = integer(WORD, 0xFFFFFFFF)
+    at = b.add(b.and_(reference, low), integer(WORD, layout.groups))
+    run = b.load(word(b, actions.state, at), typ=I64)
+    count = b.and_(run, low)
+    b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, some)
+    b.position_at_end(some)
+    hashed = actions.externs.calculations.emit(layout.profile.selector)
+    position = b.add(b.lshr(run, integer(WORD, 32)), b.urem(hashed, count))
+    member = b.load(word(b, actions.state, b.add(position, integer(WORD, layout.pool))), typ=I64)
+    some = b.block
+    b.branch(chosen)
+    b.position_at_end(chosen)
+    result = b.phi(I64)
+    for value, block in ((reference, before), (integer(WORD, 0), group), (member, some)):
+        result.add_incoming(value, block)
+    return result
+
+
+def _no_action(b: llvm.IRBuilder) -> llvm.Value:
+    """A record without an action."""
+    name = "no_action"
+    if name in b.module.globals:
+        return b.module.globals[name]
+    record = llvm.GlobalVariable(b.module, I64, name)
+    record.global_constant = True
+    record.linkage = "internal"
+    record.initializer = integer(WORD, NO_ACTION)
+    return untyped(record)

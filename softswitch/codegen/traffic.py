@@ -1,0 +1,274 @@
+"""Between ingress and egress: drop, unicast, multicast, clones, resubmit and recirculate.
+
+A program without the last four needs nothing of it but `unicast`. In others packets wait in two queues, in
+the state's memory: egress work is done first, then what goes to ingress again. Everything is as in BMv2's
+simple_switch.cpp, which has threads and queues instead.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.packet import I32, I64, WHOLE, Packet
+from softswitch.codegen.parser import emit_parser
+from softswitch.codegen.queue import CAPACITY, RUN_BYTES, Queue
+from softswitch.codegen.tables import word
+from softswitch.codegen.values import integer, resize
+from softswitch.codegen.wire import byte_offset
+
+MAX_PASSES = 1024
+"""Passes through ingress or egress that one frame causes at most; what is left then is dropped."""
+LOW = 0xFFFFFFFF
+
+
+class InstanceType(IntEnum):
+    """`standard_metadata.instance_type` of simple_switch."""
+
+    NORMAL = 0
+    INGRESS_CLONE = 1
+    EGRESS_CLONE = 2
+    RECIRCULATED = 4
+    REPLICATED = 5
+    RESUBMITTED = 6
+
+
+def needs_queues(program: ir.Program) -> bool:
+    """Whether one frame can take more than one pass through ingress and one through egress."""
+    again = (ir.Clone, ir.Resubmit, ir.Recirculate)
+    return any(program.has(kind) for kind in again) or program.sets_standard("mcast_grp")
+
+
+class Traffic:
+    """Emits what happens between the passes. `ingress` and `egress` are the blocks where a pass begins."""
+
+    def __init__(self, actions: ActionEmitter, ingress: llvm.Block, egress: llvm.Block) -> None:
+        self.actions, self.packet, self.b = actions, actions.packet, actions.b
+        self.program = self.packet.program
+        self.ingress, self.egress = ingress, egress
+        self.following = actions.abandoned
+        self.has_queues = needs_queues(self.program)
+        if self.has_queues:
+            self.saved = Packet(self.b, self.program)
+            base = word(self.b, actions.state, actions.layout.work)
+            self.to_egress = Queue(self.packet, base)
+            self.to_ingress = Queue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
+            both = self.b.shl(self.to_egress.bytes, integer(64, 1))
+            self.frames = byte_offset(self.b, base, both)
+            self._frames_used = self.b.alloca(I64, name="frames_used")
+            self._passes = self.b.alloca(I32, name="passes")
+            self.b.store(integer(64, 0), self._frames_used)
+            self.b.store(integer(32, 0), self._passes)
+
+    def count_pass(self) -> None:
+        """At the beginning of a pass: end where there have been too many."""
+        if self.has_queues:
+            passes = self.b.add(self.b.load(self._passes, typ=I32), integer(32, 1))
+            self.b.store(passes, self._passes)
+            enough = self.b.append_basic_block("passes_ended")
+            self.packet.require(self.b.icmp_unsigned("<=", passes, integer(32, MAX_PASSES)), enough)
+            with self.b.goto_block(enough):
+                self.b.ret(self.actions.output.count())
+
+    def next(self) -> None:
+        """Go to the next pass that waits; return from the function if there is none."""
+        b = self.b
+        if self.has_queues:
+            with b.if_then(self.to_egress.is_waiting()):
+                self._take_for_egress()
+            with b.if_then(self.to_ingress.is_waiting()):
+                self.to_ingress.restore()
+                self.to_ingress.advance()
+                b.branch(self.ingress)
+        b.ret(self.actions.output.count())
+
+    def _take_for_egress(self) -> None:
+        """Restore the packet at the head of the queue; of a group's copies one at a time."""
+        b = self.b
+        self.to_egress.restore()
+        run = self.to_egress.run()
+        with b.if_else(b.icmp_unsigned("==", run, integer(64, 0))) as (alone, copies):
+            with alone:
+                self.to_egress.advance()
+            with copies:
+                first = b.lshr(run, integer(64, 32))
+                pool = integer(64, self.actions.layout.replication.pool)
+                replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
+                self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, 32)), 32))
+                self.packet.store_standard("egress_rid", replica)
+                rest = b.add(run, integer(64, (1 << 32) - 1))
+                self.to_egress.set_run(rest)
+                with b.if_then(b.icmp_unsigned("==", b.and_(rest, integer(64, LOW)), integer(64, 0))):
+                    self.to_egress.advance()
+        self._enter_egress()
+
+    # -- after ingress
+
+    def after_ingress(self) -> None:
+        """Clone, digest, resubmit, multicast, unicast or drop, in this order."""
+        program = self.program
+        if program.has(ir.Clone):
+            self._clone(InstanceType.INGRESS_CLONE)
+        if program.has(ir.Digest):
+            self._digest()
+        if program.has(ir.Resubmit):
+            self._resubmit()
+        if program.sets_standard("mcast_grp"):
+            self._multicast()
+        self._unicast()
+
+    def _digest(self) -> None:
+        b = self.b
+        wanted = self.packet.get("digest")
+        for number in range(len(self.program.digests)):
+            with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
+                self.actions.output.digest(number)
+
+    def _resubmit(self) -> None:
+        b, packet = self.b, self.packet
+        wanted = packet.get("resubmit_list")
+        with b.if_then(b.icmp_unsigned("!=", wanted, integer(32, 0))):
+            self._save()
+            self._start_again(packet.get("frame"), packet.get("ingress_length"))
+            self._keep(wanted, InstanceType.RESUBMITTED)
+            packet.store_standard("packet_length", packet.get("ingress_length"))
+            self._queue(self.to_ingress, integer(64, 0))
+
+    def _multicast(self) -> None:
+        b, packet, layout = self.b, self.packet, self.actions.layout.replication
+        group = resize(b, packet.load_standard("mcast_grp"), 64)
+        with b.if_then(b.icmp_unsigned("!=", group, integer(64, 0))):
+            packet.store_standard("instance_type", integer(32, InstanceType.REPLICATED))
+            self._forget_wishes(integer(32, WHOLE))
+            at = b.add(group, integer(64, layout.multicast))
+            run = b.load(word(b, self.actions.state, at), typ=I64)
+            packet.require(self._has_copies(run), self.following)
+            self._queue(self.to_egress, run)
+
+    def _unicast(self) -> None:
+        b, packet = self.b, self.packet
+        port = packet.load_standard("egress_spec")
+        packet.require(b.icmp_unsigned("!=", port, integer(9, ir.DROP_PORT)), self.following)
+        packet.store_standard("instance_type", integer(32, InstanceType.NORMAL))
+        packet.set("egress_port", resize(b, port, 32))
+        if self.has_queues:
+            with b.if_then(self.to_egress.is_waiting()):
+                self._queue(self.to_egress, integer(64, 0))
+        self._enter_egress()
+
+    def _enter_egress(self) -> None:
+        """What BMv2 does where it puts a packet into a queue of a port, and takes it out."""
+        b, packet = self.b, self.packet
+        if self.program.sets_standard("priority"):
+            priority = packet.load_standard("priority")
+            packet.require(b.icmp_unsigned("==", priority, integer(3, 0)), self.following)
+        packet.store_standard("enq_timestamp", self.actions.now)
+        b.branch(self.egress)
+
+    # -- after egress
+
+    def clone_after_egress(self) -> None:
+        """Queue the clones of a packet that has passed egress."""
+        if self.program.has(ir.Clone):
+            self._clone(InstanceType.EGRESS_CLONE)
+
+    def frame_memory(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+        """Where a recirculated frame goes, and an `i1`: is there room?"""
+        b = self.b
+        used = b.load(self._frames_used, typ=I64)
+        fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, FRAME_MEMORY))
+        return byte_offset(b, self.frames, used), fits
+
+    def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
+        """Queue a frame that lies where `frame_memory` said."""
+        b, packet = self.b, self.packet
+        b.store(b.add(b.load(self._frames_used, typ=I64), length), self._frames_used)
+        wanted = packet.get("recirculate_list")
+        self._save()
+        self._start_again(frame, resize(b, length, 32))
+        self._keep(wanted, InstanceType.RECIRCULATED)
+        packet.store_standard("packet_length", packet.get("ingress_length"))
+        self._queue(self.to_ingress, integer(64, 0))
+
+    # -- clones
+
+    def _clone(self, kind: InstanceType) -> None:
+        """Queue the copies of the packet's clone session, if it was cloned and there is such a session."""
+        b, packet, layout = self.b, self.packet, self.actions.layout.replication
+        session = packet.get("clone_session")
+        with b.if_then(b.icmp_unsigned("!=", session, integer(32, 0))):
+            number = b.zext(b.sub(session, integer(32, 1)), I64)
+            at = b.add(b.shl(number, integer(64, 1)), integer(64, layout.sessions))
+            run = b.load(word(b, self.actions.state, at), typ=I64)
+            length = b.load(word(b, self.actions.state, b.add(at, integer(64, 1))), typ=I64)
+            with b.if_then(self._has_copies(run)):
+                wanted = b.add(packet.get("clone_list"), integer(32, 1))
+                self._save()
+                if kind is InstanceType.INGRESS_CLONE:
+                    self._parse_again()
+                packet.clear_metadata()
+                self._keep(wanted, kind)
+                is_whole = b.icmp_unsigned("==", length, integer(64, 0))
+                self._forget_wishes(b.select(is_whole, integer(32, WHOLE), resize(b, length, 32)))
+                self.to_egress.push(run)
+                self._restore()
+            packet.set("clone_session", integer(32, 0))
+
+    def _parse_again(self) -> None:
+        """The packet as the parser left it, of the frame as it came in (BMv2 has no copy of that)."""
+        packet = self.packet
+        self._start_again(packet.get("frame"), packet.get("ingress_length"))
+        packet.store_standard("ingress_port", packet.get("port"))
+        emit_parser(self.actions)
+
+    def _has_copies(self, run: llvm.Value) -> llvm.Value:
+        return self.b.icmp_unsigned("!=", self.b.and_(run, integer(64, LOW)), integer(64, 0))
+
+    # -- copies of the packet
+
+    def _save(self) -> None:
+        self.packet.copy_bytes(self.saved.memory, self.packet.memory, self.packet.size())
+
+    def _restore(self) -> None:
+        self.packet.copy_bytes(self.packet.memory, self.saved.memory, self.packet.size())
+
+    def _start_again(self, frame: llvm.Value, length: llvm.Value) -> None:
+        """A new packet: this frame, which came in by the same port, and nothing else."""
+        port = self.packet.get("port")
+        self.packet.clear()
+        for name, value in (("frame", frame), ("ingress_length", length), ("length", length), ("port", port)):
+            self.packet.set(name, value)
+
+    def _keep(self, wanted: llvm.Value, kind: InstanceType) -> None:
+        """Take over the fields of a list (its number + 1) from the saved packet, and set the type."""
+        b, packet = self.b, self.packet
+        for number, fields in enumerate(self.program.field_lists):
+            refs = [value for value in fields.values if isinstance(value, ir.FieldRef)]
+            if refs:
+                with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
+                    for ref in refs:
+                        packet.store(ref, self.saved.load(ref))
+        packet.store_standard("instance_type", integer(32, kind))
+
+    def _forget_wishes(self, cut: llvm.Value) -> None:
+        """A copy is a new packet to BMv2: what was asked for the original does not hold for it."""
+        for name in ("clone_session", "resubmit_list", "recirculate_list", "digest"):
+            self.packet.set(name, integer(32, 0))
+        self.packet.set("cut", cut)
+
+    def _queue(self, queue: Queue, run: llvm.Value) -> None:
+        """Put the packet into a queue and go on with the next."""
+        queue.push(run)
+        self.b.branch(self.following)
+
+
+FRAME_MEMORY = 1 << 20
+"""Bytes of recirculated frames that one frame can cause."""
+
+
+def work_bytes(packet_bytes: int) -> int:
+    """Memory for both queues and the recirculated frames."""
+    return 2 * CAPACITY * (packet_bytes + RUN_BYTES) + FRAME_MEMORY

@@ -1,0 +1,93 @@
+"""Counters, meters, registers and value sets in the shared memory."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from softswitch import ir
+from softswitch.codegen.layout import METER_WORDS, Layout
+from softswitch.errors import TableFull
+from softswitch.pipeline import CounterValue, MeterConfig
+from softswitch.state.coding import split
+from softswitch.state.memory import Memory
+
+
+def meter_words(config: MeterConfig | None) -> list[int]:
+    """A meter with full buckets, or one that is always green (BMv2 meters.cpp `set_rate`)."""
+    if config is None:
+        return [0] * METER_WORDS
+    words = [1]
+    rates = (config.committed_rate, config.committed_burst), (config.peak_rate, config.peak_burst)
+    for rate, burst in rates:
+        words += [int.from_bytes(struct.pack("<d", rate / 1e6), "little"), burst, burst, 0]
+    return words
+
+
+class Cells:
+    """Arrays of a program by name; each operation is one turn of the lock."""
+
+    def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
+        self._program = program
+        self._layout = layout
+        self._memory = memory
+        self._counters = {counter.name: i for i, counter in enumerate(program.counters)}
+        self._meters = {meter.name: i for i, meter in enumerate(program.meters)}
+        self._registers = {register.name: i for i, register in enumerate(program.registers)}
+        self._value_sets = {value_set.name: i for i, value_set in enumerate(program.value_sets)}
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        """Read counter cells (`Pipeline.read_counter`)."""
+        index = self._counters[name]
+        base = self._layout.counters[index]
+        stop = min(stop, self._program.counters[index].size)
+        with self._memory.locked():
+            cells = self._memory.words[base + 2 * start : base + 2 * stop].tolist()
+        return [CounterValue(*cell) for cell in zip(cells[::2], cells[1::2], strict=True)]
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        """Write a counter cell (`Pipeline.write_counter`)."""
+        at = self._layout.counters[self._counters[name]] + 2 * index
+        with self._memory.locked():
+            self._memory.words[at : at + 2] = value
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Configure a meter cell (`Pipeline.write_meter`)."""
+        at = self._layout.meters[self._meters[name]] + METER_WORDS * index
+        with self._memory.locked():
+            self._memory.words[at : at + METER_WORDS] = meter_words(config)
+
+    def read_register(self, name: str, start: int, stop: int) -> list[int]:
+        """Read register cells (`Pipeline.read_register`)."""
+        register = self._registers[name]
+        declared = self._program.registers[register]
+        size = self._layout.register_bytes(declared.width)
+        base = self._layout.registers[register] * 8
+        stop = min(stop, declared.size)
+        with self._memory.locked():
+            data = self._memory.map[base + start * size : base + stop * size]
+        return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Write a register cell (`Pipeline.write_register`)."""
+        register = self._registers[name]
+        size = self._layout.register_bytes(self._program.registers[register].width)
+        at = self._layout.registers[register] * 8 + index * size
+        with self._memory.locked():
+            self._memory.map[at : at + size] = value.to_bytes(size, "little")
+
+    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
+        """Replace the members of a value set (`Pipeline.write_value_set`)."""
+        number = self._value_sets[name]
+        declared, count = self._program.value_sets[number], self._layout.value_words[number]
+        if len(members) > declared.size:
+            raise TableFull(f"value set {name} is full: it holds {declared.size} members, not {len(members)}")
+        words: list[int] = [len(members)]
+        for member in members:
+            joined = 0
+            for value, width in zip(member, declared.widths, strict=True):
+                joined = joined << -(-width // 8) * 8 | value
+            words += split(joined, count)
+        at = self._layout.value_sets[number]
+        with self._memory.locked():
+            self._memory.words[at : at + len(words)] = words

@@ -1,0 +1,98 @@
+"""Keys and run-time data as 64-bit words, least significant first, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softswitch import ir
+from softswitch.codegen.layout import WORD, TableLayout, words_of
+
+WORD_MASK = (1 << WORD) - 1
+
+
+def split(value: int, count: int) -> list[int]:
+    """An integer as `count` words."""
+    if count == 1:
+        return [value]
+    return [value >> (WORD * i) & WORD_MASK for i in range(count)]
+
+
+def joined(words: Sequence[int]) -> int:
+    """The inverse of `split`."""
+    value = 0
+    for word in reversed(words):
+        value = value << WORD | word
+    return value
+
+
+def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
+    """An action's index and its run-time data."""
+    widths = program.actions[invocation.action].parameters
+    words = [invocation.action]
+    for value, width in zip(invocation.args, widths, strict=True):
+        words += split(value, words_of(width))
+    return words
+
+
+def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
+    """The inverse of `data_words`."""
+    args: list[int] = []
+    at = 1
+    for width in program.actions[words[0]].parameters:
+        count = words_of(width)
+        args.append(joined(words[at : at + count]))
+        at += count
+    return ir.Invocation(words[0], tuple(args))
+
+
+def match_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
+    """What tells an entry from others: the key words of an exact table; else as in `state.ranked`."""
+    return _ranked_words(layout, key, priority) if layout.is_ranked else _exact_words(layout, key)
+
+
+def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...]) -> list[int]:
+    value = 0
+    for match, part in zip(key, layout.table.key, strict=True):
+        assert isinstance(match, int)
+        value = value << part.width | match
+    return split(value, layout.key_words)
+
+
+def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
+    """Value and mask of all fields joined, the rank, and low and high of each range."""
+    value = mask = 0
+    bounds: list[int] = []
+    for match, part in zip(key, layout.table.key, strict=True):
+        value, mask = value << part.width, mask << part.width
+        match match:
+            case ir.Masked(wanted, care):
+                value, mask = value | wanted, mask | care
+            case ir.Between(low, high):
+                count = words_of(part.width)
+                bounds += split(low, count) + split(high, count)
+            case exact:
+                value, mask = value | exact, mask | ((1 << part.width) - 1)
+    words = layout.field_words
+    return [*split(value, words), *split(mask, words), layout.table.rank(key, priority), *bounds]
+
+
+def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[int]) -> tuple[ir.Match, ...]:
+    """The match of a record; `mask_words` are those of its group, if the table is ranked."""
+    value = joined(record[: layout.field_words])
+    mask = joined(mask_words)
+    bounds = layout.bounds
+    left = sum(part.width for part in layout.table.key)
+    key: list[ir.Match] = []
+    for part in layout.table.key:
+        left -= part.width
+        ones = (1 << part.width) - 1
+        if part.kind is ir.MatchKind.EXACT:
+            key.append(value >> left & ones)
+        elif part.kind is ir.MatchKind.RANGE:
+            count = words_of(part.width)
+            low, high = (joined(record[at : at + count]) for at in (bounds, bounds + count))
+            key.append(ir.Between(low, high))
+            bounds += 2 * count
+        else:
+            key.append(ir.Masked(value >> left & ones, mask >> left & ones))
+    return tuple(key)

@@ -1,0 +1,231 @@
+"""Entries of tables: writes in batches, and what is read back from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from softswitch import ir
+from softswitch.codegen.layout import NO_ACTION, Layout, TableLayout
+from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    StoredEntry,
+)
+from softswitch.state import write
+from softswitch.state.cells import meter_words
+from softswitch.state.coding import data_words, match_words, read_data, read_key
+from softswitch.state.memory import Memory
+from softswitch.state.profiles import Profile
+from softswitch.state.records import COLUMNS, COUNT, FREED, USED, describe
+
+CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
+Match = tuple[ir.Match, ...]
+
+
+class Entries:
+    """The tables of a program."""
+
+    def __init__(
+        self, program: ir.Program, layout: Layout, memory: Memory, profiles: Sequence[Profile]
+    ) -> None:
+        self._program = program
+        self._layout = layout
+        self._memory = memory
+        self._profiles = profiles
+        self._rows = {name: i for i, name in enumerate(layout.tables)}
+        self._descriptors = np.array(
+            [describe(table) for table in layout.tables.values()], dtype=np.int64
+        ).reshape(-1, COLUMNS)
+        self._action_index = {
+            (name, program.actions[index].name): index
+            for name, table in program.tables.items()
+            for index in reversed(table.actions)
+        }
+        self._install_own()
+
+    def _install_own(self) -> None:
+        """The program's default actions and entries."""
+        ops: list[list[int]] = []
+        for name, table in self._program.tables.items():
+            self.set_default(name, None)
+            for entry in table.const_entries:
+                words = match_words(self._layout.tables[name], entry.key, entry.priority)
+                data = data_words(self._program, entry.invocation)
+                ops.append([write.INSERT, self._rows[name], *words, *data])
+        self._run(ops)
+
+    # -- writes
+
+    def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        """Apply writes in order as one batch (`Pipeline.write_entries`)."""
+        results = self._run([self._encode(write) for write in writes])
+        if not results.any():
+            return [None] * len(writes)
+        return [
+            None if result == write.DONE else self._error(entry, int(result))
+            for entry, result in zip(writes, results, strict=True)
+        ]
+
+    def _encode(self, entry: EntryWrite) -> list[int]:
+        words = match_words(self._layout.tables[entry.table], entry.key, entry.priority)
+        op = [CHANGES[entry.change], self._rows[entry.table], *words]
+        return op if entry.action is None else op + self._action_words(entry.table, entry.action)
+
+    def _action_words(self, table: str, action: EntryAction) -> list[int]:
+        profile = self._program.tables[table].profile
+        if not isinstance(action, ActionCall):
+            if profile is None:
+                raise StateError(f"table {table} has no action profile: its entries name an action")
+            return [self._profiles[profile].reference(action)]
+        index = self._action_index.get((table, action.name))
+        if profile is not None:
+            raise StateError(f"table {table} has an action profile: its entries name a member or group")
+        if index is None or len(action.args) != len(self._program.actions[index].parameters):
+            self._program.invocation(self._program.tables[table], action.name, action.args)
+        assert index is not None
+        return data_words(self._program, ir.Invocation(index, action.args))
+
+    def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
+        results = np.zeros(len(ops), dtype=np.int8)
+        starts = np.zeros(len(ops) + 1, dtype=np.int64)
+        np.cumsum([len(op) for op in ops], out=starts[1:])
+        flat = np.array([value for op in ops for value in op], dtype=np.uint64)
+        memory = self._memory
+        with memory.control:
+            write.write_entries(
+                memory.words, self._descriptors, flat, starts, results, memory.mutex_address, memory.waiting
+            )
+        return results
+
+    def _error(self, entry: EntryWrite, result: int) -> Exception:
+        if result == write.EXISTS:
+            return EntryExists(f"table {entry.table} has an entry {entry.key} already")
+        if result == write.MISSING:
+            return EntryMissing(f"table {entry.table} has no entry {entry.key}")
+        size = self._program.tables[entry.table].size
+        return TableFull(f"table {entry.table} is full: it holds its {size} entries")
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        """Replace or restore a table's default action (`Pipeline.set_default`)."""
+        declared, layout = self._program.tables[table], self._layout.tables[table]
+        if declared.default_is_const and action is not None:
+            raise StateError(f"the default action of table {table} is constant")
+        if action is not None:
+            words = self._action_words(table, action)
+        elif declared.default is not None and declared.profile is None:
+            words = data_words(self._program, declared.default)
+        else:
+            words = [0 if declared.profile is not None else NO_ACTION]
+        at = layout.default + layout.parameters
+        with self._memory.locked():
+            self._memory.words[layout.default + layout.action] = words[0]
+            self._memory.words[at : at + len(words) - 1] = words[1:]
+
+    # -- what packets leave in an entry
+
+    def counter(self, entry: EntryPlace) -> CounterValue:
+        """Read an entry's direct counter (`Pipeline.entry_counter`)."""
+        with self._memory.locked():
+            cell = self._record(entry) + self._layout.tables[entry.table].counter
+            return CounterValue(*self._memory.words[cell : cell + 2].tolist())
+
+    def set_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+        """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
+        with self._memory.locked():
+            cell = self._record(entry) + self._layout.tables[entry.table].counter
+            self._memory.words[cell : cell + 2] = value
+
+    def set_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
+        words = meter_words(config)
+        with self._memory.locked():
+            at = self._record(entry) + self._layout.tables[entry.table].meter
+            self._memory.words[at : at + len(words)] = words
+
+    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+        """When each entry was last hit (`Pipeline.last_hits`)."""
+        hits = []
+        with self._memory.locked():
+            for entry in entries:
+                record = self._find(entry)
+                at = record + self._layout.tables[entry.table].last_hit
+                hits.append(-1 if record < 0 else int(self._memory.words[at]))
+        return hits
+
+    def _find(self, entry: EntryPlace) -> int:
+        """Word offset of an entry's record, or -1."""
+        layout = self._layout.tables[entry.table]
+        op = np.array(match_words(layout, entry.key, entry.priority), dtype=np.uint64)
+        return int(write.find_record(self._memory.words, self._descriptors[self._rows[entry.table]], op))
+
+    def _record(self, entry: EntryPlace) -> int:
+        record = self._find(entry)
+        if record < 0:
+            raise EntryMissing(f"table {entry.table} has no entry {entry.key}")
+        return record
+
+    # -- reading entries back
+
+    def count(self, table: str) -> int:
+        """Entries of a table (`Pipeline.entry_count`)."""
+        return int(self._memory.words[self._layout.tables[table].header + COUNT])
+
+    def find(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+        """The entries at some places (`Pipeline.find_entries`)."""
+        found: list[StoredEntry | None] = []
+        with self._memory.locked():
+            for place in places:
+                record, layout = self._find(place), self._layout.tables[place.table]
+                if record < 0:
+                    found.append(None)
+                    continue
+                words = self._memory.words[record : record + layout.stride].tolist()
+                found.append(self._stored(layout, words, self._group_masks(layout)))
+        return found
+
+    def read(self, table: str) -> Iterator[StoredEntry]:
+        """All entries of a table (`Pipeline.read_entries`)."""
+        layout = self._layout.tables[table]
+        with self._memory.locked():
+            used = int(self._memory.words[layout.header + USED])
+            end = layout.records + used * layout.stride
+            records = self._memory.words[layout.records : end].copy().reshape(used, layout.stride)
+            masks = self._group_masks(layout)
+        live = records[:, layout.action] != np.uint64(FREED) if used else []
+        return (self._stored(layout, record.tolist(), masks) for record in records[live])
+
+    def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
+        """Mask words of every group that a ranked table may have."""
+        if not layout.is_ranked:
+            return np.zeros((0, 0), dtype=np.uint64)
+        groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]
+        used = int(self._memory.words[layout.header + USED])
+        return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
+
+    def _stored(self, layout: TableLayout, record: list[int], masks: npt.NDArray[np.uint64]) -> StoredEntry:
+        table = layout.table
+        mask = masks[record[layout.field_words]].tolist() if layout.is_ranked else []
+        action: EntryAction
+        if table.profile is not None:
+            action = self._profiles[table.profile].use(record[layout.action])
+        else:
+            invocation = read_data(self._program, [record[layout.action], *record[layout.parameters :]])
+            action = ActionCall(self._program.actions[invocation.action].name, invocation.args)
+        return StoredEntry(
+            key=read_key(layout, record, mask),
+            action=action,
+            priority=record[layout.rank] - 1 if table.has_priority else 0,
+            counter=CounterValue(*record[layout.counter : layout.counter + 2])
+            if table.has_counter
+            else CounterValue(0, 0),
+            last_hit=record[layout.last_hit] if table.has_idle_timeout else 0,
+        )

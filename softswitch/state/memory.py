@@ -1,0 +1,44 @@
+"""The block of memory that packet function and control plane share, and the lock that they take turns by."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+MUTEX_BYTES = 64
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Memory:
+    """Zeroed words. The data plane holds the mutex for a burst, the control plane for one operation."""
+
+    def __init__(self, size: int) -> None:
+        self.map = mmap.mmap(-1, max(8, size))
+        self.words = np.frombuffer(self.map, dtype=np.uint64, count=max(8, size) // 8)
+        self.address: int = self.words.ctypes.data
+        lock = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
+        self.waiting = lock[-1:]
+        """Not 0 while the control plane waits for the mutex or has it."""
+        self.mutex_address: int = lock.ctypes.data
+        self.waiting_address: int = self.waiting.ctypes.data
+        _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
+        self.control = threading.Lock()
+        """Control-plane threads take this one first."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the data plane out; for short reads and writes."""
+        with self.control:
+            self.waiting[0] = 1
+            _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
+            try:
+                yield
+            finally:
+                _libc.pthread_mutex_unlock(ctypes.c_void_p(self.mutex_address))
+                self.waiting[0] = 0
