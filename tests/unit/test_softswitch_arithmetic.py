@@ -14,16 +14,24 @@ from softswitch.errors import UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
 
 WIDTHS = (8, 32, 48, 64, 120, 512, 9, 7)
-TARGET = ir.FieldRef(1, len(WIDTHS))
+SIGNED = (8, 33, 64, 15)
+FIELDS = tuple(ir.FieldType(f"f{i}", width, i >= len(WIDTHS)) for i, width in enumerate(WIDTHS + SIGNED))
+TARGET = ir.FieldRef(1, len(FIELDS))
 STANDARD = (
     ("ingress_port", 9),
     ("egress_spec", 9),
     ("egress_port", 9),
     ("instance_type", 32),
     ("packet_length", 32),
+    ("enq_timestamp", 32),
+    ("enq_qdepth", 19),
+    ("deq_timedelta", 32),
+    ("deq_qdepth", 19),
     ("ingress_global_timestamp", 48),
     ("egress_global_timestamp", 48),
     ("mcast_grp", 16),
+    ("egress_rid", 16),
+    ("priority", 3),
     ("checksum_error", 1),
     ("parser_error", 32),
 )
@@ -37,10 +45,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def program(expression: ir.Expression, target_width: int) -> ir.Program:
     """Parse one header, assign the expression to its last field, send it out of port 0."""
-    pad = -(sum(WIDTHS) + target_width) % 8
-    fields = [ir.FieldType(f"f{i}", width) for i, width in enumerate(WIDTHS)]
-    data = ir.Header("data", (*fields, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)))
-    standard = ir.Header("standard_metadata", tuple(ir.FieldType(*f) for f in STANDARD))
+    pad = -(sum(f.width for f in FIELDS) + target_width) % 8
+    data = ir.Header("data", (*FIELDS, ir.FieldType("target", target_width), ir.FieldType("pad", pad or 8)))
+    standard = ir.Header("standard_metadata", tuple(ir.FieldType(*f) for f in STANDARD), metadata=True)
     headers = (standard, data)
     action = ir.Action("act", (), (ir.Assign(TARGET, expression),))
     table = ir.Table(
@@ -52,14 +59,10 @@ def program(expression: ir.Expression, target_width: int) -> ir.Program:
         errors={"NoError": 0, "PacketTooShort": 1, "StackOutOfBounds": 3},
         parser=(ir.ParserState("start", (ir.Extract(1, None),), (), ()),),
         start_state=0,
-        verify=(),
         actions=(action,),
         ingress=ir.Control("ingress", "t", {"t": table}),
         egress=ir.Control("egress", None, {}),
-        update=(),
         deparser=(1,),
-        counters=(),
-        registers=(),
         field_index={
             (header.name, f.name): ir.FieldRef(h, i)
             for h, header in enumerate(headers)
@@ -69,7 +72,7 @@ def program(expression: ir.Expression, target_width: int) -> ir.Program:
 
 
 LEAVES = st.one_of(
-    st.builds(ir.FieldRef, st.just(1), st.integers(0, len(WIDTHS) - 1)),
+    st.builds(ir.FieldRef, st.just(1), st.integers(0, len(FIELDS) - 1)),
     st.builds(
         ir.Constant, st.one_of(st.integers(0, 300), st.integers(0, 2**70), st.sampled_from([0, 1, 2**64 - 1]))
     ),
@@ -83,12 +86,19 @@ AMOUNTS = st.one_of(
 )
 
 
+NATURAL = st.builds(
+    lambda e, n: ir.Binary(ir.Op.AND, e, ir.Constant((1 << n) - 1)), LEAVES, st.integers(1, 130)
+)
+
+
 def grow(inner: st.SearchStrategy[ir.Expression]) -> st.SearchStrategy[ir.Expression]:
     return st.one_of(
         st.builds(ir.Binary, st.sampled_from(ARITHMETIC + COMPARISONS), inner, inner),
         st.builds(ir.Binary, st.sampled_from((ir.Op.SHL, ir.Op.SHR)), inner, AMOUNTS),
         st.builds(ir.Unary, st.sampled_from((ir.Op.COMPLEMENT, ir.Op.NOT)), inner),
         st.builds(ir.Ternary, inner, inner, inner),
+        st.builds(ir.Cast, st.sampled_from(ir.Fit), inner, st.integers(1, 130)),
+        st.builds(ir.Binary, st.sampled_from((ir.Op.DIV, ir.Op.MOD)), NATURAL, NATURAL),
         st.builds(
             lambda e, n: ir.Binary(ir.Op.AND, e, ir.Constant((1 << n) - 1)), inner, st.integers(1, 130)
         ),

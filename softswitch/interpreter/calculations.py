@@ -1,0 +1,55 @@
+"""Hashes and checksums over fields and payload. BMv2: calculations.cpp, checksums.cpp."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.hashing import ALGORITHMS
+from softswitch.interpreter.expressions import UINT64, evaluate
+from softswitch.interpreter.packet import Packet
+
+
+def calculate(packet: Packet, calculation: ir.Calculation) -> int:
+    """The hash of the inputs, joined bit by bit and padded with 0; those of invalid headers are left out."""
+    joined, width = 0, 0
+    for part in calculation.inputs:
+        bits, part_width = _input(packet, part)
+        joined, width = joined << part_width | bits, width + part_width
+    padding = -width % 8
+    data = (joined << padding).to_bytes((width + padding) // 8, "big")
+    return ALGORITHMS[calculation.algorithm](data + (packet.payload if calculation.payload else b""))
+
+
+def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
+    """Bits and width of an input."""
+    match part:
+        case ir.SizedConstant(value, width):
+            return value & ((1 << width) - 1), width
+        case ir.FieldRef(header, _) if packet.valid[header]:
+            return packet.bits(part), packet.width(part)
+        case ir.WholeHeader(header) if packet.valid[header]:
+            return packet.joined(header), packet.header_bits(header)
+    return 0, 0
+
+
+def checksums_match(packet: Packet) -> bool:
+    """All checksums to verify are right, or their header is invalid or their condition does not hold."""
+    return all(_matches(packet, checksum) for checksum in packet.program.verify)
+
+
+def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
+    if not _applies(packet, checksum):
+        return True
+    expected = calculate(packet, packet.program.calculations[checksum.calculation])
+    return expected == packet.get(checksum.target) & UINT64
+
+
+def update_checksums(packet: Packet) -> None:
+    """Store the checksums to update, in order."""
+    for checksum in packet.program.update:
+        if _applies(packet, checksum):
+            calculation = packet.program.calculations[checksum.calculation]
+            packet.set(checksum.target, calculate(packet, calculation))
+
+
+def _applies(packet: Packet, checksum: ir.Checksum) -> bool:
+    return packet.valid[checksum.target.header] and bool(evaluate(packet, checksum.condition))

@@ -1,0 +1,66 @@
+"""Ingress and egress: conditionals, and tables with what their entries do."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.interpreter.calculations import calculate
+from softswitch.interpreter.expressions import evaluate
+from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.packet import Packet
+from softswitch.interpreter.statements import count, execute
+from softswitch.interpreter.tables import Doing, Entry, ProfileState, TableState
+
+
+class Controls:
+    """Runs controls on the tables and profiles that they share."""
+
+    def __init__(self, program: ir.Program, externs: Externs) -> None:
+        self._program = program
+        self._externs = externs
+        self.tables = {name: TableState(program, table) for name, table in program.tables.items()}
+        self.profiles = [ProfileState(program, number) for number in range(len(program.profiles))]
+
+    def run(self, packet: Packet, control: ir.Control) -> None:
+        """Go through the control's nodes; `exit` leaves it behind the action that has it."""
+        name = control.start
+        packet.exited = False
+        while name is not None and not packet.exited:
+            node = control.nodes[name]
+            if isinstance(node, ir.Conditional):
+                name = node.if_true if evaluate(packet, node.condition) else node.if_false
+            else:
+                name = self._apply(packet, node)
+
+    def _apply(self, packet: Packet, table: ir.Table) -> str | None:
+        """Look the packet up, run the action, and give the node that follows."""
+        state = self.tables[table.name]
+        entry = state.look_up(packet)
+        if entry is not None:
+            self._record(packet, table, entry)
+        invocation = self._invocation(packet, table, entry.doing if entry else state.default)
+        if invocation is not None:
+            packet.args = invocation.args
+            for statement in self._program.actions[invocation.action].body:
+                execute(self._externs, packet, statement)
+        if table.branches_on_hit:
+            return table.next_on_hit if entry else table.next_on_miss
+        return table.next_nodes[invocation.action] if invocation else table.next_without_action
+
+    def _record(self, packet: Packet, table: ir.Table, entry: Entry) -> None:
+        """What a hit leaves in the entry; its meter's colour is there before the action runs."""
+        count(entry.count, packet)
+        if table.has_idle_timeout:
+            entry.last_hit = self._externs.now
+        if table.meter is not None:
+            amount = packet.ingress_length if table.meter.counts_bytes else 1
+            packet.set(table.meter.target, entry.meter.execute(amount, self._externs.now))
+
+    def _invocation(self, packet: Packet, table: ir.Table, doing: Doing | None) -> ir.Invocation | None:
+        """The action to run; None without a default action, and of an empty group."""
+        if doing is None or isinstance(doing, ir.Invocation):
+            return doing
+        assert table.profile is not None
+        selector = self._program.profiles[table.profile].selector
+        selected = 0 if selector is None else calculate(packet, self._program.calculations[selector])
+        action = self.profiles[table.profile].choose(doing, selected)
+        return action and self._program.invocation(table, action.name, action.args)

@@ -1,0 +1,132 @@
+"""Expressions on integers without bound. BMv2: expressions.cpp, data.h.
+
+Fixed here where BMv2 ends or depends on memory: division by 0 yields 0, `/` and `%` round down, a shift by
+`MOST_SHIFT` or more (or by a negative amount) leaves no bits of the value, and an element that a stack does
+not have reads as 0 and takes nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from softswitch import ir
+from softswitch.interpreter.packet import Packet
+
+MOST_SHIFT = 4096
+UINT32 = (1 << 32) - 1
+UINT64 = (1 << 64) - 1
+
+
+class ParserError(Exception):
+    """The parser stops with a core error of this name."""
+
+
+def _divide(left: int, right: int) -> int:
+    return left // right if right else 0
+
+
+def _remainder(left: int, right: int) -> int:
+    return left % right if right else 0
+
+
+def _shift_left(value: int, amount: int) -> int:
+    return value << amount if 0 <= amount < MOST_SHIFT else 0
+
+
+def _shift_right(value: int, amount: int) -> int:
+    return value >> (amount if amount >= 0 else MOST_SHIFT)
+
+
+BINARY: dict[ir.Op, Callable[[int, int], int]] = {
+    ir.Op.ADD: operator.add,
+    ir.Op.SUB: operator.sub,
+    ir.Op.MUL: operator.mul,
+    ir.Op.DIV: _divide,
+    ir.Op.MOD: _remainder,
+    ir.Op.SHL: _shift_left,
+    ir.Op.SHR: _shift_right,
+    ir.Op.AND: operator.and_,
+    ir.Op.OR: operator.or_,
+    ir.Op.XOR: operator.xor,
+    ir.Op.EQ: operator.eq,
+    ir.Op.NE: operator.ne,
+    ir.Op.LT: operator.lt,
+    ir.Op.GT: operator.gt,
+    ir.Op.LE: operator.le,
+    ir.Op.GE: operator.ge,
+}
+
+
+def evaluate(packet: Packet, expression: ir.Expression) -> int:
+    """The value of an expression; booleans are 0 and 1."""
+    match expression:
+        case ir.Constant(value):
+            return value
+        case ir.FieldRef() | ir.ElementField():
+            ref = field_at(packet, expression)
+            return packet.get(ref) if ref else 0
+        case ir.IsValid(header):
+            return int(packet.valid[header])
+        case ir.LastIndex(stack):
+            return (packet.cursors[packet.program.stacks[stack].cursor] - 1) & UINT64
+        case ir.Parameter(index, _):
+            return packet.args[index]
+        case ir.Lookahead(offset, width):
+            return _look_ahead(packet, offset, width)
+        case ir.Unary(ir.Op.NOT, operand):
+            return int(not evaluate(packet, operand))
+        case ir.Unary(_, operand):
+            return ~evaluate(packet, operand)
+        case ir.Binary(ir.Op.BOOL_AND, left, right):
+            return int(bool(evaluate(packet, left)) and bool(evaluate(packet, right)))
+        case ir.Binary(ir.Op.BOOL_OR, left, right):
+            return int(bool(evaluate(packet, left)) or bool(evaluate(packet, right)))
+        case ir.Binary(op, left, right):
+            return int(BINARY[op](evaluate(packet, left), evaluate(packet, right)))
+        case ir.Cast(fit, operand, width):
+            return _cast(fit, evaluate(packet, operand), width)
+        case ir.Ternary(condition, left, right):
+            return evaluate(packet, left if evaluate(packet, condition) else right)
+
+
+def _cast(fit: ir.Fit, value: int, width: int) -> int:
+    half = 1 << (width - 1)
+    match fit:
+        case ir.Fit.WRAP_SIGNED:
+            return (value + half) % (2 * half) - half
+        case ir.Fit.SATURATE_SIGNED:
+            return min(max(value, -half), half - 1)
+        case ir.Fit.SATURATE:
+            return min(max(value, 0), 2 * half - 1)
+
+
+def _look_ahead(packet: Packet, offset: int, width: int) -> int:
+    rest = packet.frame[packet.position :]
+    if offset + width > 8 * len(rest):
+        raise ParserError("PacketTooShort")
+    return int.from_bytes(rest, "big") >> (8 * len(rest) - offset - width) & ((1 << width) - 1)
+
+
+def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
+    """The header that is meant, None for an element that the stack does not have."""
+    if isinstance(ref, int):
+        return ref
+    elements = packet.program.stacks[ref.stack].headers
+    index = evaluate(packet, ref.index) & UINT64
+    return elements[index] if index < len(elements) else None
+
+
+def field_at(packet: Packet, target: ir.Target) -> ir.FieldRef | None:
+    """The field that is meant, None in an element that the stack does not have."""
+    if isinstance(target, ir.FieldRef):
+        return target
+    header = header_at(packet, target.element)
+    return None if header is None else ir.FieldRef(header, target.field)
+
+
+def assign(packet: Packet, target: ir.Target, value: int) -> None:
+    """Store a value modulo 2^width of its target."""
+    ref = field_at(packet, target)
+    if ref is not None:
+        packet.set(ref, value)

@@ -1,0 +1,37 @@
+"""What statements read and write beside the packet: counters, meters, registers, random numbers, notices."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.interpreter.expressions import UINT64
+from softswitch.interpreter.meters import Meter
+from softswitch.pipeline import Notice
+
+
+class RandomSequence:
+    """The sequence of `random`, splitmix64 (BMv2's has an unknown seed, so that any would do)."""
+
+    def __init__(self) -> None:
+        self.state = 0
+
+    def draw(self, low: int, high: int) -> int:
+        """A number from `low` to `high`."""
+        self.state = (self.state + 0x9E3779B97F4A7C15) & UINT64
+        z = self.state
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & UINT64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & UINT64
+        z ^= z >> 31
+        return low + (z * (high - low + 1) >> 64)
+
+
+class Externs:
+    """State of a program's externs."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.counters = [[[0, 0] for _ in range(counter.size)] for counter in program.counters]
+        self.meters = [[Meter() for _ in range(meter.size)] for meter in program.meters]
+        self.registers = [[0] * register.size for register in program.registers]
+        self.random = RandomSequence()
+        self.notices: list[Notice] = []
+        self.now = 0
+        """Clock of meters and idle timeouts, in µs since start."""

@@ -1,0 +1,190 @@
+"""One packet in flight: its fields, which of its headers are valid, and what was asked for it.
+
+Headers start invalid with all fields 0, and keep their fields when they become invalid again.
+BMv2: packet.h, phv.cpp, headers.cpp, stacks.cpp; the length is simple_switch's packet register 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from softswitch import ir
+
+
+class CloneRequest(NamedTuple):
+    """A clone session and the position of the field list that the clone keeps."""
+
+    session: int
+    field_list: int
+
+
+@dataclass
+class Packet:
+    """The parsed representation of one packet. Fields are stored as bit patterns, without sign."""
+
+    program: ir.Program
+    port: int
+    """Port that the frame came in by, however often it went round since."""
+    frame: bytes
+    """What the parser reads."""
+    ingress_length: int
+    """What counters and meters count."""
+    length: int
+    """The frame's length, as headers that are added or removed change it."""
+    position: int = 0
+    """Bytes that the parser has taken; what follows is the payload."""
+    fields: list[list[int]] = field(default_factory=list)
+    valid: list[bool] = field(default_factory=list)
+    varbits: list[int] = field(default_factory=list)
+    """Current width of each header's varbit field."""
+    cursors: list[int] = field(default_factory=list)
+    """Number of each stack's `next` position."""
+    args: tuple[int, ...] = ()
+    exited: bool = False
+    truncated: int | None = None
+    clone: CloneRequest | None = None
+    resubmit: int | None = None
+    recirculate: int | None = None
+    digest: int | None = None
+
+    def __post_init__(self) -> None:
+        """Zero the fields, unless they were given (`copied`)."""
+        if not self.fields:
+            self.fields = [[0] * len(header.fields) for header in self.program.headers]
+            self.valid = [header.metadata for header in self.program.headers]
+            self.varbits = [0] * len(self.program.headers)
+            self.cursors = [0] * (1 + max((stack.cursor for stack in self.program.stacks), default=-1))
+
+    def copied(self) -> Packet:
+        """A new packet with these headers and metadata, and none of what was asked for this one."""
+        return Packet(
+            self.program,
+            self.port,
+            self.frame,
+            self.ingress_length,
+            self.length,
+            self.position,
+            [list(values) for values in self.fields],
+            list(self.valid),
+            list(self.varbits),
+            list(self.cursors),
+        )
+
+    # -- fields
+
+    def bits(self, ref: ir.FieldRef) -> int:
+        """A field's bit pattern."""
+        return self.fields[ref.header][ref.field]
+
+    def get(self, ref: ir.FieldRef) -> int:
+        """A field's value, negative where a signed field's top bit is set."""
+        declared = self.program.headers[ref.header].fields[ref.field]
+        bits = self.bits(ref)
+        return bits - (1 << declared.width) if declared.signed and bits >> (declared.width - 1) else bits
+
+    def set(self, ref: ir.FieldRef, value: int) -> None:
+        """Store a value modulo 2^width."""
+        self.fields[ref.header][ref.field] = value & ((1 << self.width(ref)) - 1)
+
+    def width(self, ref: ir.FieldRef) -> int:
+        """Current width of a field in bits: its type's, unless it is a varbit field."""
+        declared = self.program.headers[ref.header].fields[ref.field]
+        return self.varbits[ref.header] if declared.varbit else declared.width
+
+    def set_standard(self, name: str, value: int) -> None:
+        """Store a field of `standard_metadata`."""
+        self.set(self.program.standard(name), value)
+
+    def get_standard(self, name: str) -> int:
+        """Read a field of `standard_metadata`."""
+        return self.get(self.program.standard(name))
+
+    def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
+        """Copy a varbit field with its length."""
+        self.varbits[target.header] = self.varbits[source.header]
+        self.set(target, self.bits(source))
+
+    def reset_metadata(self, kept: Packet, field_list: int) -> None:
+        """Zero all metadata but the fields of a list, which `kept` has."""
+        for header, declared in enumerate(self.program.headers):
+            if declared.metadata:
+                self.fields[header] = [0] * len(declared.fields)
+        for ref in self.program.field_lists[field_list].values:
+            if isinstance(ref, ir.FieldRef):
+                self.set(ref, kept.bits(ref))
+
+    # -- headers
+
+    def header_bits(self, header: int) -> int:
+        """Width of a header on the wire now, in bits."""
+        return self.program.headers[header].bits + self.varbits[header]
+
+    def make_valid(self, header: int) -> None:
+        """Mark a header valid, and the other members of its union invalid."""
+        self.valid[header] = True
+        for sibling in self.program.siblings.get(header, ()):
+            self.valid[sibling] = False
+
+    def add_header(self, header: int) -> None:
+        """`setValid`: zero fields (a varbit field keeps its length), unless it was valid already."""
+        if not self.valid[header]:
+            self.fields[header] = [0] * len(self.fields[header])
+            self.make_valid(header)
+            self.length += self.header_bits(header) // 8
+
+    def remove_header(self, header: int) -> None:
+        """`setInvalid`."""
+        if self.valid[header]:
+            self.length -= self.header_bits(header) // 8
+        self.valid[header] = False
+
+    def copy_header(self, target: int, source: int) -> None:
+        """Assign a header; BMv2 does not count this in the packet's length."""
+        if not self.valid[source]:
+            self.valid[target] = False
+            return
+        self.make_valid(target)
+        self.fields[target] = list(self.fields[source])
+        self.varbits[target] = self.varbits[source]
+
+    def shift(self, stack: ir.Stack, sources: tuple[int | None, ...]) -> None:
+        """Move the contents of a stack's elements; an element without a source becomes invalid and 0."""
+        before = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
+        for header, source in zip(stack.headers, sources, strict=True):
+            if source is None:
+                self.fields[header] = [0] * len(self.fields[header])
+                self.valid[header], self.varbits[header] = False, 0
+            else:
+                self.fields[header], self.valid[header], self.varbits[header] = before[source]
+
+    # -- bytes
+
+    def take_header(self, header: int, data: bytes) -> None:
+        """Fill a header from its bytes, `header_bits` long."""
+        bits, offset = int.from_bytes(data, "big"), 8 * len(data)
+        for index in range(len(self.fields[header])):
+            ref = ir.FieldRef(header, index)
+            offset -= self.width(ref)
+            self.set(ref, bits >> offset)
+
+    def joined(self, header: int) -> int:
+        """All fields of a header as one number of `header_bits` bits."""
+        bits = 0
+        for index in range(len(self.fields[header])):
+            ref = ir.FieldRef(header, index)
+            bits = bits << self.width(ref) | self.bits(ref)
+        return bits
+
+    def header_bytes(self, header: int) -> bytes:
+        """A header as it goes on the wire."""
+        return self.joined(header).to_bytes(self.header_bits(header) // 8, "big")
+
+    @property
+    def payload(self) -> bytes:
+        """What the parser did not take, cut to the truncated length as BMv2's checksums see it."""
+        return self.frame[self.position :][: self.truncated]
+
+    def truncate(self, length: int) -> None:
+        """Send at most `length` bytes; the smallest length counts."""
+        self.truncated = length if self.truncated is None else min(length, self.truncated)

@@ -1,0 +1,137 @@
+"""The parser. An error leaves what was parsed so far, and the packet goes on. BMv2: parser.cpp.
+
+Fixed here where BMv2 has no limit or reads behind the packet: at most `MAX_STATES` states are visited, and a
+lookahead behind the end is PacketTooShort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from softswitch import ir
+from softswitch.interpreter.expressions import ParserError, evaluate, field_at
+from softswitch.interpreter.packet import Packet
+
+MAX_STATES = 4096
+MOST_VARBIT = (1 << 31) - 1
+"""BMv2 takes the width of a varbit field as an `int`; larger values are this one."""
+
+
+class VerifyFailed(Exception):
+    """`verify` failed with the error of this code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def parse(
+    packet: Packet,
+    value_sets: Sequence[Sequence[int]],
+    execute: Callable[[Packet, ir.Statement], None],
+) -> int:
+    """Fill the headers from `packet.frame`; the code of the error that ended it, or of NoError.
+
+    `value_sets` has each set's members, joined as keys of a select are; `execute` runs a statement.
+    """
+    program = packet.program
+    state: int | None = program.start_state
+    try:
+        for _ in range(MAX_STATES):
+            if state is None:
+                break
+            for operation in program.parser[state].operations:
+                _operate(packet, operation, execute)
+            state = _select(packet, program.parser[state], value_sets)
+    except ParserError as error:
+        return program.errors[str(error)]
+    except VerifyFailed as failed:
+        return failed.code
+    return program.errors["NoError"]
+
+
+def _operate(
+    packet: Packet,
+    operation: ir.Extract | ir.Advance | ir.Verify | ir.Statement,
+    execute: Callable[[Packet, ir.Statement], None],
+) -> None:
+    match operation:
+        case ir.Extract():
+            _extract(packet, operation)
+        case ir.Advance(bits):
+            _advance(packet, evaluate(packet, bits))
+        case ir.Verify(condition, error):
+            if not evaluate(packet, condition):
+                raise VerifyFailed(evaluate(packet, error))
+        case _:
+            execute(packet, operation)
+
+
+def _advance(packet: Packet, bits: int) -> None:
+    if bits % 8:
+        raise ParserError("ParserInvalidArgument")
+    if len(packet.frame) - packet.position < bits // 8:
+        raise ParserError("PacketTooShort")
+    packet.position += bits // 8
+
+
+def _extract(packet: Packet, operation: ir.Extract) -> None:
+    if operation.stack is None:
+        assert operation.header is not None
+        _fill(packet, operation.header, operation)
+        return
+    stack = packet.program.stacks[operation.stack]
+    position = packet.cursors[stack.cursor]
+    if position >= len(stack.headers):
+        raise ParserError("StackOutOfBounds")
+    _fill(packet, stack.headers[position], operation)
+    packet.cursors[stack.cursor] += 1
+
+
+def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
+    size = packet.header_bits(header) // 8
+    varbit = _varbit_width(packet, header, operation)
+    if varbit % 8:
+        raise ParserError("ParserInvalidArgument")
+    # BMv2 adds the width that the varbit field has had until now, which is 0 where it is extracted once.
+    if len(packet.frame) - packet.position < size + varbit // 8:
+        raise ParserError("PacketTooShort")
+    if operation.varbit_bits is not None and operation.max_bytes < size + varbit // 8:
+        raise ParserError("HeaderTooShort")
+    packet.varbits[header] = varbit
+    end = packet.position + packet.header_bits(header) // 8
+    packet.take_header(header, packet.frame[packet.position : end])
+    packet.make_valid(header)
+    packet.position = end
+
+
+def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
+    if operation.varbit_bits is not None:
+        return min(evaluate(packet, operation.varbit_bits), MOST_VARBIT)
+    index = packet.program.headers[header].varbit
+    return 0 if index is None else packet.program.headers[header].fields[index].width
+
+
+def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
+    parts = [_key_part(packet, part) for part in state.key]
+    key = join_key([bits for bits, _ in parts], [width for _, width in parts])
+    for case in state.cases:
+        wanted = [case.value] if case.value_set is None else value_sets[case.value_set]
+        if key & case.mask in {value & case.mask for value in wanted}:
+            return case.state
+    return None
+
+
+def _key_part(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:
+    if isinstance(part, ir.Lookahead):
+        return evaluate(packet, part), part.width
+    ref = field_at(packet, part)
+    return (packet.bits(ref) if ref else 0), packet.program.width(part)
+
+
+def join_key(parts: Sequence[int], widths: Sequence[int]) -> int:
+    """Bit patterns of a select's parts as one number, each part padded to whole bytes."""
+    key = 0
+    for value, width in zip(parts, widths, strict=True):
+        key = key << (-(-width // 8) * 8) | value
+    return key

@@ -1,0 +1,160 @@
+"""The interpreter behind the switch's seam (`softswitch.pipeline.Pipeline`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from softswitch import ir
+from softswitch.errors import EntryExists, EntryMissing, TableFull
+from softswitch.interpreter.controls import Controls
+from softswitch.interpreter.expressions import UINT64
+from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.parser import join_key
+from softswitch.interpreter.tables import Entry
+from softswitch.interpreter.traffic import CloneSession, TrafficManager
+from softswitch.pipeline import (
+    ActionCall,
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Notice,
+    Output,
+    Replica,
+    StoredEntry,
+)
+
+
+class InterpretedPipeline:
+    """A `Pipeline` in plain Python."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.program = program
+        self._externs = Externs(program)
+        self._controls = Controls(program, self._externs)
+        self._traffic = TrafficManager(program, self._externs, self._controls)
+        self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
+        self._meter_index = {meter.name: i for i, meter in enumerate(program.meters)}
+        self._register_index = {register.name: i for i, register in enumerate(program.registers)}
+        self._profile_index = {profile.name: i for i, profile in enumerate(program.profiles)}
+        self._value_set_index = {declared.name: i for i, declared in enumerate(program.value_sets)}
+
+    # -- packets
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Run one frame (`Pipeline.process`)."""
+        return self._traffic.process(port, frame, t_in, now)
+
+    def take_notices(self) -> list[Notice]:
+        """Digests and log records since the last call (`Pipeline.take_notices`)."""
+        taken, self._externs.notices = self._externs.notices, []
+        return taken
+
+    def seed_random(self, seed: int) -> None:
+        """Start the sequence of `random` anew (`Pipeline.seed_random`)."""
+        self._externs.random.state = seed & UINT64
+
+    # -- tables
+
+    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        """Apply writes in order (`Pipeline.write_entries`)."""
+        return [self._write(write) for write in writes]
+
+    def _write(self, write: EntryWrite) -> Exception | None:
+        try:
+            self._controls.tables[write.table].write(write)
+        except (EntryExists, EntryMissing, TableFull) as error:
+            return error
+        return None
+
+    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+        """Entries as they are now (`Pipeline.find_entries`)."""
+        return [self._find(place) for place in places]
+
+    def _find(self, place: EntryPlace) -> StoredEntry | None:
+        table = self._controls.tables[place.table]
+        found = table.find(place.key, place.priority)
+        return None if found is None else table.stored(found)
+
+    def read_entries(self, table: str) -> Iterator[StoredEntry]:
+        """All entries of a table (`Pipeline.read_entries`)."""
+        state = self._controls.tables[table]
+        return iter([state.stored(entry) for entry in state])
+
+    def entry_count(self, table: str) -> int:
+        """Entries of a table (`Pipeline.entry_count`)."""
+        return len(self._controls.tables[table])
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        """Replace or restore a table's default action (`Pipeline.set_default`)."""
+        self._controls.tables[table].set_default(action)
+
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+        """Read an entry's direct counter (`Pipeline.entry_counter`)."""
+        return CounterValue(*self._entry(entry).count)
+
+    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+        """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
+        self._entry(entry).count = list(value)
+
+    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
+        self._entry(entry).meter.configure(config)
+
+    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+        """When entries were last hit (`Pipeline.last_hits`)."""
+        return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
+
+    def _entry(self, place: EntryPlace) -> Entry:
+        return self._controls.tables[place.table].entry(place.key, place.priority)
+
+    # -- action profiles
+
+    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
+        """Add, change or remove a member (`Pipeline.write_member`)."""
+        self._controls.profiles[self._profile_index[profile]].write_member(member, action)
+
+    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
+        """Add, change or remove a group (`Pipeline.write_group`)."""
+        listed = None if members is None else tuple(members)
+        self._controls.profiles[self._profile_index[profile]].write_group(group, listed)
+
+    # -- packet replication
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Set the copies of a group (`Pipeline.write_multicast_group`)."""
+        self._traffic.groups[group] = tuple(replicas)
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Set the copies of a session (`Pipeline.write_clone_session`)."""
+        self._traffic.sessions[session] = CloneSession(tuple(replicas), length)
+
+    # -- counters, meters, registers, value sets
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        """Read counter cells (`Pipeline.read_counter`)."""
+        cells = self._externs.counters[self._counter_index[name]]
+        return [CounterValue(*cell) for cell in cells[start:stop]]
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        """Write a counter cell (`Pipeline.write_counter`)."""
+        self._externs.counters[self._counter_index[name]][index] = list(value)
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Configure a meter cell (`Pipeline.write_meter`)."""
+        self._externs.meters[self._meter_index[name]][index].configure(config)
+
+    def read_register(self, name: str, start: int, stop: int) -> list[int]:
+        """Read register cells (`Pipeline.read_register`)."""
+        return self._externs.registers[self._register_index[name]][start:stop]
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Write a register cell (`Pipeline.write_register`)."""
+        self._externs.registers[self._register_index[name]][index] = value
+
+    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
+        """Replace a value set's members (`Pipeline.write_value_set`)."""
+        number = self._value_set_index[name]
+        widths = self.program.value_sets[number].widths
+        self._traffic.value_sets[number] = [join_key(member, widths) for member in members]

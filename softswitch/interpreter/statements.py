@@ -1,0 +1,152 @@
+"""Statements of actions. BMv2: simple_switch/primitives.cpp, core/primitives.cpp.
+
+Fixed here where BMv2 ends: a failed `assert` or `assume` drops the packet. An index of a counter, meter or
+register is taken modulo 2^32, as there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from softswitch import ir
+from softswitch.interpreter.calculations import calculate
+from softswitch.interpreter.expressions import UINT32, UINT64, assign, evaluate, header_at
+from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.packet import CloneRequest, Packet
+from softswitch.pipeline import LogRecord
+
+PLACEHOLDER = re.compile(r"(?<!\\)\{.*?(?<!\\)\}", re.DOTALL)
+SESSIONS = 1 << 15
+"""A clone session's number is taken modulo this."""
+
+
+class PacketDropped(Exception):
+    """A failed assertion ends the packet at once."""
+
+
+def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
+    """Run one statement."""
+    match statement:
+        case ir.Assign(target, value):
+            assign(packet, target, evaluate(packet, value))
+        case ir.If(condition, then, otherwise):
+            execute(externs, packet, then if evaluate(packet, condition) else otherwise)
+        case ir.Exit():
+            packet.exited = True
+        case (
+            ir.AssignVarbit()
+            | ir.AssignHeader()
+            | ir.CopyCursor()
+            | ir.SetValid()
+            | ir.SetInvalid()
+            | ir.Shift()
+        ):
+            _change_headers(packet, statement)
+        case (
+            ir.Count()
+            | ir.ExecuteMeter()
+            | ir.RegisterRead()
+            | ir.RegisterWrite()
+            | ir.Hash()
+            | ir.Random()
+            | ir.LogMessage()
+            | ir.Assert()
+        ):
+            _call_extern(externs, packet, statement)
+        case _:
+            _direct(packet, statement)
+
+
+def _change_headers(packet: Packet, statement: ir.Statement) -> None:
+    match statement:
+        case ir.AssignVarbit(target, source):
+            packet.copy_varbit(target, source)
+        case ir.AssignHeader(target, source):
+            to, of = header_at(packet, target), header_at(packet, source)
+            if to is not None and of is not None:
+                packet.copy_header(to, of)
+        case ir.CopyCursor(to_cursor, of_cursor):
+            packet.cursors[to_cursor] = packet.cursors[of_cursor]
+        case ir.SetValid(ref):
+            header = header_at(packet, ref)
+            if header is not None:
+                packet.add_header(header)
+        case ir.SetInvalid(ref):
+            header = header_at(packet, ref)
+            if header is not None:
+                packet.remove_header(header)
+        case ir.Shift(numbers, count, sources):
+            stacks = [packet.program.stacks[number] for number in numbers]
+            for stack in stacks:
+                packet.shift(stack, sources)
+            cursor = stacks[0].cursor
+            packet.cursors[cursor] = min(max(packet.cursors[cursor] + count, 0), len(sources))
+
+
+def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
+    match statement:
+        case ir.Count(counter, index):
+            at = evaluate(packet, index) & UINT32
+            if at < len(externs.counters[counter]):
+                count(externs.counters[counter][at], packet)
+        case ir.ExecuteMeter(meter, index, target):
+            at = evaluate(packet, index) & UINT32
+            if at < len(externs.meters[meter]):
+                amount = packet.ingress_length if packet.program.meters[meter].counts_bytes else 1
+                assign(packet, target, externs.meters[meter][at].execute(amount, externs.now))
+        case ir.RegisterRead(target, register, index):
+            at = evaluate(packet, index) & UINT32
+            if at < len(externs.registers[register]):
+                assign(packet, target, externs.registers[register][at])
+        case ir.RegisterWrite(register, index, value):
+            at = evaluate(packet, index) & UINT32
+            if at < len(externs.registers[register]):
+                mask = (1 << packet.program.registers[register].width) - 1
+                externs.registers[register][at] = evaluate(packet, value) & mask
+        case ir.Hash(target, base, calculation, size):
+            hashed = calculate(packet, packet.program.calculations[calculation])
+            most = evaluate(packet, size) & UINT64 or 1
+            assign(packet, target, (hashed % most + evaluate(packet, base)) & UINT64)
+        case ir.Random(target, low, high):
+            first, last = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
+            if first <= last:
+                assign(packet, target, externs.random.draw(first, last))
+        case ir.LogMessage(message, values):
+            text = format_message(packet.program.messages[message], (evaluate(packet, v) for v in values))
+            externs.notices.append(LogRecord(text))
+        case ir.Assert(condition, message):
+            if not evaluate(packet, condition):
+                externs.notices.append(LogRecord(packet.program.messages[message]))
+                raise PacketDropped
+
+
+def _direct(packet: Packet, statement: ir.Statement) -> None:
+    """Note what is asked for the packet; the traffic manager does it."""
+    match statement:
+        case ir.MarkToDrop():
+            packet.set_standard("egress_spec", ir.DROP_PORT)
+            packet.set_standard("mcast_grp", 0)
+        case ir.Clone(session, field_list):
+            packet.clone = CloneRequest(evaluate(packet, session) % SESSIONS, field_list)
+        case ir.Resubmit(field_list):
+            packet.resubmit = field_list
+        case ir.Recirculate(field_list):
+            packet.recirculate = field_list
+        case ir.Digest(field_list):
+            packet.digest = field_list
+        case ir.Truncate(length):
+            packet.truncate(evaluate(packet, length) & UINT64)
+
+
+def count(cell: list[int], packet: Packet) -> None:
+    """Count the packet in a cell of [packets, bytes]."""
+    cell[0] += 1
+    cell[1] += packet.ingress_length
+
+
+def format_message(message: str, values: Iterable[int]) -> str:
+    r"""Put values in for the `{}` of a text, in order and in decimal; `\{` and `\}` are braces."""
+    left = iter(values)
+    text = PLACEHOLDER.sub(lambda found: str(next(left, found[0])), message)
+    return text.replace("\\{", "{").replace("\\}", "}")

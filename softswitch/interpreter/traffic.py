@@ -1,0 +1,218 @@
+"""From frame to frames: what simple_switch does around ingress and egress (simple_switch.cpp).
+
+Where BMv2's threads may take turns, the order is this: egress of all copies of a packet comes before the
+next packet that was resubmitted or recirculated. At most `MAX_PASSES` passes through ingress or egress are
+made for one frame; what is left then is dropped. Queues, one for each port, are always empty, so that depths
+and times in them are 0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from softswitch import ir
+from softswitch.interpreter.calculations import checksums_match, update_checksums
+from softswitch.interpreter.controls import Controls
+from softswitch.interpreter.expressions import UINT32
+from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.packet import Packet
+from softswitch.interpreter.parser import parse
+from softswitch.interpreter.statements import PacketDropped, execute
+from softswitch.pipeline import DigestMessage, Output, Replica
+
+MAX_PASSES = 1024
+
+
+class InstanceType(IntEnum):
+    """Values of `standard_metadata.instance_type` (simple_switch.h)."""
+
+    NORMAL = 0
+    INGRESS_CLONE = 1
+    EGRESS_CLONE = 2
+    RECIRCULATED = 4
+    REPLICATION = 5
+    RESUBMITTED = 6
+
+
+class CloneSession(NamedTuple):
+    """Where clones go, and how many bytes of them; 0 for all."""
+
+    replicas: tuple[Replica, ...]
+    length: int
+
+
+class Queued(NamedTuple):
+    """A packet on its way to egress."""
+
+    port: int
+    packet: Packet
+
+
+class TrafficManager:
+    """Takes frames through parser, ingress, replication, egress and deparser."""
+
+    def __init__(self, program: ir.Program, externs: Externs, controls: Controls) -> None:
+        self._program = program
+        self._externs = externs
+        self._controls = controls
+        self._ingress: deque[Packet] = deque()
+        self._egress: deque[Queued] = deque()
+        self.value_sets: list[list[int]] = [[] for _ in program.value_sets]
+        self.groups: dict[int, tuple[Replica, ...]] = {}
+        self.sessions: dict[int, CloneSession] = {}
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """All that leaves because of one frame, in order."""
+        self._externs.now = now
+        packet = self._arriving(port, frame, len(frame))
+        packet.set_standard("ingress_port", port)
+        packet.set_standard("packet_length", len(frame))
+        packet.set_standard("ingress_global_timestamp", t_in)
+        self._ingress.append(packet)
+        outputs: list[Output] = []
+        for _ in range(MAX_PASSES):
+            if self._egress:
+                outputs += self._pass_egress(self._egress.popleft())
+            elif self._ingress:
+                self._pass_ingress(self._ingress.popleft())
+            else:
+                break
+        self._egress.clear()
+        self._ingress.clear()
+        return outputs
+
+    def _arriving(self, port: int, frame: bytes, ingress_length: int) -> Packet:
+        return Packet(self._program, port, frame, ingress_length, len(frame))
+
+    def _execute(self, packet: Packet, statement: ir.Statement) -> None:
+        execute(self._externs, packet, statement)
+
+    def _parse(self, packet: Packet) -> int:
+        return parse(packet, self.value_sets, self._execute)
+
+    # -- ingress
+
+    def _pass_ingress(self, packet: Packet) -> None:
+        try:
+            packet.set_standard("parser_error", self._parse(packet))
+            packet.set_standard("checksum_error", int(not checksums_match(packet)))
+            self._controls.run(packet, self._program.ingress)
+        except PacketDropped:
+            return
+        self._clone_from_ingress(packet)
+        self._learn(packet)
+        group = packet.get_standard("mcast_grp")
+        port = packet.get_standard("egress_spec")
+        if packet.resubmit is not None:
+            self._resubmit(packet, packet.resubmit)
+        elif group:
+            packet.set_standard("instance_type", InstanceType.REPLICATION)
+            self._replicate(packet, self.groups.get(group, ()))
+        elif port != ir.DROP_PORT:
+            packet.set_standard("instance_type", InstanceType.NORMAL)
+            self._enqueue(port, packet)
+
+    def _clone_from_ingress(self, packet: Packet) -> None:
+        """The frame as it came in, parsed anew with no metadata but the port."""
+        if packet.clone is None:
+            return
+        request, packet.clone = packet.clone, None
+        clone = self._arriving(packet.port, packet.frame, packet.ingress_length)
+        clone.set_standard("ingress_port", packet.port)
+        try:
+            self._parse(clone)
+        except PacketDropped:
+            return
+        clone.reset_metadata(packet, request.field_list)
+        clone.set_standard("instance_type", InstanceType.INGRESS_CLONE)
+        self._mirror(clone, request.session)
+
+    def _learn(self, packet: Packet) -> None:
+        if packet.digest is not None:
+            values = tuple(_digested(packet, value) for value in self._program.digests[packet.digest].values)
+            self._externs.notices.append(DigestMessage(packet.digest, values))
+
+    def _resubmit(self, packet: Packet, field_list: int) -> None:
+        again = self._arriving(packet.port, packet.frame, packet.ingress_length)
+        again.reset_metadata(packet, field_list)
+        again.set_standard("instance_type", InstanceType.RESUBMITTED)
+        again.set_standard("packet_length", len(packet.frame))
+        self._ingress.append(again)
+
+    # -- between ingress and egress
+
+    def _mirror(self, clone: Packet, number: int) -> None:
+        session = self.sessions.get(number)
+        if session is not None:
+            self._replicate(clone, session.replicas, session.length or None)
+
+    def _replicate(self, packet: Packet, replicas: Sequence[Replica], length: int | None = None) -> None:
+        """A copy for each replica; copies are not truncated, unless to `length`."""
+        for replica in replicas:
+            copy = packet.copied()
+            copy.truncated = length
+            copy.set_standard("egress_rid", replica.instance)
+            self._enqueue(replica.port, copy)
+
+    def _enqueue(self, port: int, packet: Packet) -> None:
+        """BMv2 has one queue for each port, and drops packets of a priority that has none."""
+        if packet.get_standard("priority"):
+            return
+        packet.set_standard("enq_timestamp", self._externs.now & UINT32)
+        packet.set_standard("enq_qdepth", 0)
+        self._egress.append(Queued(port, packet))
+
+    # -- egress
+
+    def _pass_egress(self, queued: Queued) -> list[Output]:
+        port, packet = queued
+        packet.set_standard("egress_global_timestamp", self._externs.now)
+        packet.set_standard("deq_timedelta", 0)
+        packet.set_standard("deq_qdepth", 0)
+        packet.set_standard("egress_port", port)
+        packet.set_standard("egress_spec", ir.DROP_PORT + 1)
+        packet.set_standard("packet_length", packet.length)
+        try:
+            self._controls.run(packet, self._program.egress)
+            self._clone_from_egress(packet)
+            if packet.get_standard("egress_spec") == ir.DROP_PORT:
+                return []
+            frame = self._deparse(packet)
+        except PacketDropped:
+            return []
+        if packet.recirculate is not None:
+            self._recirculate(packet, frame, packet.recirculate)
+            return []
+        return [Output(port, frame[: packet.truncated])]
+
+    def _clone_from_egress(self, packet: Packet) -> None:
+        """The packet with the headers that it has now."""
+        if packet.clone is None:
+            return
+        request, packet.clone = packet.clone, None
+        clone = packet.copied()
+        clone.reset_metadata(packet, request.field_list)
+        clone.set_standard("instance_type", InstanceType.EGRESS_CLONE)
+        self._mirror(clone, request.session)
+
+    def _deparse(self, packet: Packet) -> bytes:
+        """Headers in order, then what the parser did not take; nothing is truncated yet."""
+        update_checksums(packet)
+        for statement in self._program.deparser_body:
+            self._execute(packet, statement)
+        headers = (packet.header_bytes(header) for header in self._program.deparser if packet.valid[header])
+        return b"".join(headers) + packet.frame[packet.position :]
+
+    def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
+        again = self._arriving(packet.port, frame, len(frame))
+        again.reset_metadata(packet, field_list)
+        again.set_standard("instance_type", InstanceType.RECIRCULATED)
+        again.set_standard("packet_length", len(frame))
+        self._ingress.append(again)
+
+
+def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
+    return packet.bits(value) if isinstance(value, ir.FieldRef) else value.value
