@@ -1,7 +1,7 @@
 """One packet in flight: header fields, validity, stack positions, and what is to become of it.
 
-All of it is one struct on the stack, which LLVM turns into registers where nothing copies it as a whole.
-Elements of header stacks lie in arrays, since they are reached by computed positions.
+Each of them is a slot on the stack that LLVM turns into a register. Where packets are copied (`traffic`) the
+slots are one struct. Elements of header stacks lie in arrays, since they are reached by computed positions.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ class Place(NamedTuple):
 
 
 class Packet:
-    """Storage of a packet in the function that `b` builds, made at the builder's place."""
+    """Storage of a packet in the function that `b` builds, made at the builder's place.
 
-    def __init__(self, b: llvm.IRBuilder, program: ir.Program) -> None:
+    With `copied` it is one struct, at `memory`.
+    """
+
+    def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
         self.b = b
         self.program = program
         self.arithmetic = Arithmetic(b, self)
@@ -71,8 +74,13 @@ class Packet:
         next_index = [self._declare(I32) for _ in range(cursors)]
         scalars = {name: self._declare(kind) for name, kind in SCALARS.items()}
         self.type = llvm.LiteralStructType(self._kinds)
-        self.memory = untyped(b.alloca(self.type))
-        slots = [self._gep(self.memory, number) for number in range(len(self._kinds))]
+        if copied:
+            self.memory = untyped(b.alloca(self.type))
+            slots = [self._part(number) for number in range(len(self._kinds))]
+        else:
+            slots = [untyped(b.alloca(kind)) for kind in self._kinds]
+            for kind, slot in zip(self._kinds, slots, strict=True):
+                b.store(llvm.Constant(kind, None), slot)
         self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
         self._stack_fields = [[slots[n] for n in numbers] for numbers in stacks]
         self._next_index = [slots[n] for n in next_index]
@@ -95,11 +103,11 @@ class Packet:
             )
         return numbers
 
-    def _gep(self, base: llvm.Value, number: int) -> llvm.Value:
+    def _part(self, number: int) -> llvm.Value:
         indices = [integer(32, 0), integer(32, number)]
-        return self.b.gep(base, indices, inbounds=True, source_etype=self.type)
+        return self.b.gep(self.memory, indices, inbounds=True, source_etype=self.type)
 
-    # -- the whole
+    # -- the whole, where it is one struct
 
     def size(self) -> llvm.Value:
         """Bytes of the struct."""
@@ -111,9 +119,8 @@ class Packet:
         return self.b.ptrtoint(self.b.gep(null, indices, source_etype=self.type), I64)
 
     def clear(self) -> None:
-        """Make everything 0 and the packet whole."""
+        """Make everything 0."""
         self._zero(self.size())
-        self.set("cut", integer(32, WHOLE))
 
     def clear_metadata(self) -> None:
         """Make all metadata 0."""
@@ -122,6 +129,13 @@ class Packet:
     def _zero(self, size: llvm.Value) -> None:
         memset = self.b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
         self.b.call(memset, [self.memory, integer(8, 0), size, integer(1, 0)])
+
+    def begin(self, frame: llvm.Value, length: llvm.Value, port: llvm.Value) -> None:
+        """A new packet, all of whose fields are 0: the frame that came in by a port."""
+        values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
+        for name, value in values.items():
+            self.set(name, value)
+        self.set("cut", integer(32, WHOLE))
 
     def get(self, name: str) -> llvm.Value:
         """One of `SCALARS`."""

@@ -20,7 +20,7 @@ from softswitch.codegen.output import Output
 from softswitch.codegen.packet import I32, Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.tables import POINTER
-from softswitch.codegen.traffic import Traffic
+from softswitch.codegen.traffic import Traffic, needs_queues
 from softswitch.codegen.values import integer
 
 I64 = llvm.IntType(64)
@@ -41,13 +41,13 @@ def build_module(program: ir.Program, layout: Layout) -> tuple[llvm.Module, llvm
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
 
-    packet = Packet(b, program)
+    packet = Packet(b, program, copied=needs_queues(program))
     output = Output(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, following)
     traffic = Traffic(actions, ingress, egress)
-    packet.clear()
-    for name, value in (("frame", frame), ("ingress_length", length), ("length", length), ("port", port)):
-        packet.set(name, value)
+    if needs_queues(program):
+        packet.clear()
+    packet.begin(frame, length, port)
     packet.store_standard("ingress_port", port)
     packet.store_standard("packet_length", length)
     packet.store_standard("ingress_global_timestamp", t_in)

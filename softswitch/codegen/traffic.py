@@ -52,7 +52,7 @@ class Traffic:
         self.following = actions.abandoned
         self.has_queues = needs_queues(self.program)
         if self.has_queues:
-            self.saved = Packet(self.b, self.program)
+            self.saved = Packet(self.b, self.program, copied=True)
             base = word(self.b, actions.state, actions.layout.work)
             self.to_egress = Queue(self.packet, base)
             self.to_ingress = Queue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
@@ -239,8 +239,7 @@ class Traffic:
         """A new packet: this frame, which came in by the same port, and nothing else."""
         port = self.packet.get("port")
         self.packet.clear()
-        for name, value in (("frame", frame), ("ingress_length", length), ("length", length), ("port", port)):
-            self.packet.set(name, value)
+        self.packet.begin(frame, length, port)
 
     def _keep(self, wanted: llvm.Value, kind: InstanceType) -> None:
         """Take over the fields of a list (its number + 1) from the saved packet, and set the type."""
