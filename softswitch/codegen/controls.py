@@ -60,11 +60,18 @@ class _ControlEmitter:
         choice = b.switch(action, nothing)
         for index in dict.fromkeys(table.actions):
             block = b.append_basic_block()
-            choice.add_case(integer(WORD, index), block)
+            choice.add_case(integer(WORD, self._number(table, index)), block)
             b.position_at_end(block)
             self._action(layout, index, word(b, record, parameters), is_hit)
         b.position_at_end(nothing)
         self._without_action(table, is_hit)
+
+    def _number(self, table: ir.Table, action: int) -> int:
+        """What the records have for an action: members those of their profile, for all of its tables."""
+        program = self.packet.program
+        if table.profile is None:
+            return action
+        return program.profile_actions(table.profile)[program.actions[action].name]
 
     def _constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
         """A table without key and with a constant default is just its action (p4c's `tbl_...`)."""

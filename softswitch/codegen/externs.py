@@ -17,7 +17,7 @@ from softswitch.codegen.wire import byte_offset
 
 I64 = llvm.IntType(WORD)
 DOUBLE = llvm.DoubleType()
-RED = 2
+GREEN, YELLOW, RED = range(3)
 SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 SPLITMIX_STEP = 0x9E3779B97F4A7C15
 
@@ -143,9 +143,9 @@ def _meter_function(module: llvm.Module) -> llvm.Function:
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     configured = b.load(meter, typ=I64)
     with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
-        b.ret(integer(8, 0))
-    for colour in range(1, RED + 1):
-        rate, burst, tokens, last = (word(b, meter, 1 + 4 * (colour - 1) + i) for i in range(4))
+        b.ret(integer(8, GREEN))
+    for bucket, colour in enumerate((RED, YELLOW)):
+        rate, burst, tokens, last = (word(b, meter, 1 + 4 * bucket + i) for i in range(4))
         since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
         new = b.sub(since_start, b.load(last, typ=I64))
         b.store(since_start, last)
@@ -155,5 +155,5 @@ def _meter_function(module: llvm.Module) -> llvm.Function:
         b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
         with b.if_then(b.not_(enough)):
             b.ret(integer(8, colour))
-    b.ret(integer(8, 0))
+    b.ret(integer(8, GREEN))
     return function

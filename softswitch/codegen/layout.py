@@ -22,7 +22,7 @@ action is a reference instead: 0 for none, the number of a member + 1, or `GROUP
 
     members   action | run-time data
     groups    first << 32 | number of members, in a pool of references to members
-    meter     configured | two rates: tokens a us (double) | burst | tokens | tokens since start
+    meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from softswitch import ir
+from softswitch.pipeline import GROUP_SHARE, MAX_REPLICAS
 
 WORD = 64
 HEADER_WORDS = 4
@@ -41,8 +42,6 @@ NO_ACTION = (1 << 32) - 1
 """The action of a default record without an action."""
 MULTICAST_GROUPS = 1 << 16
 CLONE_SESSIONS = 1 << 15
-REPLICAS = 1 << 16
-"""Copies that all multicast groups and clone sessions can have together."""
 
 
 def words_of(bits: int) -> int:
@@ -187,7 +186,7 @@ class ProfileLayout:
     @property
     def pool_size(self) -> int:
         """References that all groups can have together."""
-        return 64 * self.profile.size
+        return GROUP_SHARE * self.profile.size
 
     @property
     def end(self) -> int:
@@ -218,7 +217,7 @@ class ReplicationLayout:
     @property
     def end(self) -> int:
         """The first word after the replicas."""
-        return self.pool + REPLICAS
+        return self.pool + MAX_REPLICAS
 
 
 @dataclass(frozen=True)

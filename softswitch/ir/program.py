@@ -370,6 +370,15 @@ class Program:
         """Width of a field, in bits."""
         return self.type_of(ref).width
 
+    def profile_actions(self, profile: int) -> dict[str, int]:
+        """Actions that members of a profile can have, by name (p4c has one of the name for each table)."""
+        return {
+            self.actions[index].name: index
+            for table in self.tables.values()
+            if table.profile == profile
+            for index in table.actions
+        }
+
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:
         """The call of one of the table's actions by name (p4c repeats some names for other tables)."""
         for index in table.actions:

@@ -18,7 +18,7 @@ def meter_words(config: MeterConfig | None) -> list[int]:
     if config is None:
         return [0] * METER_WORDS
     words = [1]
-    rates = (config.committed_rate, config.committed_burst), (config.peak_rate, config.peak_burst)
+    rates = (config.peak_rate, config.peak_burst), (config.committed_rate, config.committed_burst)
     for rate, burst in rates:
         words += [int.from_bytes(struct.pack("<d", rate / 1e6), "little"), burst, burst, 0]
     return words

@@ -52,13 +52,7 @@ class Profile:
         self._members = Slots(size, f"action profile {name} (members)")
         self._groups = Slots(size, f"action profile {name} (groups)")
         self._pool = RunPool(memory.words[layout.pool : layout.pool + layout.pool_size])
-        number = program.profiles.index(layout.profile)
-        self._actions = {
-            program.actions[index].name: index
-            for table in program.tables.values()
-            if table.profile == number
-            for index in reversed(table.actions)
-        }
+        self._actions = program.profile_actions(program.profiles.index(layout.profile))
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
         """Add or change a member, None removes it (`Pipeline.write_member`)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.codegen.layout import CLONE_SESSIONS, MULTICAST_GROUPS, REPLICAS, ReplicationLayout
+from softswitch.codegen.layout import CLONE_SESSIONS, MULTICAST_GROUPS, ReplicationLayout
 from softswitch.errors import StateError, TableFull
-from softswitch.pipeline import Replica
+from softswitch.pipeline import MAX_REPLICAS, Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 
@@ -17,7 +17,7 @@ class Replication:
     def __init__(self, layout: ReplicationLayout, memory: Memory) -> None:
         self._layout = layout
         self._memory = memory
-        self._pool = RunPool(memory.words[layout.pool : layout.pool + REPLICAS])
+        self._pool = RunPool(memory.words[layout.pool : layout.pool + MAX_REPLICAS])
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Replace the copies of a group (`Pipeline.write_multicast_group`)."""
@@ -36,7 +36,7 @@ class Replication:
 
     def _write(self, at: int, replicas: Sequence[Replica]) -> None:
         if not self._pool.fits(at, len(replicas)):
-            raise TableFull(f"multicast groups and clone sessions are full: they hold {REPLICAS} replicas")
+            raise TableFull(f"groups and clone sessions are full: they hold {MAX_REPLICAS} replicas together")
         with self._memory.locked():
             moved = self._pool.put(at, [replica.port << 32 | replica.instance for replica in replicas])
             for key in self._pool.keys() if moved else [at]:
