@@ -34,15 +34,15 @@ class Externs:
 
     @contextmanager
     def _in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
-        """A block that runs only where the index is below `size`; gives the index as a word."""
-        b = self.b
-        value, interval = self.packet.arithmetic.exact(index)
+        """A block that runs only where the index, modulo 2^32, is below `size`; gives it as a word."""
+        b, arithmetic = self.b, self.packet.arithmetic
+        interval = arithmetic.interval(index)
+        cell = resize(b, arithmetic.modulo(index, 32), WORD)
         if interval.low >= 0 and interval.high < size:
-            yield resize(b, value, WORD)
+            yield cell
             return
-        width = max(value.type.width, size.bit_length() + 1)
-        with b.if_then(b.icmp_unsigned("<", resize(b, value, width), integer(width, size))):
-            yield resize(b, value, WORD)
+        with b.if_then(b.icmp_unsigned("<", cell, integer(WORD, size))):
+            yield cell
 
     # -- counters
 

@@ -12,6 +12,7 @@ from softswitch.codegen.tables import split, word
 from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join
 
+MOST_VARBIT = (1 << 31) - 1
 MAX_STATES = 4096
 """States that one packet visits at most, so that a parser that takes no bytes ends."""
 
@@ -126,14 +127,24 @@ class _ParserEmitter:
         if extract.varbit_bits is None:
             packet.extract(place, self._take(fixed))
             return
-        varbit = self._whole_bytes(packet.arithmetic.modulo(extract.varbit_bits, 32))
-        size = b.add(fixed, varbit)
+        varbit = self._whole_bytes(self._varbit_bits(extract.varbit_bits))
+        # BMv2 checks with what the field has been long before, which is 0 where it is extracted once.
+        checked = b.add(packet.header_bytes(place), varbit)
         assert packet.too_short is not None
         left = b.sub(packet.get("ingress_length"), packet.get("cursor"))
-        packet.require(b.icmp_unsigned(">=", left, size), packet.too_short)
-        fits = b.icmp_unsigned("<=", size, integer(32, extract.max_bytes))
+        packet.require(b.icmp_unsigned(">=", left, checked), packet.too_short)
+        fits = b.icmp_unsigned("<=", checked, integer(32, extract.max_bytes))
         packet.require(fits, self._failure("HeaderTooShort"))
-        packet.extract(place, self._take(size), varbit)
+        packet.extract(place, self._take(b.add(fixed, varbit)), varbit)
+
+    def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
+        """A length as BMv2 has it: an `int`, and the largest one for what is more."""
+        b = self.b
+        value, interval = self.packet.arithmetic.exact(bits)
+        if interval.high <= MOST_VARBIT:
+            return resize(b, value, 32)
+        limit = integer(value.type.width, MOST_VARBIT)
+        return resize(b, b.select(b.icmp_unsigned(">", value, limit), limit, value), 32)
 
     # -- select
 

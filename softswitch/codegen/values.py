@@ -242,9 +242,9 @@ class Arithmetic:
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value = self.modulo(left, width)
-        amount, _ = self.exact(right)
+        amount, amounts = self.exact(right)
         room = max(width, amount.type.width, width.bit_length() + 1)
-        amount = resize(b, amount, room)
+        amount = (resize if amounts.low >= 0 else extend)(b, amount, room)
         shifted = resize(b, b.shl(resize(b, value, room), amount), width)
         inside = b.icmp_unsigned("<", amount, integer(room, width))
         return b.select(inside, shifted, integer(width, 0))
@@ -252,9 +252,9 @@ class Arithmetic:
     def _shift_right(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value, interval = self.exact(left)
-        amount, _ = self.exact(right)
+        amount, amounts = self.exact(right)
         room = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
-        amount = resize(b, amount, room)
+        amount = (resize if amounts.low >= 0 else extend)(b, amount, room)
         limit = integer(room, room - 1)
         if interval.low < 0:
             wide = self._extended(left, interval, room)

@@ -16,15 +16,22 @@ from softswitch.load import load_program
 from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.testnet import COMPILED
 
+BENCH = Path(__file__).parents[2] / "bench" / "programs" / "compiled"
 TEXT: dict[str, Any] = json.loads((COMPILED / "hotline.json").read_text())
 
 
 def table(text: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(t for t in text["pipelines"][0]["tables"] if t["name"].endswith(name))
+    found: dict[str, Any] = next(t for t in text["pipelines"][0]["tables"] if t["name"].endswith(name))
+    return found
 
 
 def primitive(text: dict[str, Any]) -> dict[str, Any]:
     return next(a for a in text["actions"] if a["name"].endswith("forward_to"))["primitives"][0]
+
+
+def state(text: dict[str, Any]) -> dict[str, Any]:
+    start: dict[str, Any] = text["parsers"][0]["parse_states"][0]
+    return start
 
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
@@ -33,28 +40,46 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
         r"p4src/identify.p4:\d+: selector key `job` of table `HotlineIngress.identify.jobs` is not supported",
     ),
     (
-        lambda t: table(t, "identify.jobs").update(type="indirect_ws"),
-        r"p4src/identify.p4:\d+: table `HotlineIngress.identify.jobs` of type indirect_ws is not",
-    ),
-    (lambda t: table(t, "identify.jobs").update(support_timeout=True), "idle timeout of table"),
-    (lambda t: table(t, "identify.jobs").update(direct_meters="m"), "direct meter of table"),
-    (
-        lambda t: primitive(t).update(op="clone_ingress_pkt_to_egress"),
-        r"p4src/forward.p4:\d+: primitive `clone_ingress_pkt_to_egress` is not supported by softswitch",
-    ),
-    (lambda t: t["meter_arrays"].append({"name": "meter"}), "a meter \\(`meter`\\)"),
-    (
-        lambda t: t["calculations"][0].update(algo="crc32"),
-        r"p4src/checksums.p4:\d+: checksum algorithm `crc32`",
+        lambda t: table(t, "identify.jobs").update(type="stateful"),
+        r"p4src/identify.p4:\d+: table `HotlineIngress.identify.jobs` of type stateful is not",
     ),
     (
-        lambda t: t["parsers"][0]["parse_states"][0]["parser_ops"].append(
-            {"op": "advance", "parameters": [{"type": "hexstr", "value": "0x8"}]}
-        ),
-        r"parser state start: parser operation `advance` \(hexstr\)",
+        lambda t: primitive(t).update(op="add_to_field"),
+        r"p4src/forward.p4:\d+: primitive `add_to_field` is not supported by softswitch",
     ),
-    (lambda t: t["header_types"][3]["fields"].append(["options", "*"]), "varbit field `.*options`"),
-    (lambda t: t["header_types"][3]["fields"].append(["x", 8, True]), "int<> field `.*x`"),
+    (
+        lambda t: primitive(t)["parameters"][1].update(type="register", value=["cells", 0]),
+        r"p4src/forward.p4:\d+: an expression of type `register`",
+    ),
+    (
+        lambda t: primitive(t)["parameters"][0].update(type="hexstr", value="0x1"),
+        r"p4src/forward.p4:\d+: assignment to `0x1` \(hexstr\)",
+    ),
+    (lambda t: t["extern_instances"].append({"name": "mine"}), "user-defined extern `mine`"),
+    (
+        lambda t: t["pipelines"][0].update(action_calls=[{"name": "call"}]),
+        "action call `call` outside a table",
+    ),
+    (
+        lambda t: t["calculations"][0].update(algo="xxh64"),
+        r"p4src/checksums.p4:\d+: hash algorithm `xxh64`",
+    ),
+    (
+        lambda t: t["calculations"][0]["input"].insert(0, {"type": "payload"}),
+        r"p4src/checksums.p4:\d+: calculation `calc` with inputs after the payload",
+    ),
+    (
+        lambda t: state(t)["parser_ops"].append({"op": "rewind", "parameters": [1]}),
+        r"parser state start: parser operation `rewind`",
+    ),
+    (
+        lambda t: state(t)["transitions"][0].update(type="range"),
+        r"parser state start: transition of type `range`",
+    ),
+    (
+        lambda t: t["header_types"][3]["fields"].extend([["x", 4, False], ["options", "*"]]),
+        r"varbit field `.*options` that does not start at a whole byte",
+    ),
 ]
 
 
@@ -80,12 +105,11 @@ def test_what_is_no_program_is_refused(data: bytes, message: str) -> None:
         load_program(data)
 
 
-@pytest.mark.parametrize("compiled", [COMPILED, MATCH_KINDS.parent])
+@pytest.mark.parametrize("compiled", [COMPILED, MATCH_KINDS.parent, BENCH])
 def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
     """`make p4` writes the digest; it fails here when sources have changed and the artefacts have not."""
-    recorded = dict(
-        reversed(line.split(maxsplit=1)) for line in (compiled / "sources.sha256").read_text().splitlines()
-    )
+    lines = (compiled / "sources.sha256").read_text().splitlines()
+    recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
     sources = {
         f"./{p.name}": hashlib.sha256(p.read_bytes()).hexdigest() for p in compiled.parent.glob("*.p4")
     }

@@ -1,0 +1,255 @@
+"""The programs of `tests/programs` that cover P4's constructs: state for their tables, and frames that take
+many of their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from softswitch.ir import Masked, Program
+from softswitch.load import load_program
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Pipeline,
+    Replica,
+    UseGroup,
+    UseMember,
+)
+
+PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
+
+CLONE_PORTS = (4, 5)
+
+
+def compiled(name: str) -> Program:
+    """A program of `tests/programs` by name."""
+    return load_program((PROGRAMS / f"{name}.json").read_bytes())
+
+
+def insert(
+    pipeline: Pipeline, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
+) -> EntryPlace:
+    """Add an entry, which has to succeed."""
+    results = pipeline.write_entries([EntryWrite(Change.INSERT, table, key, action, priority)])
+    assert results == [None], results
+    return EntryPlace(table, key, priority)
+
+
+# -- state
+
+
+def no_state(pipeline: Pipeline) -> None:
+    """Programs without tables."""
+
+
+def fill_value_sets(pipeline: Pipeline) -> None:
+    pipeline.write_value_set("P.kinds", [(7,), (0x800,), (0xFF01,)])
+    pipeline.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF), (3, 5)])
+
+
+def fill_divisors(pipeline: Pipeline) -> None:
+    for priority, (value, three, divisor) in enumerate(
+        [(0xFF, Masked(0, 0), 1), (5, Masked(5, 7), 255), (5, Masked(0, 1), 7), (0x80, Masked(1, 1), 128)]
+    ):
+        action = ActionCall("Calculate.divide", (divisor,))
+        insert(pipeline, "Calculate.divisors", (value, three), action, priority + 1)
+
+
+def replicate(pipeline: Pipeline) -> None:
+    pipeline.write_multicast_group(1, [Replica(1, 1), Replica(2, 2), Replica(3, 3)])
+    pipeline.write_multicast_group(2, [Replica(2, 9)])
+    pipeline.write_clone_session(1, [Replica(CLONE_PORTS[0])])
+    pipeline.write_clone_session(2, [Replica(CLONE_PORTS[1])])
+    pipeline.write_clone_session(3, [Replica(CLONE_PORTS[0], 7), Replica(CLONE_PORTS[1], 8)])
+
+
+def fill_profiles(pipeline: Pipeline) -> None:
+    choices, paths = "Choose.choices", "Choose.paths"
+    pipeline.write_member(choices, 1, ActionCall("Choose.choose", (0x1111,)))
+    pipeline.write_member(choices, 2, ActionCall("Choose.refuse"))
+    for member in range(1, 6):
+        pipeline.write_member(paths, member, ActionCall("Choose.balance", (member,)))
+    pipeline.write_member(paths, 6, ActionCall("Choose.leave_out"))
+    pipeline.write_group(paths, 1, [1, 2, 3])
+    pipeline.write_group(paths, 2, [4, 5, 6])
+    insert(pipeline, "Choose.profiled", (1,), UseMember(1))
+    insert(pipeline, "Choose.profiled", (2,), UseMember(2))
+    insert(pipeline, "Choose.selected", (Masked(1, 0xFF),), UseGroup(1), 9)
+    insert(pipeline, "Choose.selected", (Masked(2, 2),), UseGroup(2), 5)
+    insert(pipeline, "Choose.selected", (Masked(4, 4),), UseMember(6), 4)
+    insert(pipeline, "Choose.first", (2,), UseMember(1))
+    insert(pipeline, "Choose.first", (4,), UseMember(2))
+    insert(pipeline, "Choose.plain", (Masked(0x100, 0xFF00),), ActionCall("Choose.share", (3,)))
+    insert(pipeline, "Choose.plain", (Masked(0, 0),), ActionCall("Choose.share", (1,)))
+
+
+def fill_meters(pipeline: Pipeline) -> None:
+    pipeline.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
+    pipeline.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
+    pipeline.write_meter("Measure.octets", 0, MeterConfig(1, 40, 1, 100))
+    pipeline.write_meter("Measure.octets", 2, MeterConfig(3_000_000, 30, 7_000_000, 60))
+    first = insert(pipeline, "Measure.first", (1,), ActionCall("Measure.first_hit"))
+    insert(pipeline, "Measure.first", (2,), ActionCall("Measure.first_hit"))
+    pipeline.set_entry_meter(first, MeterConfig(1, 3, 1, 5))
+    second = insert(
+        pipeline, "Measure.second", (Masked(0x80, 0x80),), ActionCall("Measure.second_hit", (16,))
+    )
+    insert(pipeline, "Measure.second", (Masked(0x80, 0xFF),), ActionCall("Measure.second_hit", (32,)))
+    pipeline.set_entry_meter(second, MeterConfig(1, 50, 1, 120))
+
+
+# -- frames
+
+
+def octets(random: Random, count: int) -> bytes:
+    """Random bytes, of which 0 and 255 are frequent."""
+    return bytes(random.choice([0, 255, random.randrange(256), random.randrange(256)]) for _ in range(count))
+
+
+def tail(random: Random) -> bytes:
+    return random.randbytes(random.choice([0, 0, 1, 7, 20]))
+
+
+def cut(random: Random, frame: bytes) -> bytes:
+    """The frame, or sometimes only its start."""
+    return frame[: random.randrange(len(frame))] if frame and random.random() < 0.15 else frame
+
+
+def unions(random: Random) -> bytes:
+    first = random.randrange(5)
+    parts = [bytes([random.randrange(12), first]), bytes(3)]
+    parts.append(random.randbytes({1: 3, 2: 6, 3: 9}.get(first, 0)))
+    for _ in range(random.randrange(5)):
+        kind = random.randrange(1, 3)
+        parts.append(bytes([kind]) + random.randbytes(2 if kind == 1 else 5))
+    return b"".join(parts) + b"\0" + tail(random)
+
+
+def varbit_list(random: Random) -> bytes:
+    bits = random.choice([0, 8, 24, 64, 128, 128, 12, 136])
+    return bytes([bits]) + random.randbytes(bits // 8 + 2)
+
+
+def varbits(random: Random) -> bytes:
+    op = random.randrange(16) | random.choice([0, 0x40, 0x40, 0x80])
+    parts = [bytes([op]), bytes(5), varbit_list(random)]
+    if not op & 0x80:
+        parts.append(varbit_list(random))
+    for left in reversed(range(random.randrange(5))):
+        size = random.choice([0, 1, 3, 8, 9])
+        parts.append(bytes([size, left]) + random.randbytes(size))
+    return b"".join(parts) + tail(random)
+
+
+def stacks(random: Random) -> bytes:
+    op = random.randrange(13) | random.choice([0, 0, 0, 0, 0xE0, 0xF0])
+    position = random.randrange(5) * (8 if op & 0xF0 == 0xE0 and random.random() < 0.7 else 1)
+    parts = [bytes([op, position]), bytes(6)]
+    if op >= 0xE0:
+        parts.append(random.randbytes(position // 8 if op < 0xF0 else position))
+    for _ in range(random.randrange(6)):
+        kind = random.choice([1, 1, 1, 2, 3, 4])
+        parts.append(bytes([kind << 4 | random.randrange(16)]) + octets(random, 1))
+        if kind == 2:
+            parts.append(random.randbytes(2))
+        elif kind == 4:
+            parts.append(random.choice([b"\x77", b"\x77", b"\x78"]))
+    return b"".join(parts) + random.choice([b"\0\0", b""]) + tail(random)
+
+
+def value_sets(random: Random) -> bytes:
+    kind = random.choice([1, 7, 0x800, 0xFF01, 0xFF02, 9])
+    narrow, wide = random.choice([1, 3, 0x7F, 5]), random.choice([1, 2, 5, 0x1FF])
+    parts = kind.to_bytes(2, "big") + (narrow << 9 | wide).to_bytes(2, "big") + b"\0"
+    return parts + bytes([random.choice([3, 9, 10, 100, 101])]) + tail(random)
+
+
+def arithmetic(random: Random) -> bytes:
+    signed = [random.choice([0xFF, 0x80, 0x7F, 5, random.randrange(256)]) for _ in range(2)]
+    middle = random.getrandbits(13) << 43 | random.choice([0, 1, 5, 7]) << 40 | random.getrandbits(40)
+    head = octets(random, 2) + bytes(signed) + middle.to_bytes(7, "big")
+    if random.random() < 0.2:
+        head = head[:1] * 2 + head[2:]
+    wide = octets(random, 64)
+    return head + octets(random, 16) + wide + random.choice([wide, octets(random, 64)]) + tail(random)
+
+
+def replication(random: Random) -> bytes:
+    op = random.getrandbits(7) | (0x80 if random.random() < 0.1 else 0)
+    port = random.choice([1, 2, 3, 255])
+    group, session, length = random.choice([1, 2, 9]), random.choice([0, 1, 2, 3]), random.randrange(4, 40)
+    fields = b"".join(value.to_bytes(2, "big") for value in (group, session, length))
+    return bytes([op, port]) + fields + bytes(8) + random.randbytes(random.choice([0, 4, 9, 30]))
+
+
+def rounds(random: Random) -> bytes:
+    op = random.getrandbits(4)
+    most_laps = 2 if op & 2 else 4  # each lap makes three of one packet
+    laps = random.randrange(3) << 4 | random.randrange(most_laps)
+    probe = bytes([op, laps, random.choice([1, 2, 3])]) + bytes(6)
+    return random.choice([b"", b"\xf1\x00"]) + probe + tail(random)
+
+
+def profiles(random: Random) -> bytes:
+    flow = random.choice([random.getrandbits(16), 0x100 | random.randrange(16)])
+    return (
+        bytes([random.randrange(4), random.randrange(9)]) + flow.to_bytes(2, "big") + bytes(7) + tail(random)
+    )
+
+
+def meters(random: Random) -> bytes:
+    keys = [random.randrange(5), random.randrange(4), random.choice([0x80, 0x81, 0, 1])]
+    return bytes(keys) + bytes(4) + tail(random)
+
+
+def digests(random: Random) -> bytes:
+    bounds = (random.choice([0, 5, 0x1000]), random.choice([4, 5, 0xFFFF]))
+    numbers = b"".join(bound.to_bytes(2, "big") for bound in bounds)
+    return bytes([random.getrandbits(8), *octets(random, 1)]) + numbers + bytes(2) + octets(random, 6)
+
+
+def hashes(random: Random) -> bytes:
+    op = random.getrandbits(8)
+    numbers = random.choice([0, 0, 100, 0xFFF0]).to_bytes(2, "big") + octets(random, 2)
+    parts = [bytes([op]), octets(random, 7), numbers, b"\0"]
+    if op & 1:
+        parts.append(octets(random, 4))
+    return b"".join(parts) + octets(random, 12) + random.randbytes(random.choice([0, 1, 2, 5, 40]))
+
+
+@dataclass(frozen=True)
+class Construct:
+    """A program by name, what is written before its packets, and how its packets are drawn."""
+
+    name: str
+    prepare: Callable[[Pipeline], None]
+    draw: Callable[[Random], bytes]
+
+    def frame(self, random: Random) -> tuple[int, bytes]:
+        """Ingress port and frame, which is sometimes cut short."""
+        return random.choice([1, 2, 7]), cut(random, self.draw(random))
+
+
+CONSTRUCTS = {
+    construct.name: construct
+    for construct in (
+        Construct("header_unions", no_state, unions),
+        Construct("varbit", no_state, varbits),
+        Construct("stacks", no_state, stacks),
+        Construct("value_sets", fill_value_sets, value_sets),
+        Construct("arithmetic", fill_divisors, arithmetic),
+        Construct("replication", replicate, replication),
+        Construct("resubmit_recirculate", replicate, rounds),
+        Construct("profiles", fill_profiles, profiles),
+        Construct("meters", fill_meters, meters),
+        Construct("digests_logs", replicate, digests),
+        Construct("hashes", no_state, hashes),
+    )
+}

@@ -1,0 +1,226 @@
+"""Draws control-plane writes for any program: entries, members, groups, replicas, meters, sets, registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from softswitch import ir
+from softswitch.errors import StateError
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Pipeline,
+    Replica,
+    UseGroup,
+    UseMember,
+)
+
+Write = Callable[[Pipeline], object]
+PORTS = (1, 2, 3, 4)
+
+
+class StateDrawer:
+    """Draws writes that any number of pipelines take alike; keeps no more than what refers to what."""
+
+    def __init__(self, program: ir.Program, random: Random) -> None:
+        self.program = program
+        self.random = random
+        self.places: list[EntryPlace] = []
+        self.members: dict[str, dict[int, set[int]]] = {p.name: {} for p in program.profiles}
+        self.kinds = self._kinds()
+
+    def _kinds(self) -> list[Callable[[], Write]]:
+        program = self.program
+        kinds: list[Callable[[], Write]] = []
+        if any(table.key and not table.is_immutable for table in program.tables.values()):
+            kinds += [self.entry, self.entry, self.entry]
+        for present, kind in (
+            (program.profiles, self.member),
+            (any(p.selector is not None for p in program.profiles), self.group),
+            (program.sets_standard("mcast_grp"), self.multicast_group),
+            (program.has(ir.Clone), self.clone_session),
+            (program.meters, self.meter),
+            (any(table.meter for table in program.tables.values()), self.entry_meter),
+            (program.value_sets, self.value_set),
+            (program.registers, self.register),
+            (program.counters, self.counter),
+        ):
+            if present:
+                kinds.append(kind)
+        return kinds
+
+    def draw(self) -> Write:
+        """One write."""
+        return self.random.choice(self.kinds)()
+
+    # -- tables
+
+    def entry(self) -> Write:
+        """Insert, modify or delete an entry; now and then of one that is not there, or twice."""
+        random = self.random
+        names = [name for name, table in self.program.tables.items() if table.key and not table.is_immutable]
+        table = self.program.tables[random.choice(names)]
+        change = random.choice([Change.INSERT, Change.INSERT, Change.MODIFY, Change.DELETE])
+        known = [place for place in self.places if place.table == table.name]
+        if known and (change is not Change.INSERT or random.random() < 0.1):
+            place = random.choice(known)
+        else:
+            key = tuple(self.match(part) for part in table.key)
+            place = EntryPlace(table.name, key, self.priority(table))
+            self.places.append(place)
+        action = None if change is Change.DELETE else self.action(table)
+        if change is not Change.DELETE and action is None:
+            return lambda _: None
+        write = EntryWrite(change, table.name, place.key, action, place.priority)
+        return lambda pipeline: [type(result) for result in pipeline.write_entries([write])]
+
+    def priority(self, table: ir.Table) -> int:
+        """A priority that no entry of the table has: which of two wins is not defined."""
+        if not table.has_priority:
+            return 0
+        taken = {place.priority for place in self.places if place.table == table.name}
+        return self.random.choice([p for p in range(1, 200) if p not in taken])
+
+    def match(self, part: ir.KeyField) -> ir.Match:
+        """What an entry asks of one field; often something that small numbers match."""
+        value, ones = self.number(part.width), (1 << part.width) - 1
+        match part.kind:
+            case ir.MatchKind.EXACT:
+                return value
+            case ir.MatchKind.LPM:
+                mask = ones & ~(ones >> self.random.randrange(part.width + 1))
+                return ir.Masked(value & mask, mask)
+            case ir.MatchKind.RANGE:
+                low, high = sorted((value, self.number(part.width)))
+                return ir.Between(low, high)
+        mask = self.random.choice([0, ones, self.number(part.width)])
+        return ir.Masked(value & mask, mask)
+
+    def number(self, width: int) -> int:
+        """Small, random, or all ones."""
+        ones = (1 << width) - 1
+        random = self.random
+        return random.choice([random.randrange(10), random.getrandbits(width), ones]) & ones
+
+    def action(self, table: ir.Table) -> EntryAction | None:
+        """An action of the table, or a member or group of its profile; None if there is none yet."""
+        if table.profile is None:
+            return self.call([self.program.actions[index] for index in table.actions])
+        profile = self.program.profiles[table.profile]
+        members = self.members[profile.name]
+        uses: list[EntryAction] = [UseMember(m) for m in members if m > 0]
+        uses += [UseGroup(-g) for g in members if g < 0]
+        return self.random.choice(uses) if uses else None
+
+    def call(self, actions: Sequence[ir.Action]) -> ActionCall:
+        """One of some actions, with data."""
+        action = self.random.choice(actions)
+        return ActionCall(action.name, tuple(self.number(width) for width in action.parameters))
+
+    def entry_meter(self) -> Write:
+        """Configure the meter of an entry, if it has not been deleted."""
+        metered = [p for p in self.places if self.program.tables[p.table].meter]
+        if not metered:
+            return lambda _: None
+        place, config = self.random.choice(metered), self.config()
+        return lambda pipeline: _outcome(lambda: pipeline.set_entry_meter(place, config))
+
+    # -- profiles; a group is noted under its negative number
+
+    def member(self) -> Write:
+        """Add or change a member."""
+        number = self.random.randrange(len(self.program.profiles))
+        profile = self.program.profiles[number]
+        names = self.program.profile_actions(number)
+        member = self.random.randrange(1, 7)
+        call = self.call([self.program.actions[index] for index in names.values()])
+        self.members[profile.name][member] = set()
+        return lambda pipeline: _outcome(lambda: pipeline.write_member(profile.name, member, call))
+
+    def group(self) -> Write:
+        """Add or change a group of members that are there."""
+        profile = self.random.choice([p for p in self.program.profiles if p.selector is not None])
+        known = [m for m in self.members[profile.name] if m > 0]
+        chosen = [m for m in known if self.random.random() < 0.7]
+        group = self.random.randrange(1, 5)
+        self.members[profile.name][-group] = set(chosen)
+        return lambda pipeline: _outcome(lambda: pipeline.write_group(profile.name, group, chosen))
+
+    # -- replication
+
+    def replicas(self) -> list[Replica]:
+        """Copies to some ports, several to one among them."""
+        count = self.random.randrange(4)
+        return [Replica(self.random.choice(PORTS), self.random.randrange(4)) for _ in range(count)]
+
+    def multicast_group(self) -> Write:
+        """Replace a group."""
+        group, replicas = self.random.randrange(1, 4), self.replicas()
+        return lambda pipeline: pipeline.write_multicast_group(group, replicas)
+
+    def clone_session(self) -> Write:
+        """Replace a session."""
+        session, replicas = self.random.randrange(4), self.replicas()
+        length = self.random.choice([0, 0, 5, 14, 60])
+        return lambda pipeline: pipeline.write_clone_session(session, replicas, length)
+
+    # -- cells
+
+    def config(self) -> MeterConfig | None:
+        """Rates that some packets of a test pass."""
+        committed = self.random.randrange(1, 500_000)
+        bursts = sorted(self.random.randrange(1, 200) for _ in range(2))
+        return self.random.choice([None, MeterConfig(committed, bursts[0], 2 * committed, bursts[1])])
+
+    def meter(self) -> Write:
+        """Configure a cell."""
+        meter = self.random.choice(self.program.meters)
+        index, config = self.random.randrange(meter.size), self.config()
+        return lambda pipeline: pipeline.write_meter(meter.name, index, config)
+
+    def value_set(self) -> Write:
+        """Replace the members of a set."""
+        chosen = self.random.choice(self.program.value_sets)
+        members = [
+            tuple(self.number(width) for width in chosen.widths)
+            for _ in range(self.random.randrange(chosen.size + 1))
+        ]
+        return lambda pipeline: pipeline.write_value_set(chosen.name, members)
+
+    def register(self) -> Write:
+        """Write a cell."""
+        register = self.random.choice(self.program.registers)
+        index, value = self.random.randrange(register.size), self.number(register.width)
+        return lambda pipeline: pipeline.write_register(register.name, index, value)
+
+    def counter(self) -> Write:
+        """Write a cell."""
+        counter = self.random.choice(self.program.counters)
+        index, value = self.random.randrange(counter.size), CounterValue(*(self.number(20) for _ in range(2)))
+        return lambda pipeline: pipeline.write_counter(counter.name, index, value)
+
+
+def _outcome(write: Callable[[], None]) -> type | None:
+    try:
+        write()
+    except StateError as error:
+        return type(error)
+    return None
+
+
+def cells(pipeline: Pipeline, entries: Sequence[EntryPlace] = ()) -> object:
+    """All that packets leave behind: registers, counters, entries with their counters and hits."""
+    program = pipeline.program
+    return (
+        [pipeline.read_register(r.name, 0, r.size) for r in program.registers],
+        [pipeline.read_counter(c.name, 0, c.size) for c in program.counters],
+        [sorted(map(repr, pipeline.read_entries(name))) for name in program.tables],
+        pipeline.find_entries(entries),
+        pipeline.last_hits([e for e in entries if program.tables[e.table].has_idle_timeout]),
+    )

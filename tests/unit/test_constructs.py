@@ -1,0 +1,62 @@
+"""Interpreter and machine code agree on programs that cover each construct, whatever packets and state."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.jit import MachineCode
+from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.state import StateDrawer, cells
+
+
+@cache
+def machine_code(name: str) -> MachineCode:
+    return MachineCode(compiled(name))
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_they_agree_on_many_frames(name: str) -> None:
+    """As prepared, without writes between: long enough for every path of a program."""
+    construct, program = CONSTRUCTS[name], compiled(name)
+    oracle, fast = InterpretedPipeline(program), CompiledPipeline(program, machine_code(name))
+    random = Random(1)
+    for pipeline in (oracle, fast):
+        construct.prepare(pipeline)
+        pipeline.seed_random(7)
+    now = 0
+    for _ in range(600):
+        now += random.choice([0, 1, 1000, 400_000])
+        port, frame = construct.frame(random)
+        assert oracle.process(port, frame, now, now + 3) == fast.process(port, frame, now, now + 3)
+        assert oracle.take_notices() == fast.take_notices()
+    assert cells(oracle) == cells(fast)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False), prepared=st.booleans(), steps=st.integers(1, 60))
+def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared: bool, steps: int) -> None:
+    construct, program = CONSTRUCTS[name], compiled(name)
+    oracle, fast = InterpretedPipeline(program), CompiledPipeline(program, machine_code(name))
+    if prepared:
+        for pipeline in (oracle, fast):
+            construct.prepare(pipeline)
+    drawer = StateDrawer(program, random)
+    now = 1
+    for _ in range(steps):
+        if drawer.kinds and random.random() < 0.3:
+            write = drawer.draw()
+            assert write(oracle) == write(fast)
+            continue
+        port, frame = construct.frame(random)
+        now += random.choice([0, 1, 10, 1_000, 100_000])
+        assert oracle.process(port, frame, now, now + 3) == fast.process(port, frame, now, now + 3)
+        assert oracle.take_notices() == fast.take_notices()
+    assert cells(oracle, drawer.places) == cells(fast, drawer.places)
