@@ -11,67 +11,15 @@ import grpc
 from finsy.proto import p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 
-from softswitch.ir import Between, Masked, Match
-from softswitch.pipeline import Change, CounterValue, EntryWrite
+from conformance.encoding import Encoder, minimal
+from softswitch.pipeline import CounterValue, EntryWrite
 
 ELECTION_ID = 10
 TIMEOUT = 20
-UPDATE_TYPES = {
-    Change.INSERT: p4r.Update.INSERT,
-    Change.MODIFY: p4r.Update.MODIFY,
-    Change.DELETE: p4r.Update.DELETE,
-}
 
 
 def load_p4info(path: Path) -> p4i.P4Info:
     return text_format.Parse(path.read_text(), p4i.P4Info())
-
-
-def minimal(value: int) -> bytes:
-    """The canonical byte string of P4Runtime 1.4 §8.3."""
-    return value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
-
-
-def field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:
-    """A match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
-    message = p4r.FieldMatch(field_id=field.id)
-    match match:
-        case Masked(_, 0):
-            return None
-        case Between(0, high) if high == (1 << field.bitwidth) - 1:
-            return None
-        case Between(low, high):
-            message.range.low, message.range.high = minimal(low), minimal(high)
-        case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
-            message.lpm.value, message.lpm.prefix_len = minimal(value), mask.bit_count()
-        case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
-            message.ternary.value, message.ternary.mask = minimal(value), minimal(mask)
-        case Masked(value, _):
-            message.optional.value = minimal(value)
-        case int(value):
-            message.exact.value = minimal(value)
-    return message
-
-
-class Encoder:
-    """Makes `Update`s of `EntryWrite`s."""
-
-    def __init__(self, p4info: p4i.P4Info) -> None:
-        self.tables = {table.preamble.name: table for table in p4info.tables}
-        self.actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
-
-    def __call__(self, entry: EntryWrite) -> p4r.Update:
-        update = p4r.Update(type=UPDATE_TYPES[entry.change])
-        table = self.tables[entry.table]
-        message = update.entity.table_entry
-        message.table_id, message.priority = table.preamble.id, entry.priority
-        matches = map(field_match, table.match_fields, entry.key)
-        message.match.extend(match for match in matches if match is not None)
-        if entry.action is not None:
-            message.action.action.action_id = self.actions[entry.action.name]
-            for index, value in enumerate(entry.action.args, start=1):
-                message.action.action.params.add(param_id=index, value=minimal(value))
-        return update
 
 
 class Client:

@@ -1,0 +1,1 @@
+"""Conformance: p4c's STF vectors against the softswitch in process, and against BMv2."""

@@ -1,0 +1,215 @@
+"""BMv2 as a target: a `simple_switch_grpc` of its own for each program, told everything over P4Runtime."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from finsy.proto import p4i, p4r
+
+from conformance.dataplane import Dataplane
+from conformance.encoding import Encoder
+from conformance.errors import ConformanceError, Refusal
+from conformance.p4runtime import Client, P4RuntimeError
+from softswitch.errors import SwitchError
+from softswitch.pipeline import (
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Output,
+    Replica,
+)
+
+DEVICE_ID = 1
+_STOP_SECONDS = 10.0
+
+
+def find_bmv2() -> str:
+    """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
+    named = os.environ.get("HOTLINE_BMV2")
+    if named is not None and Path(named).is_dir():
+        named = str(Path(named) / "simple_switch_grpc")
+    found = shutil.which(named or "simple_switch_grpc")
+    if found is None:
+        raise ConformanceError("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2")
+    return found
+
+
+@contextmanager
+def running(program: bytes, p4info: p4i.P4Info) -> Iterator[Bmv2]:
+    """BMv2 with a program; gone at the end."""
+    control, data = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
+    command = [
+        find_bmv2(), "--no-p4", "--device-id", str(DEVICE_ID),
+        "--", "--grpc-server-addr", control, "--dp-grpc-server-addr", data,
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        log = stack.enter_context(tempfile.TemporaryFile())
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        stack.callback(_end, process)
+        client = Client(control, DEVICE_ID)
+        stack.callback(client.close)
+        ports = Dataplane(data, DEVICE_ID)
+        stack.callback(ports.close)
+        try:
+            client.become_primary()
+            client.set_pipeline(p4info, program)
+            ports.wait_until_started()
+            yield Bmv2(client, ports, p4info)
+        except SwitchError as error:
+            if process.poll() is None:
+                raise
+            log.seek(0)
+            last = log.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise P4RuntimeError(f"BMv2 ended with {process.returncode}: {''.join(last)}") from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Bmv2:
+    """A running BMv2 (`conformance.target.Target`)."""
+
+    def __init__(self, client: Client, ports: Dataplane, p4info: p4i.P4Info) -> None:
+        self._client = client
+        self._ports = ports
+        self._encoder = Encoder(p4info)
+        self._counters = {counter.preamble.name: counter.preamble.id for counter in p4info.counters}
+        self._meters = {meter.preamble.name: meter.preamble.id for meter in p4info.meters}
+        self._replicating: set[tuple[int, int]] = set()
+
+    def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
+        """BMv2 has a clock of its own, so that times are not used."""
+        return self._ports.process(port, frame)
+
+    # -- tables
+
+    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        """One Write for each."""
+        return [self._write_entry(write) for write in writes]
+
+    def _write_entry(self, write: EntryWrite) -> Exception | None:
+        try:
+            self._client.write(self._encoder(write))
+        except P4RuntimeError as error:
+            return error
+        return None
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        """Replace or reset a table's default action."""
+        self._client.write(self._encoder.default(table, action))
+
+    # -- counters, meters, registers
+
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+        """Read an entry's direct counter."""
+        query = p4r.Entity()
+        query.direct_counter_entry.table_entry.CopyFrom(self._encoder.place(*entry))
+        (found,) = self._client.read(query)
+        return _value(found.direct_counter_entry.data)
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        """Read cells one by one."""
+        cells = []
+        for index in range(start, stop):
+            (found,) = self._client.read(self._counter(name, index))
+            cells.append(_value(found.counter_entry.data))
+        return cells
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        """Write a cell."""
+        entity = self._counter(name, index)
+        entity.counter_entry.data.packet_count, entity.counter_entry.data.byte_count = value
+        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+
+    def _counter(self, name: str, index: int) -> p4r.Entity:
+        entity = p4r.Entity()
+        entity.counter_entry.counter_id = self._counters[name]
+        entity.counter_entry.index.index = index
+        return entity
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Write the rates of a cell; None: every packet is green."""
+        entity = self._meter(name, index)
+        if config is not None:
+            rates = entity.meter_entry.config
+            rates.cir, rates.cburst, rates.pir, rates.pburst = config
+        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+
+    def _meter(self, name: str, index: int) -> p4r.Entity:
+        entity = p4r.Entity()
+        entity.meter_entry.meter_id = self._meters[name]
+        entity.meter_entry.index.index = index
+        return entity
+
+    def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
+        """BMv2's P4Runtime server has no registers."""
+        self._refuse_registers(name)
+
+    def write_register(self, name: str, _index: int, _value: int) -> None:
+        """BMv2's P4Runtime server has no registers."""
+        self._refuse_registers(name)
+
+    def _refuse_registers(self, name: str) -> NoReturn:
+        raise Refusal(f"BMv2 does not serve registers over P4Runtime: {name}")
+
+    # -- replication
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Create, replace or (no replicas) delete a multicast group."""
+        entity = p4r.Entity()
+        message = entity.packet_replication_engine_entry.multicast_group_entry
+        message.multicast_group_id = group
+        message.replicas.extend(map(_replica, replicas))
+        self._replicate(entity, bool(replicas))
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Create, replace or (no replicas) delete a clone session."""
+        entity = p4r.Entity()
+        message = entity.packet_replication_engine_entry.clone_session_entry
+        message.session_id = session
+        message.replicas.extend(map(_replica, replicas))
+        message.packet_length_bytes = length
+        self._replicate(entity, bool(replicas))
+
+    def _replicate(self, entity: p4r.Entity, has_replicas: bool) -> None:
+        entry = entity.packet_replication_engine_entry
+        place = entry.multicast_group_entry.multicast_group_id, entry.clone_session_entry.session_id
+        was_there = place in self._replicating
+        if has_replicas:
+            kind = p4r.Update.MODIFY if was_there else p4r.Update.INSERT
+            self._client.write(p4r.Update(type=kind, entity=entity))
+            self._replicating.add(place)
+        elif was_there:
+            self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
+            self._replicating.remove(place)
+
+
+def _value(data: p4r.CounterData) -> CounterValue:
+    return CounterValue(data.packet_count, data.byte_count)
+
+
+def _replica(replica: Replica) -> p4r.Replica:
+    return p4r.Replica(egress_port=replica.port, instance=replica.instance)

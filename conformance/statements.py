@@ -1,0 +1,286 @@
+"""The statements of STF, p4c's "simple test format", as typed values.
+
+What p4c's BMv2 runner reads (tools/stf/stf_parser.py, backends/bmv2/bmv2stf.py), and `&&&` and `->` in
+match fields as in simple_switch_CLI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal. `*` digits are 0 in `value` and `mask`; `bits` were written. A decimal has no mask."""
+
+    value: int
+    mask: int | None = None
+    bits: int | None = None
+
+    @property
+    def has_wildcard(self) -> bool:
+        """There are `*` among the digits."""
+        return self.bits is not None and self.mask != (1 << self.bits) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """`value/length`."""
+
+    value: Number
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedValue:
+    """`value&&&mask`."""
+
+    value: Number
+    mask: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`low->high`, both included."""
+
+    low: Number
+    high: Number
+
+
+MatchValue = Number | Prefix | MaskedValue | Span
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`action(name:value, …)`."""
+
+    action: str
+    args: tuple[tuple[str, Number], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A frame that arrives at a port."""
+
+    port: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """A frame that must leave by a port: hex digits and `*`, or None where any frame will do.
+
+    Bytes may follow those of `data` unless `exact`.
+    """
+
+    port: int
+    data: str | None
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoPacket:
+    """No frame leaves at all, by any port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Insert an entry; the larger priority wins. `handle` names it for `check_counter`."""
+
+    table: str
+    priority: int | None
+    key: tuple[tuple[str, MatchValue], ...]
+    call: Call
+    handle: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """Set a table's default action."""
+
+    table: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAll:
+    """Delete every entry that was added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Let the switch finish with the packets before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCounter:
+    """Compare a cell, by its index or (direct) by the entry's handle; `unit` is packets or bytes."""
+
+    counter: str
+    cell: int | str
+    unit: str = "packets"
+    comparison: str = "=="
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringAdd:
+    """Clone session to one port."""
+
+    session: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringAddMc:
+    """Clone session to a multicast group."""
+
+    session: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringDelete:
+    """Delete a clone session."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirroringGet:
+    """Look a clone session up."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class McGroupCreate:
+    """Create a multicast group."""
+
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class McNodeCreate:
+    """Create a multicast node; nodes are numbered from 0 in the order of creation."""
+
+    instance: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class McNodeUpdate:
+    """Give a multicast node other ports."""
+
+    node: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class McNodeAssociate:
+    """Put a node into a multicast group."""
+
+    group: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRead:
+    """Read a cell of an indirect counter."""
+
+    counter: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class CounterWrite:
+    """Write a cell of an indirect counter."""
+
+    counter: str
+    index: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterRead:
+    """Read a cell of a register."""
+
+    register: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterWrite:
+    """Write a cell of a register."""
+
+    register: str
+    index: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterReset:
+    """Set all cells of a register to 0."""
+
+    register: str
+
+
+class Rate(NamedTuple):
+    """`rate:burst`: packets or bytes a µs, and packets or bytes."""
+
+    rate: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeterGetRates:
+    """Read the rates of a meter's cell."""
+
+    meter: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeterSetRates:
+    """Set the two rates of a meter's cell, or of all cells (None): committed and peak."""
+
+    meter: str
+    index: int | None
+    committed: Rate
+    peak: Rate
+
+
+Statement = (
+    Packet
+    | Expect
+    | NoPacket
+    | Add
+    | SetDefault
+    | RemoveAll
+    | Wait
+    | CheckCounter
+    | MirroringAdd
+    | MirroringAddMc
+    | MirroringDelete
+    | MirroringGet
+    | McGroupCreate
+    | McNodeCreate
+    | McNodeUpdate
+    | McNodeAssociate
+    | CounterRead
+    | CounterWrite
+    | RegisterRead
+    | RegisterWrite
+    | RegisterReset
+    | MeterGetRates
+    | MeterSetRates
+)
+
+
+class Line(NamedTuple):
+    """A statement and the number of its line."""
+
+    number: int
+    statement: Statement

@@ -1,0 +1,64 @@
+"""The driver's seam: what a switch under test must do. Every in-process `Pipeline` is one as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from softswitch.pipeline import (
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    MeterConfig,
+    Output,
+    Replica,
+)
+
+
+class Target(Protocol):
+    """A switch that runs one program. Names are full P4 names; methods mean what they do in `Pipeline`."""
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """All that leaves the switch because of one frame, in order for each port."""
+        ...
+
+    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        """Apply table updates in order; one result for each."""
+        ...
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        """Replace a table's default action."""
+        ...
+
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+        """Read an entry's direct counter."""
+        ...
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        """Read cells of an indirect counter."""
+        ...
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        """Write a cell of an indirect counter."""
+        ...
+
+    def read_register(self, name: str, start: int, stop: int) -> list[int]:
+        """Read cells of a register."""
+        ...
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Write a cell of a register."""
+        ...
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Write the rates of a cell of a meter."""
+        ...
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Create or replace a multicast group; an empty one makes no copies."""
+        ...
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Create or replace a clone session; an empty one makes no copies. `length` 0 does not truncate."""
+        ...

@@ -1,0 +1,12 @@
+"""The project's own vectors, tests/vectors/*.stf, with the compiled programs that they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance.pairs import pairs_in
+
+TESTS = Path(__file__).parents[1]
+COMPILED = (TESTS / "programs" / "compiled", TESTS.parent / "p4src" / "compiled")
+
+PAIRS, WITHOUT_PROGRAM = pairs_in(COMPILED, [TESTS / "vectors"])
