@@ -212,13 +212,13 @@ class Packet:
         return self.b.select(inside, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
-        """A header's validity, an `i1`; metadata is always valid."""
-        if self.program.headers[header].metadata:
-            return integer(1, 1)
+        """A header's validity, an `i1`."""
         return self.is_valid_at(self.place(header))
 
     def is_valid_at(self, place: Place) -> llvm.Value:
-        """The validity of a header in its place."""
+        """The validity of a header in its place; metadata is always valid."""
+        if self.program.headers[place.header].metadata:
+            return integer(1, 1)
         return self.b.icmp_unsigned("!=", self.b.load(self._validity(place), typ=I8), integer(8, 0))
 
     def last_index(self, stack: int) -> llvm.Value:

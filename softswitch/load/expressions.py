@@ -65,6 +65,9 @@ class Expressions:
         inner = _unwrapped(item)
         if inner.get("type") == "header":
             return self.scope.header_index[inner["value"]]
+        if inner.get("type") == "stack_field" and inner["value"][1] == "last":
+            stack = self.scope.stack_index[inner["value"][0]]
+            return ir.Element(stack, ir.LastIndex(stack))
         if inner.get("op") == "dereference_header_stack":
             return ir.Element(self._stack(inner["left"]), self.value(inner["right"]))
         raise UnsupportedConstruct(f"a header given by `{inner.get('op', inner.get('type'))}`", self.where)
