@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir as llvm
 
 from softswitch.codegen.layout import WORD, TableLayout, words_of
@@ -9,110 +12,118 @@ from softswitch.codegen.tables import I64, POINTER, call_find, is_null, word
 from softswitch.codegen.values import integer
 from softswitch.codegen.wire import join
 
+NULL = llvm.Constant(POINTER, None)
+
 
 def ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
-    """`find(state, key words..., range values...)`: the matching record of the highest rank, or null.
-
-    Groups come by falling rank, so the search ends where no later group can win.
-    """
-    name = f"find_{table.table.name}"
+    """`find(state, key words..., range values...)`: the matching record of the highest rank, or null."""
     values = table.bound_words // 2
     kind = llvm.FunctionType(POINTER, [POINTER] + [I64] * (table.field_words + values))
-    function = llvm.Function(module, kind, name)
+    function = llvm.Function(module, kind, f"find_{table.table.name}")
     function.linkage = "internal"
-    state, *arguments = function.args
-    key, ranged = arguments[: table.field_words], arguments[table.field_words :]
-    b = llvm.IRBuilder(function.append_basic_block("entry"))
-    labels = ("next_group", "group", "chain", "better", "take", "done")
-    next_group, try_group, chain, better, take, done = map(function.append_basic_block, labels)
-    null = llvm.Constant(POINTER, None)
-    groups = b.load(word(b, state, table.header + 3), typ=I64)
-    entry = b.block
-    b.branch(next_group)
-
-    b.position_at_end(next_group)
-    index, best, best_rank = b.phi(I64), b.phi(POINTER), b.phi(I64)
-    for phi, value in ((index, integer(WORD, 0)), (best, null), (best_rank, integer(WORD, 0))):
-        phi.add_incoming(value, entry)
-    ordered = b.append_basic_block("ordered")
-    b.cbranch(b.icmp_unsigned("<", index, groups), ordered, done)
-
-    b.position_at_end(ordered)
-    number = b.load(word(b, state, b.add(integer(WORD, table.order), index)), typ=I64)
-    offset = b.add(integer(WORD, table.groups), b.mul(number, integer(WORD, table.group_stride)))
-    group = word(b, state, offset)
-    highest = b.load(word(b, group, table.field_words), typ=I64)
-    b.cbranch(b.icmp_unsigned(">", highest, best_rank), try_group, done)
-
-    b.position_at_end(try_group)
-    masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(key)]
-    first = call_find(b, state, table, [*masked, number])
-    found_in = b.block
-    b.branch(chain)
-
-    b.position_at_end(chain)
-    record = b.phi(POINTER)
-    record.add_incoming(first, found_in)
-    following = b.append_basic_block("following")
-    b.cbranch(is_null(b, record), following, better)
-
-    b.position_at_end(better)
-    rank = b.load(word(b, record, table.rank), typ=I64)
-    within = _is_within(b, record, table, ranged)
-    inspect = b.append_basic_block("inspect")
-    b.cbranch(b.icmp_unsigned(">", rank, best_rank), inspect, following)
-    b.position_at_end(inspect)
-    step = b.append_basic_block("step")
-    b.cbranch(within, take, step)
-
-    b.position_at_end(step)
-    link = b.load(word(b, record, table.rank + 1), typ=I64)
-    offset = b.mul(b.sub(link, integer(WORD, 1)), integer(WORD, table.stride))
-    at = b.add(integer(WORD, table.records), offset)
-    linked = b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null, word(b, state, at))
-    record.add_incoming(linked, step)
-    b.branch(chain)
-
-    b.position_at_end(take)
-    b.branch(following)
-    b.position_at_end(following)
-    won, won_rank = b.phi(POINTER), b.phi(I64)
-    for block in (chain, better):
-        won.add_incoming(best, block)
-        won_rank.add_incoming(best_rank, block)
-    won.add_incoming(record, take)
-    won_rank.add_incoming(rank, take)
-    index.add_incoming(b.add(index, integer(WORD, 1)), following)
-    best.add_incoming(won, following)
-    best_rank.add_incoming(won_rank, following)
-    b.branch(next_group)
-
-    b.position_at_end(done)
-    b.ret(best)
+    _Search(function, table).emit()
     return function
 
 
-def _is_within(
-    b: llvm.IRBuilder, record: llvm.Value, table: TableLayout, values: list[llvm.Value]
-) -> llvm.Value:
-    """An `i1`: do all range fields lie within the record's bounds?"""
-    within: llvm.Value = integer(1, 1)
-    at = table.bounds
-    taken = 0
-    for position in table.ranges:
-        words = words_of(table.table.key[position].width)
-        value = _joined(b, values[taken : taken + words])
-        low, high = (
-            _joined(b, [b.load(word(b, record, at + side * words + i), typ=I64) for i in range(words)])
-            for side in (0, 1)
-        )
-        inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
-        within = b.and_(within, inside)
-        at += 2 * words
-        taken += words
-    return within
+class _Search:
+    """Groups come by falling rank, and so do the records of a key in a group: both loops end early."""
 
+    def __init__(self, function: llvm.Function, table: TableLayout) -> None:
+        self.table = table
+        self.state, *arguments = function.args
+        self.key, self.values = arguments[: table.field_words], arguments[table.field_words :]
+        self.b = llvm.IRBuilder(function.append_basic_block("entry"))
+        self.best, self.record = self._variable(POINTER), self._variable(POINTER)
+        self.best_rank, self.index = self._variable(I64), self._variable(I64)
 
-def _joined(b: llvm.IRBuilder, words: list[llvm.Value]) -> llvm.Value:
-    """The inverse of `split`."""
-    return join(b, [(part, WORD) for part in reversed(words)])
+    def _variable(self, kind: llvm.Type) -> llvm.Value:
+        slot = self.b.alloca(kind)
+        self.b.store(llvm.Constant(kind, None), slot)
+        return slot
+
+    def emit(self) -> None:
+        b, table = self.b, self.table
+        groups = b.load(word(b, self.state, table.header + 3), typ=I64)
+        with self._while(lambda: b.icmp_unsigned("<", b.load(self.index, typ=I64), groups)) as done:
+            number, group = self._group()
+            highest = b.load(word(b, group, table.field_words), typ=I64)
+            self._leave_unless(self._beats_best(highest), done)
+            masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
+            b.store(call_find(b, self.state, table, [*masked, number]), self.record)
+            self._follow_chain()
+            b.store(b.add(b.load(self.index, typ=I64), integer(WORD, 1)), self.index)
+        b.ret(b.load(self.best, typ=POINTER))
+
+    def _group(self) -> tuple[llvm.Value, llvm.Value]:
+        """Number and address of the next group in order."""
+        b, table = self.b, self.table
+        at = b.add(integer(WORD, table.order), b.load(self.index, typ=I64))
+        number = b.load(word(b, self.state, at), typ=I64)
+        offset = b.add(integer(WORD, table.groups), b.mul(number, integer(WORD, table.group_stride)))
+        return number, word(b, self.state, offset)
+
+    def _beats_best(self, rank: llvm.Value) -> llvm.Value:
+        return self.b.icmp_unsigned(">", rank, self.b.load(self.best_rank, typ=I64))
+
+    def _follow_chain(self) -> None:
+        """Take the first record whose ranges match, unless what was found before wins."""
+        b, table = self.b, self.table
+        with self._while(lambda: b.not_(is_null(b, b.load(self.record, typ=POINTER)))) as done:
+            record = b.load(self.record, typ=POINTER)
+            rank = b.load(word(b, record, table.rank), typ=I64)
+            self._leave_unless(self._beats_best(rank), done)
+            with b.if_then(self._is_within(record)):
+                b.store(record, self.best)
+                b.store(rank, self.best_rank)
+                b.branch(done)
+            b.store(self._next(record), self.record)
+
+    def _next(self, record: llvm.Value) -> llvm.Value:
+        """The record that follows in the chain, or null."""
+        b, table = self.b, self.table
+        link = b.load(word(b, record, table.rank + 1), typ=I64)
+        offset = b.mul(b.sub(link, integer(WORD, 1)), integer(WORD, table.stride))
+        address = word(b, self.state, b.add(integer(WORD, table.records), offset))
+        return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), NULL, address)
+
+    def _is_within(self, record: llvm.Value) -> llvm.Value:
+        """An `i1`: do all range fields lie within the record's bounds?"""
+        b, table = self.b, self.table
+        within: llvm.Value = integer(1, 1)
+        at, taken = table.bounds, 0
+        for position in table.ranges:
+            words = words_of(table.table.key[position].width)
+            value = self._joined(self.values[taken : taken + words])
+            low, high = (
+                self._joined([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
+                for first in (at, at + words)
+            )
+            inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
+            within = b.and_(within, inside)
+            at += 2 * words
+            taken += words
+        return within
+
+    def _joined(self, words: list[llvm.Value]) -> llvm.Value:
+        """The inverse of `split`."""
+        return join(self.b, [(part, WORD) for part in reversed(words)])
+
+    # -- loops
+
+    @contextmanager
+    def _while(self, condition: Callable[[], llvm.Value]) -> Iterator[llvm.Block]:
+        """Repeat the block while the condition holds; gives the block that follows."""
+        b = self.b
+        head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
+        b.branch(head)
+        b.position_at_end(head)
+        b.cbranch(condition(), body, done)
+        b.position_at_end(body)
+        yield done
+        b.branch(head)
+        b.position_at_end(done)
+
+    def _leave_unless(self, condition: llvm.Value, done: llvm.Block) -> None:
+        going_on = self.b.append_basic_block("going_on")
+        self.b.cbranch(condition, going_on, done)
+        self.b.position_at_end(going_on)
