@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch import ir
 from softswitch.codegen.actions import ActionEmitter
-from softswitch.codegen.packet import I64, POINTER
+from softswitch.codegen.storage import I64, POINTER
 from softswitch.codegen.traffic import Traffic
 from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset

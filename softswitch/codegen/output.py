@@ -15,7 +15,8 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.layout import words_of
-from softswitch.codegen.packet import I32, I64, Packet
+from softswitch.codegen.packet import Packet
+from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split
 from softswitch.codegen.values import extend, integer, resize
 from softswitch.codegen.wire import byte_offset

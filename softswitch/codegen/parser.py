@@ -7,7 +7,8 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.codegen.actions import ActionEmitter
 from softswitch.codegen.layout import WORD
-from softswitch.codegen.packet import I32, I64, Place
+from softswitch.codegen.packet import Place
+from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split, word
 from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join

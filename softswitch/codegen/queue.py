@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.packet import I64, Packet
+from softswitch.codegen.packet import Packet
+from softswitch.codegen.storage import I64
 from softswitch.codegen.values import integer
 from softswitch.codegen.wire import byte_offset
 

@@ -17,8 +17,9 @@ from softswitch.codegen.controls import emit_control
 from softswitch.codegen.deparser import emit_deparser
 from softswitch.codegen.layout import Layout
 from softswitch.codegen.output import Output
-from softswitch.codegen.packet import I32, Packet
+from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
+from softswitch.codegen.storage import I32
 from softswitch.codegen.tables import POINTER
 from softswitch.codegen.traffic import Traffic, needs_queues
 from softswitch.codegen.values import integer

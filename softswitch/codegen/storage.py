@@ -1,0 +1,131 @@
+"""Where the parts of a packet in flight lie: fields and validity of headers, stack positions, and scalars.
+
+Each is a slot on the stack that LLVM turns into a register. Where packets are copied (`traffic`) the slots are
+one struct. Elements of header stacks lie in arrays, since they are reached by computed positions.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.values import integer
+from softswitch.codegen.wire import untyped
+
+I8, I32, I64 = (llvm.IntType(width) for width in (8, 32, 64))
+POINTER = llvm.PointerType()
+
+# What the packet carries besides its headers, by name.
+SCALARS = {
+    "frame": POINTER,  # as it came in
+    "ingress_length": I32,
+    "cursor": I32,  # bytes that the parser took
+    "length": I32,  # as BMv2 counts it through add_header and remove_header
+    "port": I32,  # it came in by
+    "egress_port": I32,
+    "cut": I32,  # truncate: bytes that may leave
+    "clone_session": I32,  # + 1
+    "clone_list": I32,
+    "resubmit_list": I32,  # + 1, as the next two
+    "recirculate_list": I32,
+    "digest": I32,
+}
+WHOLE = (1 << 32) - 1
+"""`cut` of a packet that is not truncated."""
+
+
+class Storage:
+    """Slots of a packet in the function that `b` builds, made at the builder's place.
+
+    With `copied` they are one struct, at `memory`.
+    """
+
+    def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
+        self.b = b
+        self.program = program
+        self._element = {
+            header: (stack, position)
+            for stack, declared in enumerate(program.stacks)
+            for position, header in enumerate(declared.headers)
+        }
+        self._kinds: list[llvm.Type] = []
+        metadata = [h for h, header in enumerate(program.headers) if header.metadata]
+        headers = [h for h, header in enumerate(program.headers) if not header.metadata]
+        fields = {h: self._declare_fields(h, 1) for h in metadata}
+        self._metadata_slots = len(self._kinds)
+        fields |= {h: self._declare_fields(h, 1) for h in headers if h not in self._element}
+        stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
+        cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
+        next_index = [self._declare(I32) for _ in range(cursors)]
+        scalars = {name: self._declare(kind) for name, kind in SCALARS.items()}
+        self.type = llvm.LiteralStructType(self._kinds)
+        if copied:
+            self.memory = untyped(b.alloca(self.type))
+            slots = [self._part(number) for number in range(len(self._kinds))]
+        else:
+            slots = [untyped(b.alloca(kind)) for kind in self._kinds]
+            for kind, slot in zip(self._kinds, slots, strict=True):
+                b.store(llvm.Constant(kind, None), slot)
+        self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
+        self._stack_fields = [[slots[n] for n in numbers] for numbers in stacks]
+        self._next_index = [slots[n] for n in next_index]
+        self._scalars = {name: slots[n] for name, n in scalars.items()}
+
+    def _declare(self, kind: llvm.Type) -> int:
+        self._kinds.append(kind)
+        return len(self._kinds) - 1
+
+    def _declare_fields(self, header: int, count: int) -> list[int]:
+        """Slots of a header's fields, of its varbit length and of its validity; arrays for a stack."""
+        declared = self.program.headers[header]
+        kinds = [
+            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.width) for f in declared.fields
+        ]
+        numbers = []
+        for kind in (*kinds, I32, I8):
+            numbers.append(
+                self._declare(kind if header not in self._element else llvm.ArrayType(kind, count))
+            )
+        return numbers
+
+    def _part(self, number: int) -> llvm.Value:
+        indices = [integer(32, 0), integer(32, number)]
+        return self.b.gep(self.memory, indices, inbounds=True, source_etype=self.type)
+
+    # -- the whole, where it is one struct
+
+    def size(self) -> llvm.Value:
+        """Bytes of the struct."""
+        return self._offset_of_slot(None)
+
+    def _offset_of_slot(self, number: int | None) -> llvm.Value:
+        null = llvm.Constant(POINTER, None)
+        indices = [integer(32, 1)] if number is None else [integer(32, 0), integer(32, number)]
+        return self.b.ptrtoint(self.b.gep(null, indices, source_etype=self.type), I64)
+
+    def clear(self) -> None:
+        """Make everything 0."""
+        self._zero(self.size())
+
+    def clear_metadata(self) -> None:
+        """Make all metadata 0."""
+        self._zero(self._offset_of_slot(self._metadata_slots))
+
+    def _zero(self, size: llvm.Value) -> None:
+        memset = self.b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
+        self.b.call(memset, [self.memory, integer(8, 0), size, integer(1, 0)])
+
+    def begin(self, frame: llvm.Value, length: llvm.Value, port: llvm.Value) -> None:
+        """A new packet, all of whose fields are 0: the frame that came in by a port."""
+        values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
+        for name, value in values.items():
+            self.set(name, value)
+        self.set("cut", integer(32, WHOLE))
+
+    def get(self, name: str) -> llvm.Value:
+        """One of `SCALARS`."""
+        return self.b.load(self._scalars[name], typ=SCALARS[name])
+
+    def set(self, name: str, value: llvm.Value) -> None:
+        """Store one of `SCALARS`."""
+        self.b.store(value, self._scalars[name])
