@@ -36,9 +36,11 @@ OUT_CAPACITY = 1 << 21
 class CompiledPipeline:
     """A `Pipeline` in machine code. `code` may be that of another pipeline of the same program."""
 
-    def __init__(self, program: ir.Program, code: MachineCode | None = None) -> None:
+    def __init__(
+        self, program: ir.Program, code: MachineCode | None = None, priority_queues: int = 1
+    ) -> None:
         self.program = program
-        self.code = code or MachineCode(program)
+        self.code = code or MachineCode(program, priority_queues)
         self.process_address = self.code.process_address
         self._memory = Memory(self.code.state_bytes)
         self.state_address = self._memory.address

@@ -1,5 +1,10 @@
 """Exceptions of the switch: everything a user may be told derives from `SwitchError`."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SwitchError(Exception):
     """Base of all errors that the switch reports; its text is one clear line."""
@@ -16,6 +21,15 @@ class UnsupportedConstruct(ProgramError):
         super().__init__(f"{where + ': ' if where else ''}{construct} is not supported by softswitch")
         self.construct = construct
         self.where = where
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Give an UnsupportedConstruct raised inside its place, unless it has one."""
+    try:
+        yield
+    except UnsupportedConstruct as error:
+        raise error if error.where else UnsupportedConstruct(error.construct, where) from None
 
 
 class StateError(SwitchError):

@@ -31,9 +31,12 @@ PROCESS = ctypes.CFUNCTYPE(
 
 
 class MachineCode:
-    """A program's packet function for this CPU. It has no state: pipelines may share it."""
+    """A program's packet function for this CPU. It has no state: pipelines may share it.
 
-    def __init__(self, program: ir.Program) -> None:
+    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2.
+    """
+
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -41,7 +44,7 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        module, packet = build_module(program, self.layout)
+        module, packet = build_module(program, self.layout, priority_queues)
         module.triple, module.data_layout = target.triple, str(target.target_data)
         self.state_bytes: int = self.layout.work * 8
         if needs_queues(program):

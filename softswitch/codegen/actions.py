@@ -10,6 +10,7 @@ from softswitch.codegen.layout import Layout
 from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.values import integer, resize
+from softswitch.errors import located
 
 
 class ActionEmitter:
@@ -38,8 +39,9 @@ class ActionEmitter:
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> bool:
         """Emit one action's body; True if it leaves the control (`exit`)."""
         self.packet.parameters = parameters
-        for statement in action.body:
-            self.statement(statement)
+        for statement, place in zip(action.body, action.places or [""] * len(action.body), strict=True):
+            with located(place):
+                self.statement(statement)
         return any(isinstance(statement, ir.Exit) for statement in action.body)
 
     def statement(self, statement: ir.Statement) -> None:

@@ -81,7 +81,7 @@ class Calculations:
                 end = run.append(end)
         elif any(run.has_varbit for run in runs):
             raise UnsupportedConstruct(
-                f"calculation `{calculation.name}` over a varbit field and parts of bytes"
+                f"calculation `{calculation.name}` over a varbit field and parts of bytes", calculation.place
             )
         else:
             end = self._append_bits(runs, buffer, most)

@@ -11,6 +11,7 @@ from softswitch.codegen.lookup import emit_lookup
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.tables import is_null, word
 from softswitch.codegen.values import integer, resize
+from softswitch.errors import located
 
 I64 = llvm.IntType(WORD)
 
@@ -25,7 +26,8 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
         if isinstance(node, ir.Conditional):
-            condition = actions.packet.arithmetic.truth(node.condition)
+            with located(node.place):
+                condition = actions.packet.arithmetic.truth(node.condition)
             b.cbranch(condition, emitter.block(node.if_true), emitter.block(node.if_false))
         else:
             emitter.table(actions.layout.tables[name])

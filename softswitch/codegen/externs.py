@@ -70,7 +70,7 @@ class Externs:
         declared = self.packet.program.registers[read.register]
         with self._in_range(read.index, declared.size) as cell:
             address, width = self._register_cell(read.register, cell)
-            value = self.b.load(address, typ=llvm.IntType(width))
+            value = self.b.load(address, typ=llvm.IntType(width), align=min(width // 8, WORD // 8))
             self.packet.store(read.target, resize(self.b, value, declared.width))
 
     def write_register(self, write: ir.RegisterWrite) -> None:
@@ -79,7 +79,7 @@ class Externs:
         written = self.packet.arithmetic.modulo(write.value, declared.width)
         with self._in_range(write.index, declared.size) as cell:
             address, width = self._register_cell(write.register, cell)
-            self.b.store(resize(self.b, written, width), address)
+            self.b.store(resize(self.b, written, width), address, align=min(width // 8, WORD // 8))
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)

@@ -12,6 +12,7 @@ from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split, word
 from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join
+from softswitch.errors import located
 
 MOST_VARBIT = (1 << 31) - 1
 MAX_STATES = 4096
@@ -47,8 +48,9 @@ class _ParserEmitter:
             if visits is not None and number in looping:
                 self._count_visit(visits)
             self.packet.too_short = self._failure("PacketTooShort")
-            for operation in state.operations:
-                self._operation(operation)
+            with located(f"parser state {state.name}"):
+                for operation in state.operations:
+                    self._operation(operation)
             self._select(state, blocks)
         b.position_at_end(self.done)
 

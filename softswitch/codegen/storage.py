@@ -1,7 +1,7 @@
 """Where the parts of a packet in flight lie: fields and validity of headers, stack positions, and scalars.
 
-Each is a slot on the stack that LLVM turns into a register. Where packets are copied (`traffic`) the slots are
-one struct. Elements of header stacks lie in arrays, since they are reached by computed positions.
+Each is a slot on the stack that LLVM turns into a register. Where packets are copied (`traffic`) the slots
+are one struct. Elements of header stacks lie in arrays, since they are reached by computed positions.
 """
 
 from __future__ import annotations

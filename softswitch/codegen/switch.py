@@ -28,7 +28,9 @@ I64 = llvm.IntType(64)
 PROCESS = llvm.FunctionType(I32, [POINTER, I32, POINTER, I32, I64, I64, POINTER, I32])
 
 
-def build_module(program: ir.Program, layout: Layout) -> tuple[llvm.Module, llvm.Type]:
+def build_module(
+    program: ir.Program, layout: Layout, priority_queues: int = 1
+) -> tuple[llvm.Module, llvm.Type]:
     """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
     module = llvm.Module("pipeline")
     function = llvm.Function(module, PROCESS, "process")
@@ -45,7 +47,7 @@ def build_module(program: ir.Program, layout: Layout) -> tuple[llvm.Module, llvm
     packet = Packet(b, program, copied=needs_queues(program))
     output = Output(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, following)
-    traffic = Traffic(actions, ingress, egress)
+    traffic = Traffic(actions, ingress, egress, priority_queues)
     if needs_queues(program):
         packet.clear()
     packet.begin(frame, length, port)

@@ -46,8 +46,11 @@ def needs_queues(program: ir.Program) -> bool:
 class Traffic:
     """Emits what happens between the passes. `ingress` and `egress` are the blocks where a pass begins."""
 
-    def __init__(self, actions: ActionEmitter, ingress: llvm.Block, egress: llvm.Block) -> None:
+    def __init__(
+        self, actions: ActionEmitter, ingress: llvm.Block, egress: llvm.Block, priority_queues: int
+    ) -> None:
         self.actions, self.packet, self.b = actions, actions.packet, actions.b
+        self.priority_queues = priority_queues
         self.program = self.packet.program
         self.ingress, self.egress = ingress, egress
         self.following = actions.abandoned
@@ -164,8 +167,9 @@ class Traffic:
         """What BMv2 does where it puts a packet into a queue of a port, and takes it out."""
         b, packet = self.b, self.packet
         if self.program.sets_standard("priority"):
-            priority = packet.load_standard("priority")
-            packet.require(b.icmp_unsigned("==", priority, integer(3, 0)), self.following)
+            priority = b.zext(packet.load_standard("priority"), I32)
+            has_queue = b.icmp_unsigned("<", priority, integer(32, self.priority_queues))
+            packet.require(has_queue, self.following)
         packet.store_standard("enq_timestamp", self.actions.now)
         b.branch(self.egress)
 

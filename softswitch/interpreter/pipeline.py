@@ -27,13 +27,13 @@ from softswitch.pipeline import (
 
 
 class InterpretedPipeline:
-    """A `Pipeline` in plain Python."""
+    """A `Pipeline` in plain Python; a packet whose `priority` is not below `priority_queues` is dropped."""
 
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         self.program = program
         self._externs = Externs(program)
         self._controls = Controls(program, self._externs)
-        self._traffic = TrafficManager(program, self._externs, self._controls)
+        self._traffic = TrafficManager(program, self._externs, self._controls, priority_queues)
         self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
         self._meter_index = {meter.name: i for i, meter in enumerate(program.meters)}
         self._register_index = {register.name: i for i, register in enumerate(program.registers)}

@@ -54,8 +54,11 @@ class Queued(NamedTuple):
 class TrafficManager:
     """Takes frames through parser, ingress, replication, egress and deparser."""
 
-    def __init__(self, program: ir.Program, externs: Externs, controls: Controls) -> None:
+    def __init__(
+        self, program: ir.Program, externs: Externs, controls: Controls, priority_queues: int
+    ) -> None:
         self._program = program
+        self._priority_queues = priority_queues
         self._externs = externs
         self._controls = controls
         self._ingress: deque[Packet] = deque()
@@ -158,8 +161,8 @@ class TrafficManager:
             self._enqueue(replica.port, copy)
 
     def _enqueue(self, port: int, packet: Packet) -> None:
-        """BMv2 has one queue for each port, and drops packets of a priority that has none."""
-        if packet.get_standard("priority"):
+        """BMv2 drops packets of a priority that has no queue."""
+        if packet.get_standard("priority") >= self._priority_queues:
             return
         packet.set_standard("enq_timestamp", self._externs.now & UINT32)
         packet.set_standard("enq_qdepth", 0)

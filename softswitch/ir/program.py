@@ -68,11 +68,12 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: name, widths of its run-time data, body."""
+    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are."""
 
     name: str
     parameters: tuple[int, ...]
     body: tuple[Statement, ...]
+    places: tuple[str, ...] = ()
 
 
 class MatchKind(Enum):
@@ -195,6 +196,7 @@ class Conditional:
     condition: Expression
     if_true: str | None
     if_false: str | None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,7 @@ class Calculation:
     algorithm: str
     inputs: tuple[CalculationInput, ...]
     payload: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
     if True in payload[:-1]:
         raise UnsupportedConstruct(f"calculation `{name}` with inputs after the payload", source_line(item))
     inputs = tuple(_input(scope, part, name) for part in item["input"] if part["type"] != "payload")
-    return ir.Calculation(name, item["algo"], inputs, any(payload))
+    return ir.Calculation(name, item["algo"], inputs, any(payload), source_line(item))
 
 
 def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:

@@ -19,8 +19,9 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
         table["name"]: _table(scope, table, profiles) for table in item["tables"]
     }
     for c in item["conditionals"]:
-        condition = Expressions(scope, source_line(c)).value(c["expression"])
-        nodes[c["name"]] = ir.Conditional(c["name"], condition, c["true_next"], c["false_next"])
+        place = source_line(c)
+        condition = Expressions(scope, place).value(c["expression"])
+        nodes[c["name"]] = ir.Conditional(c["name"], condition, c["true_next"], c["false_next"], place)
     for call in item.get("action_calls", []):
         raise UnsupportedConstruct(f"action call `{call['name']}` outside a table", source_line(call))
     return ir.Control(item["name"], item["init_table"], nodes)

@@ -16,8 +16,13 @@ Maker = Callable[..., list[ir.Statement]]
 def load_action(scope: Scope, item: Json) -> ir.Action:
     """One action with its body."""
     parameters = [data["bitwidth"] for data in item["runtime_data"]]
-    body = [s for p in item["primitives"] for s in load_statement(scope, p, parameters)]
-    return ir.Action(item["name"], tuple(parameters), tuple(body))
+    body: list[ir.Statement] = []
+    places: list[str] = []
+    for primitive in item["primitives"]:
+        made = load_statement(scope, primitive, parameters)
+        body += made
+        places += [source_line(primitive)] * len(made)
+    return ir.Action(item["name"], tuple(parameters), tuple(body), tuple(places))
 
 
 def load_statement(scope: Scope, item: Json, parameters: list[int], place: str = "") -> list[ir.Statement]:

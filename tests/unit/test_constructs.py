@@ -60,3 +60,14 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared:
         assert oracle.process(port, frame, now, now + 3) == fast.process(port, frame, now, now + 3)
         assert oracle.take_notices() == fast.take_notices()
     assert cells(oracle, drawer.places) == cells(fast, drawer.places)
+
+
+@pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
+def test_a_priority_without_queue_is_dropped(
+    make: type[InterpretedPipeline] | type[CompiledPipeline],
+) -> None:
+    """BMv2's `--priority-queues`: one unless told otherwise."""
+    frame = bytes([0x80, 1]) + bytes(14)
+    for queues, ports in ((1, []), (3, []), (4, [1])):
+        pipeline = make(compiled("replication"), priority_queues=queues)
+        assert [out.port for out in pipeline.process(1, frame, 0, 0)] == ports
