@@ -15,7 +15,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Crc:
-    """A cyclic redundancy check; `reflected` both takes the bits of a byte and gives the result in reverse."""
+    """A cyclic redundancy check; `reflected` takes bytes and gives the result with their bits in reverse."""
 
     width: int
     polynomial: int
@@ -91,7 +91,60 @@ class Toeplitz:
         return 0
 
 
-Algorithm = Crc | InternetChecksum | Xor | Identity | Toeplitz
+XXH_STRIPE = 32
+XXH_PRIMES = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
+_WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Xxh64:
+    """XXH64 with seed 0 (xxHash specification 0.1.1)."""
+
+    def __call__(self, data: bytes) -> int:
+        """The hash of some bytes."""
+        p1, p2, p3, p4, p5 = XXH_PRIMES
+        at = 0
+        result = p5
+        if len(data) >= XXH_STRIPE:
+            lanes = [p1 + p2, p2, 0, -p1]
+            while at + XXH_STRIPE <= len(data):
+                for i in range(4):
+                    word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
+                    lanes[i] = _xxh_round(lanes[i], word)
+                at += XXH_STRIPE
+            result = sum(_rotate(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True))
+            for lane in lanes:
+                result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD
+        result = result + len(data) & _WORD
+        while at + 8 <= len(data):
+            result ^= _xxh_round(0, int.from_bytes(data[at : at + 8], "little"))
+            result, at = _rotate(result, 27) * p1 + p4 & _WORD, at + 8
+        if at + 4 <= len(data):
+            result ^= int.from_bytes(data[at : at + 4], "little") * p1 & _WORD
+            result, at = _rotate(result, 23) * p2 + p3 & _WORD, at + 4
+        for byte in data[at:]:
+            result = _rotate(result ^ byte * p5 & _WORD, 11) * p1 & _WORD
+        result = (result ^ result >> 33) * p2 & _WORD
+        result = (result ^ result >> 29) * p3 & _WORD
+        return result ^ result >> 32
+
+
+def _rotate(value: int, turn: int) -> int:
+    value &= _WORD
+    return (value << turn | value >> (64 - turn)) & _WORD
+
+
+def _xxh_round(accumulator: int, word: int) -> int:
+    return _rotate(accumulator + word * XXH_PRIMES[1], 31) * XXH_PRIMES[0] & _WORD
+
+
+Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz
 
 
 def reflect(value: int, width: int) -> int:
@@ -116,5 +169,6 @@ ALGORITHMS: dict[str, Algorithm] = {
     "xor32": Xor(32),
     "identity": Identity(),
     "toeplitz": Toeplitz(),
+    "xxh64": Xxh64(),
 }
-"""Algorithms of `Calculation`. The custom CRCs have BMv2's initial parameters; P4Runtime cannot set others."""
+"""Algorithms of `Calculation`. Custom CRCs have BMv2's initial parameters; P4Runtime cannot set others."""

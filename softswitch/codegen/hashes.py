@@ -9,7 +9,8 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset
-from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, reflect
+from softswitch.codegen.xxh64 import emit_xxh64
+from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, Xxh64, reflect
 
 I8, I64 = llvm.IntType(8), llvm.IntType(64)
 POINTER = llvm.PointerType()
@@ -35,6 +36,8 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
             b.ret(_identity(b, data, size))
         case Toeplitz():
             b.ret(integer(64, 0))
+        case Xxh64():
+            b.ret(emit_xxh64(b, data, size))
     return function
 
 

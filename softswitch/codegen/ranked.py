@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 from llvmlite import ir as llvm
 
 from softswitch.codegen.layout import WORD, TableLayout, words_of
+from softswitch.codegen.loops import Variable, leave_unless, repeat_while
 from softswitch.codegen.tables import I64, POINTER, call_find, is_null, word
 from softswitch.codegen.values import integer
 from softswitch.codegen.wire import join
@@ -33,50 +31,45 @@ class _Search:
         self.state, *arguments = function.args
         self.key, self.values = arguments[: table.field_words], arguments[table.field_words :]
         self.b = llvm.IRBuilder(function.append_basic_block("entry"))
-        self.best, self.record = self._variable(POINTER), self._variable(POINTER)
-        self.best_rank, self.index = self._variable(I64), self._variable(I64)
-
-    def _variable(self, kind: llvm.Type) -> llvm.Value:
-        slot = self.b.alloca(kind)
-        self.b.store(llvm.Constant(kind, None), slot)
-        return slot
+        self.best, self.record = Variable(self.b, POINTER), Variable(self.b, POINTER)
+        self.best_rank, self.index = Variable(self.b, I64), Variable(self.b, I64)
 
     def emit(self) -> None:
         b, table = self.b, self.table
         groups = b.load(word(b, self.state, table.header + 3), typ=I64)
-        with self._while(lambda: b.icmp_unsigned("<", b.load(self.index, typ=I64), groups)) as done:
+        with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as done:
             number, group = self._group()
             highest = b.load(word(b, group, table.field_words), typ=I64)
-            self._leave_unless(self._beats_best(highest), done)
+            leave_unless(b, self._beats_best(highest), done)
             masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
-            b.store(call_find(b, self.state, table, [*masked, number]), self.record)
+            self.record.set(call_find(b, self.state, table, [*masked, number]))
             self._follow_chain()
-            b.store(b.add(b.load(self.index, typ=I64), integer(WORD, 1)), self.index)
-        b.ret(b.load(self.best, typ=POINTER))
+            self.index.set(b.add(self.index.get(), integer(WORD, 1)))
+        b.ret(self.best.get())
 
     def _group(self) -> tuple[llvm.Value, llvm.Value]:
         """Number and address of the next group in order."""
         b, table = self.b, self.table
-        at = b.add(integer(WORD, table.order), b.load(self.index, typ=I64))
+        at = b.add(integer(WORD, table.order), self.index.get())
         number = b.load(word(b, self.state, at), typ=I64)
         offset = b.add(integer(WORD, table.groups), b.mul(number, integer(WORD, table.group_stride)))
         return number, word(b, self.state, offset)
 
     def _beats_best(self, rank: llvm.Value) -> llvm.Value:
-        return self.b.icmp_unsigned(">", rank, self.b.load(self.best_rank, typ=I64))
+        return self.b.icmp_unsigned(">", rank, self.best_rank.get())
 
     def _follow_chain(self) -> None:
         """Take the first record whose ranges match, unless what was found before wins."""
         b, table = self.b, self.table
-        with self._while(lambda: b.not_(is_null(b, b.load(self.record, typ=POINTER)))) as done:
-            record = b.load(self.record, typ=POINTER)
+        with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as done:
+            record = self.record.get()
             rank = b.load(word(b, record, table.rank), typ=I64)
-            self._leave_unless(self._beats_best(rank), done)
+            leave_unless(b, self._beats_best(rank), done)
             with b.if_then(self._is_within(record)):
-                b.store(record, self.best)
-                b.store(rank, self.best_rank)
+                self.best.set(record)
+                self.best_rank.set(rank)
                 b.branch(done)
-            b.store(self._next(record), self.record)
+            self.record.set(self._next(record))
 
     def _next(self, record: llvm.Value) -> llvm.Value:
         """The record that follows in the chain, or null."""
@@ -107,23 +100,3 @@ class _Search:
     def _joined(self, words: list[llvm.Value]) -> llvm.Value:
         """The inverse of `split`."""
         return join(self.b, [(part, WORD) for part in reversed(words)])
-
-    # -- loops
-
-    @contextmanager
-    def _while(self, condition: Callable[[], llvm.Value]) -> Iterator[llvm.Block]:
-        """Repeat the block while the condition holds; gives the block that follows."""
-        b = self.b
-        head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
-        b.branch(head)
-        b.position_at_end(head)
-        b.cbranch(condition(), body, done)
-        b.position_at_end(body)
-        yield done
-        b.branch(head)
-        b.position_at_end(done)
-
-    def _leave_unless(self, condition: llvm.Value, done: llvm.Block) -> None:
-        going_on = self.b.append_basic_block("going_on")
-        self.b.cbranch(condition, going_on, done)
-        self.b.position_at_end(going_on)
