@@ -6,17 +6,14 @@ register is taken modulo 2^32, as there.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
 from softswitch import ir
 from softswitch.interpreter.calculations import calculate
 from softswitch.interpreter.expressions import UINT32, UINT64, assign, evaluate, header_at
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import CloneRequest, Packet
+from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
 
-PLACEHOLDER = re.compile(r"(?<!\\)\{.*?(?<!\\)\}", re.DOTALL)
 SESSIONS = 1 << 15
 """A clone session's number is taken modulo this."""
 
@@ -143,10 +140,3 @@ def count(cell: list[int], packet: Packet) -> None:
     """Count the packet in a cell of [packets, bytes]."""
     cell[0] += 1
     cell[1] += packet.ingress_length
-
-
-def format_message(message: str, values: Iterable[int]) -> str:
-    r"""Put values in for the `{}` of a text, in order and in decimal; `\{` and `\}` are braces."""
-    left = iter(values)
-    text = PLACEHOLDER.sub(lambda found: str(next(left, found[0])), message)
-    return text.replace("\\{", "{").replace("\\}", "}")

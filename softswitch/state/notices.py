@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch import ir
 from softswitch.codegen.output import DIGEST, LOG
-from softswitch.interpreter.statements import format_message
+from softswitch.messages import format_message
 from softswitch.pipeline import DigestMessage, LogRecord, Notice
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.interpreter.statements import format_message
+from softswitch.messages import format_message
 from softswitch.pipeline import DigestMessage, LogRecord, Replica
 from tests.harness.constructs import compiled
 
