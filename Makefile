@@ -27,10 +27,10 @@ check: setup ## style and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
 
-bench: setup ## packet rate and latency of the switch, beside BMv2's where it is installed
+bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")
 	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
 
-p4: ## rebuild p4src/compiled (needs p4c-bm2-ss)
+p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
 	@scripts/p4
 
 shell: ## p4runtime-shell on the running switch, in an environment of its own

@@ -2,79 +2,69 @@
 
 import json
 import logging
-import os
 import random
 import signal
 import sys
+from collections.abc import Callable, Sequence
 
 import click
 from rich.console import Console
-from rich.progress import track
 
 from bench.errors import BenchError
-from bench.measure import Bench
-from bench.network import host_interface, inside, network
-from bench.report import Row, as_json, as_table
-from bench.targets import BMV2, LOOP, SOFTSWITCH, Placement, find_bmv2, pinned, placement, running
-from bench.traffic import Generator
-from bench.workload import all_hit_pushes
-from controller.errors import ControllerError
+from bench.lines import Line
+from bench.processes import placement
+from bench.report import as_json, as_table, machine, placed
+from bench.scale import FULL, QUICK
+from bench.sections.control import memory, writes
+from bench.sections.forwarding import forwarding
+from bench.sections.function import function
+from bench.sections.load import load
+from bench.sections.parts import parts
+from bench.sections.ports import idle, ports
+from bench.sections.soak import soak
+from bench.stage import Stage
+from bench.targets import BMV2, switches
 from softswitch.errors import SwitchError
-from softswitch.ports.ring import PortSocket
 
 _LOG = logging.getLogger("bench")
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak)
+SECTIONS: dict[str, Callable[[Stage], list[Line]]] = {section.__name__: section for section in _ALL}
+_WIDTH = 200  # where the output is no terminal
 
 
 @click.command()
-@click.option("--rounds", default=3, show_default=True, help="Targets come in random order in each.")
-@click.option("--seed", default=1, show_default=True, help="Of the random order.")
-@click.option("--realtime", is_flag=True, help="Run everything as SCHED_FIFO, where others use the machine.")
+@click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
+@click.option("--quick", is_flag=True, help="Short trials, one round, small tables: a rough look.")
+@click.option("--seed", default=1, show_default=True, help="Of the order of the targets in each round.")
 @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
-def bench(rounds: int, seed: int, realtime: bool, to_json: bool) -> None:
-    """Compare the softswitch with its port loop alone and, where it is installed, with BMv2 (needs root)."""
+def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
+    """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work.
+
+    SECTIONS are measured, by default all. Needs root and two cores.
+    """
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    logging.getLogger("finsy").setLevel(logging.ERROR)  # switches without gNMI are fine here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     cores = placement()
-    if realtime:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    results = _run(_targets(), rounds, random.Random(seed), cores)
+    if BMV2 not in switches():
+        _LOG.info("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2: no comparison with it")
+    lines: list[Line] = []
+    with Console(stderr=True).status("") as status:
+        stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)
+        for name in sections or SECTIONS:
+            lines += SECTIONS[name](stage)
     if to_json:
-        print(json.dumps(as_json(results, cores), indent=2))
-    else:
-        Console(width=None if sys.stdout.isatty() else 150).print(as_table(results, cores))
+        print(json.dumps(as_json(lines, cores), indent=2))
+        return
+    print(f"{machine()}\n{placed(cores)}\n")
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(as_table(lines))
 
 
 def main() -> None:
     """Run the bench; errors are one line on stderr, and the exit status is not 0."""
     try:
         bench.main(prog_name="bench")
-    except (BenchError, SwitchError, ControllerError) as error:
+    except (BenchError, SwitchError) as error:
         sys.exit(f"bench: error: {error}")
-
-
-def _targets() -> list[str]:
-    if find_bmv2() is None:
-        _LOG.info("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2: no comparison with it")
-        return [SOFTSWITCH, LOOP]
-    return [SOFTSWITCH, LOOP, BMV2]
-
-
-def _run(targets: list[str], rounds: int, order: random.Random, cores: Placement) -> dict[str, list[Row]]:
-    results: dict[str, list[Row]] = {target: [] for target in targets}
-    schedule = [target for _ in range(rounds) for target in order.sample(targets, len(targets))]
-    with network():
-        with inside():
-            port = PortSocket(1, host_interface(1))
-        try:
-            generator = Generator(port, all_hit_pushes())
-            console = Console(stderr=True)
-            for target in track(schedule, "measuring", console=console, disable=not console.is_terminal):
-                with running(target, cores) as switch, pinned({cores.generator}):
-                    results[target].append(Row(Bench(generator).measure(), switch))
-        finally:
-            port.close()
-    return results
 
 
 if __name__ == "__main__":

@@ -1,90 +1,74 @@
-"""What is measured on one running switch: how much it carries, and latency well below that."""
+"""What is measured on one running switch: how much it carries without loss, and latency well below that."""
 
 import time
 from typing import NamedTuple
 
+from bench.scale import Scale
 from bench.traffic import Generator, Trial
-from bench.workload import EPOCHS
-from hosts.wire.header import WINDOW
 
+RESOLUTION = 0.03
+LOW_RATE = 1_000.0
 _FIRST_RATE = 5_000.0
 _GROWTH = 1.5
-_RESOLUTION = 0.03
 _ATTEMPTS = 3
-_TRIAL_SECONDS = 0.3
-_LATENCY_SECONDS = 1.0
-_LOW_RATE = 1_000.0
-_WARM_FRAMES = 5_000
-_UNPACED = 1e9
+_WARM_SECONDS = 0.2
 _SETTLE_SECONDS = 0.2  # what an overloaded switch still holds must not meet the next trial
 
 
 class Figures(NamedTuple):
-    """Frames/s with a worker's window of 64 in flight, and the highest paced rate without loss.
+    """Highest paced rate without loss, frames/s; one-way latency, µs, at LOW_RATE and at a tenth of it."""
 
-    One-way latency in µs at 1,000 frames/s and at a tenth of that paced rate.
-    """
-
-    windowed_rate: float
-    loss_free_rate: float
-    low_p50: float
-    low_p99: float
-    tenth_p50: float
-    tenth_p99: float
+    rate: float
+    low: tuple[float, float]  # p50, p99
+    tenth: tuple[float, float]
 
 
-class Bench:
-    """Trials on one running switch, each with an epoch of its own."""
+class Meter:
+    """Trials on one running switch with one workload, which the generator has loaded."""
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator: Generator, scale: Scale) -> None:
         self._generator = generator
-        self._epochs = iter(range(1, EPOCHS + 1))
+        self._scale = scale
 
-    def measure(self) -> Figures:
-        """Take all figures."""
-        windowed = self._windowed_rate()
-        low = self._paced(_LOW_RATE, _LATENCY_SECONDS)
-        rate = self._highest_loss_free()
-        tenth = self._paced(rate / 10, _LATENCY_SECONDS)
-        quantiles = [trial.percentile(q) for trial in (low, tenth) for q in (50, 99)]
-        return Figures(windowed, rate, *quantiles)
+    def figures(self) -> Figures:
+        """Rate and latencies."""
+        low = self._latency(LOW_RATE)
+        rate = self.highest_loss_free()
+        return Figures(rate, low, self._latency(rate / 10))
 
-    def _windowed_rate(self) -> float:
-        """A short run warms caches and tells how many frames the long one takes."""
-        rate = self._trial(_WARM_FRAMES, _UNPACED, WINDOW).rate
-        trial = self._trial(round(rate * _LATENCY_SECONDS), _UNPACED, WINDOW)
-        return trial.rate * trial.received / trial.sent
-
-    def _highest_loss_free(self) -> float:
+    def highest_loss_free(self) -> float:
         """Grow the rate until it is too much, then halve the gap until it is 3 %."""
+        self.paced(_FIRST_RATE, _WARM_SECONDS)
         good, bad = 0.0, _FIRST_RATE
-        while (achieved := self._loss_free(bad)) >= (1 - _RESOLUTION) * bad:
+        while (achieved := self._loss_free(bad)) >= (1 - RESOLUTION) * bad:
             good, bad = achieved, bad * _GROWTH
         good = max(good, achieved)
-        while bad - good > _RESOLUTION * bad:
+        while bad - good > RESOLUTION * bad:
             middle = (good + bad) / 2
             achieved = self._loss_free(middle)
-            if achieved < (1 - _RESOLUTION) * middle:
+            if achieved < (1 - RESOLUTION) * middle:
                 bad = middle
             good = max(good, achieved)
         return good
 
-    def _loss_free(self, rate: float) -> float:
-        """What was sent a second with every frame answered, in the best of a few attempts; else 0."""
-        best = 0.0
-        for _ in range(_ATTEMPTS):
-            trial = self._paced(rate, _TRIAL_SECONDS)
-            if trial.lost == 0:
-                best = max(best, trial.rate)
-            if best >= (1 - _RESOLUTION) * rate:
-                break
-        return best
-
-    def _paced(self, rate: float, seconds: float) -> Trial:
-        return self._trial(max(1, round(rate * seconds)), rate)
-
-    def _trial(self, count: int, rate: float, *window: int) -> Trial:
-        trial = self._generator.run(count, rate, next(self._epochs), *window)
+    def paced(self, rate: float, seconds: float) -> Trial:
+        """Send at a rate, then wait until an overloaded switch has calmed down."""
+        trial = self._generator.run(max(1, round(rate * seconds)), rate)
         if trial.lost:
             time.sleep(_SETTLE_SECONDS)
         return trial
+
+    def _latency(self, rate: float) -> tuple[float, float]:
+        trial = self.paced(rate, self._scale.latency_seconds)
+        return trial.percentile(50), trial.percentile(99)
+
+    def _loss_free(self, rate: float) -> float:
+        """What was sent a second with every frame received, in the best of a few attempts; else 0."""
+        best = 0.0
+        for _ in range(_ATTEMPTS):
+            trial = self.paced(rate, self._scale.trial_seconds)
+            if trial.lost == 0:
+                best = max(best, trial.rate)
+            if best >= (1 - RESOLUTION) * rate:
+                break
+        return best

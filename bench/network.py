@@ -3,14 +3,13 @@
 import ctypes
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
-PORTS = (1, 2)
+_NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # no frames but the bench's
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -26,21 +25,21 @@ def host_interface(port: int) -> str:
 
 
 @contextmanager
-def network() -> Iterator[None]:
+def network(ports: Sequence[int]) -> Iterator[None]:
     """Make the pairs, after removing what a killed run may have left, and remove them at the end."""
     if os.geteuid() != 0:
         raise BenchError("the bench makes network namespaces and packet sockets: run it as root")
     _remove()
     try:
-        _ip("netns", "add", NAMESPACE)
-        for port in PORTS:
-            here, there = switch_interface(port), host_interface(port)
-            _ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", NAMESPACE)
-            # No frames but the bench's: IPv6 would send some of its own.
-            _ip("netns", "exec", NAMESPACE, "sysctl", "-qw", f"net.ipv6.conf.{there}.disable_ipv6=1")
-            Path(f"/proc/sys/net/ipv6/conf/{here}/disable_ipv6").write_text("1")
-            _ip("link", "set", here, "up")
-            _ip("-n", NAMESPACE, "link", "set", there, "up")
+        _run("ip", "netns", "add", NAMESPACE)
+        pairs = [(switch_interface(port), host_interface(port)) for port in ports]
+        _ip(f"link add {here} type veth peer name {there} netns {NAMESPACE}" for here, there in pairs)
+        _run(
+            "ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", *(_NO_IPV6.format(there) for _, there in pairs)
+        )
+        _run("sysctl", "-qw", *(_NO_IPV6.format(here) for here, _ in pairs))
+        _ip(f"link set {here} up" for here, _ in pairs)
+        _ip((f"link set {there} up" for _, there in pairs), "-n", NAMESPACE)
         yield
     finally:
         _remove()
@@ -64,12 +63,18 @@ def _set_namespace(fd: int) -> None:
 
 
 def _remove() -> None:
-    # Deleting one end deletes the pair; most of these do not exist.
-    for words in (*(("link", "del", switch_interface(port)) for port in PORTS), ("netns", "del", NAMESPACE)):
-        subprocess.run(["ip", *words], capture_output=True, check=False)
+    """Delete what there is; deleting one end deletes the pair."""
+    left = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
+    _ip(f"link del {name}" for name in left)
+    if os.path.exists(f"/run/netns/{NAMESPACE}"):
+        _run("ip", "netns", "del", NAMESPACE)
 
 
-def _ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+def _ip(lines: Iterator[str], *options: str) -> None:
+    _run("ip", *options, "-batch", "-", commands="\n".join(lines))
+
+
+def _run(*words: str, commands: str = "") -> None:
+    done = subprocess.run(words, input=commands, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BenchError(f"`ip {' '.join(words)}` failed: {done.stderr.strip()}")
+        raise BenchError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")

@@ -1,16 +1,16 @@
-"""Compiled generator and sink in one thread: sends paced requests and, in between, takes the answers.
+"""Compiled generator and sink in one thread: sends paced frames and, in between, takes what comes back.
 
-A frame carries its send time (CLOCK_REALTIME, ns) as t0, which answers echo; its latency ends where the
-kernel has put the answer into the sink's ring, so no wake-up of the sink is in it.
+A frame carries its number, the port that it has to leave by and its send time (CLOCK_REALTIME, ns); its
+latency ends where the kernel has put it into a sink's ring, so no wake-up of the sink is in it.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.wire.frames import FRAME_OVERHEAD
-from hosts.wire.header import WINDOW, offset_of
+from bench.workload import FIRST_SEQ, RUNS, Workload
 from softswitch.native import (
     carray,
     clock_gettime,
@@ -27,38 +27,39 @@ from softswitch.native import (
 from softswitch.ports.layout import BURST, MMSGHDR
 from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
 
-_SEQ = FRAME_OVERHEAD + offset_of("seq")
-_T0 = FRAME_OVERHEAD + offset_of("t0")
-_EPOCH = FRAME_OVERHEAD + offset_of("epoch")
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _REALTIME, _MONOTONIC = 0, 1
-_QUIET_NS = 50_000_000
+_QUIET_NS = 100_000_000
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
-
-FIRST_SEQ = WINDOW  # turn 1 of slot 0
+_MAX_SINKS = 64
+_NEVER = -1
 OPEN = 1 << 40
-"""No limit to the frames that are unanswered: what is sent does not depend on what comes back."""
+"""No window: what is sent does not depend on what comes out."""
 
+_SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
 _TRAFFIC = np.dtype(
     [
         ("fd", "i8"),
-        ("ring", "i8"),
-        ("slots", "i8"),
-        ("slot_size", "i8"),
-        ("head", "i8"),
+        ("sinks", _SINK, (_MAX_SINKS,)),
+        ("sink_count", "i8"),
         ("messages", "i8"),  # address of one struct mmsghdr a template
         ("templates", "i8"),
         ("template_count", "i8"),
         ("frame_bytes", "i8"),
-        ("first_seq", "i8"),
-        ("epoch", "i8"),
+        ("run", "i8"),
+        ("run_at", "i8"),
+        ("seq_at", "i8"),
+        ("egress_at", "i8"),
+        ("t0_at", "i8"),
         ("interval_ns", "f8"),
         ("window", "i8"),
+        ("misrouted", "i8"),
         ("clock", "i8", (2,)),
     ]
 )
 Traffic = Any  # a _TRAFFIC record
+Sink = Any  # a _SINK record
 
 
 class Trial(NamedTuple):
@@ -66,47 +67,57 @@ class Trial(NamedTuple):
 
     sent: int
     received: int
+    misrouted: int  # came out of another port than the frame names
     rate: float  # frames sent a second
     latencies_us: NDArray[np.float64]  # [received]
 
     @property
     def lost(self) -> int:
-        """Frames that were not answered."""
+        """Frames that did not come out where they should."""
         return self.sent - self.received
 
     def percentile(self, q: float) -> float:
         """One-way latency in µs."""
-        return float(np.percentile(self.latencies_us, q))
+        return float(np.percentile(self.latencies_us, q)) if self.received else float("nan")
 
 
 class Generator:
-    """Sends and receives on a host's interface. `templates` are requests of one size, at least BURST."""
+    """Sends by `source` and receives by `sinks`: sockets on the hosts' interfaces, by port number."""
 
-    def __init__(self, port: PortSocket, templates: list[bytes]) -> None:
-        self._port = port
-        self._frames = np.array([bytearray(frame) for frame in templates], np.uint8)
-        vectors = np.empty((len(templates), 2), np.int64)
-        vectors[:, 0] = self._frames.ctypes.data + np.arange(len(templates)) * self._frames.shape[1]
-        vectors[:, 1] = self._frames.shape[1]
-        self._vectors = vectors
-        self._messages = np.zeros(len(templates), MMSGHDR)
-        self._messages["msg_iov"] = vectors.ctypes.data + 16 * np.arange(len(templates))
+    def __init__(self, source: PortSocket, sinks: Mapping[int, PortSocket]) -> None:
+        self._sockets = (source, *sinks.values())
+        self._traffic = traffic = np.zeros(1, _TRAFFIC)[0]
+        traffic["fd"], traffic["sink_count"] = source.fileno(), len(sinks)
+        for record, (port, sink) in zip(traffic["sinks"], sinks.items(), strict=False):
+            record["port"], record["ring"] = port, sink.address
+            record["slots"], record["slot_size"] = sink.slots, sink.slot_size
+
+    def load(self, workload: Workload) -> None:
+        """Send these frames from now on."""
+        traffic = self._traffic
+        self._frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
+        count, size = self._frames.shape
+        self._vectors = np.empty((count, 2), np.int64)
+        self._vectors[:, 0] = self._frames.ctypes.data + np.arange(count) * size
+        self._vectors[:, 1] = size
+        self._messages = np.zeros(count, MMSGHDR)
+        self._messages["msg_iov"] = self._vectors.ctypes.data + 16 * np.arange(count)
         self._messages["msg_iovlen"] = 1
-        traffic = np.zeros(1, _TRAFFIC)[0]
-        traffic["fd"], traffic["ring"] = port.fileno(), port.address
-        traffic["slots"], traffic["slot_size"] = port.slots, port.slot_size
         traffic["messages"], traffic["templates"] = self._messages.ctypes.data, self._frames.ctypes.data
-        traffic["template_count"], traffic["frame_bytes"] = self._frames.shape
-        self._traffic = traffic
+        traffic["template_count"], traffic["frame_bytes"] = count, size
+        for name, offset in workload.stamp._asdict().items():
+            traffic[f"{name}_at"] = offset
 
-    def run(self, count: int, rate: float, epoch: int, window: int = OPEN) -> Trial:
-        """Send `count` frames at `rate`/s, but never with more than `window` unanswered."""
-        latencies = np.full(count, -1, np.int64)
-        self._traffic["epoch"], self._traffic["first_seq"] = epoch, FIRST_SEQ
-        self._traffic["interval_ns"], self._traffic["window"] = 1e9 / rate, window
-        elapsed_ns = exchange(self._traffic, latencies)
-        answered = latencies[latencies >= 0]
-        return Trial(count, len(answered), count / elapsed_ns * 1e9, answered / 1e3)
+    def run(self, count: int, rate: float, window: int = OPEN) -> Trial:
+        """Send `count` frames at `rate`/s, never more than `window` ahead of those that came out."""
+        traffic = self._traffic
+        latencies = np.full(count, _NEVER, np.int32)
+        traffic["run"] = traffic["run"] % RUNS + 1
+        traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
+        traffic["misrouted"] = 0
+        elapsed_ns = exchange(traffic, latencies)
+        came = latencies[latencies != _NEVER]
+        return Trial(count, len(came), int(traffic["misrouted"]), count / elapsed_ns * 1e9, came / 1e3)
 
 
 @compiled
@@ -136,39 +147,41 @@ def read_number(frame: NDArray[np.uint8], offset: int, size: int) -> int:
 
 @compiled
 def send_some(traffic: Traffic, first: int, count: int) -> int:
-    """Send up to `count` requests in one call; `first` is the number of the first one in this run."""
+    """Send up to `count` frames in one call; `first` is the number of the first one in this run."""
     template = first % traffic.template_count
     count = min(count, BURST, traffic.template_count - template)
     t0 = now_ns(traffic, _REALTIME)
     for k in range(count):
         address = traffic.templates + (template + k) * traffic.frame_bytes
         frame = carray(pointer(address), traffic.frame_bytes, np.uint8)
-        write_number(frame, _EPOCH, 4, traffic.epoch)
-        write_number(frame, _SEQ, 4, traffic.first_seq + first + k)
-        write_number(frame, _T0, 8, t0)
+        write_number(frame, traffic.run_at, 4, traffic.run)
+        write_number(frame, traffic.seq_at, 4, FIRST_SEQ + first + k)
+        write_number(frame, traffic.t0_at, 8, t0)
     sent: int = sendmmsg(traffic.fd, traffic.messages + template * _MMSGHDR_BYTES, count, 0)
     return max(0, sent)
 
 
 @compiled
-def take_answers(traffic: Traffic, latencies: NDArray[np.int64]) -> int:
-    """Note the latency (ns) of each answer that is in the ring; returns how many requests they answer."""
-    answered = 0
+def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int:
+    """Note the latency (ns) of each frame of this run in a sink's ring; returns how many there were."""
+    taken = 0
     while True:
-        slot = traffic.ring + traffic.head % traffic.slots * traffic.slot_size
+        slot = sink.ring + sink.head % sink.slots * sink.slot_size
         if load_acquire(slot) & TP_STATUS_USER == 0:
-            return answered
+            return taken
         header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
-        if header.tp_snaplen >= _T0 + 8:
+        if header.tp_snaplen >= traffic.t0_at + 8:
             frame = carray(pointer(slot + header.tp_mac), header.tp_snaplen, np.uint8)
-            index = read_number(frame, _SEQ, 4) - traffic.first_seq
-            ours = read_number(frame, _EPOCH, 4) == traffic.epoch
-            if ours and 0 <= index < len(latencies) and latencies[index] < 0:
+            index = read_number(frame, traffic.seq_at, 4) - FIRST_SEQ
+            ours = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
+            if ours and read_number(frame, traffic.egress_at, 2) != sink.port:
+                traffic.misrouted += 1
+            elif ours and latencies[index] == _NEVER:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-                latencies[index] = arrival - read_number(frame, _T0, 8)
-                answered += 1
+                latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
+                taken += 1
         store_release(slot, TP_STATUS_KERNEL)
-        traffic.head += 1
+        sink.head += 1
 
 
 @compiled
@@ -180,24 +193,26 @@ def pause(traffic: Traffic) -> None:
 
 
 @entry_point
-def exchange(traffic: Traffic, latencies: NDArray[np.int64]) -> int:
-    """Send one request for each element and take the answers, until nothing happens any more.
+def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
+    """Send one frame for each element and take what comes back, until nothing happens any more.
 
-    Returns the time from the first request to the last, ns.
+    Returns the time from the first frame to the last, ns.
     """
     start = now_ns(traffic, _MONOTONIC)
-    sent, answered = int64(0), int64(0)
+    sent, taken = int64(0), int64(0)
     last_send = last_news = start
-    while answered < len(latencies):
+    while taken < len(latencies):
         now = now_ns(traffic, _MONOTONIC)
         paced = 1 + int64((now - start) / traffic.interval_ns)
-        due = min(len(latencies), answered + traffic.window, paced)
+        due = min(len(latencies), paced, taken + traffic.window)
         if sent < due:
             sent += send_some(traffic, sent, due - sent)
             last_send = last_news = now
-        new = take_answers(traffic, latencies)
+        new = int64(0)
+        for k in range(traffic.sink_count):
+            new += take_from(traffic, traffic.sinks[k], latencies)
         if new:
-            answered += new
+            taken += new
             last_news = now
         elif traffic.interval_ns > _SPIN_NS:
             pause(traffic)

@@ -66,6 +66,7 @@ nanosleep = _libc("nanosleep", types.int32, types.intp, types.intp)
 pthread_mutex_lock = _libc("pthread_mutex_lock", types.int32, types.intp)
 pthread_mutex_unlock = _libc("pthread_mutex_unlock", types.int32, types.intp)
 recv = _libc("recv", types.intp, types.int32, types.intp, types.intp, types.int32)
+send = _libc("send", types.intp, types.int32, types.intp, types.intp, types.int32)
 sched_yield = _libc("sched_yield", types.int32)
 sendmmsg = _libc("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
 

@@ -1,7 +1,8 @@
 """Ports of the switch: AF_PACKET rings, the compiled forwarding loop, and impairments for experiments."""
 
 from softswitch.ports.impairment import Direction, Impairment, parse_impairment
-from softswitch.ports.loop import NativePipeline, PortCounters, PortLoop
+from softswitch.ports.loop import NativePipeline, PortLoop
+from softswitch.ports.report import PortCounters
 from softswitch.ports.ring import PortError
 
 __all__ = [

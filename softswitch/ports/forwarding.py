@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from softswitch.codegen.output import LOG
 from softswitch.native import (
     call_process,
     carray,
@@ -27,6 +28,7 @@ from softswitch.native import (
     pthread_mutex_unlock,
     recv,
     sched_yield,
+    send,
     sendmmsg,
     store_release,
 )
@@ -224,6 +226,13 @@ def lock(switch: Switch) -> None:
 
 
 @compiled
+def notify(switch: Switch, base: int, length: int) -> None:
+    """Hand over a digest or log record as the pipeline wrote it."""
+    if send(switch.notice_fd, base, length, _MSG_DONTWAIT) < 0:
+        switch.lost_notices += 1
+
+
+@compiled
 def process_frame(switch: Switch, port: int, k: int, used: int) -> int:
     """Run frame `k` of the burst and queue its outputs; returns how far the output buffer is used."""
     frame = switch.burst[k]
@@ -236,7 +245,10 @@ def process_frame(switch: Switch, port: int, k: int, used: int) -> int:
     for _ in range(outputs):
         record = carray(pointer(out + used), 2, np.uint32)
         length = int64(record[1])
-        leave(switch, int64(record[0]), out + used + 8, length, now)
+        if record[0] >= LOG:
+            notify(switch, out + used, length + 8)
+        else:
+            leave(switch, int64(record[0]), out + used + 8, length, now)
         used += 8 + (length + 7) // 8 * 8
     return used
 
@@ -318,15 +330,6 @@ def discard(switch: Switch) -> None:
                 place.state = FREE
 
 
-@compiled
-def port_of(switch: Switch, fd: int) -> int:
-    """Index of the port with this file descriptor, or NO_PORT (the stop event)."""
-    for p in range(switch.port_count):
-        if switch.ports[p].fd == fd:
-            return p
-    return NO_PORT
-
-
 @entry_point
 def run(switch: Switch) -> int:
     """Forward until the stop event.
@@ -340,7 +343,7 @@ def run(switch: Switch) -> int:
         ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 1, timeout)
         for k in range(ready):
             event = switch.events[k]
-            p = port_of(switch, event.data)
+            p: int = int64(event.data)
             if p == NO_PORT:  # the stop event
                 return STOPPED
             if event.events & _EPOLLERR:

@@ -67,7 +67,7 @@ EPOLL_EVENT = np.dtype({
     "offsets": [0, 4 if platform.machine() == "x86_64" else 8],
     "itemsize": 12 if platform.machine() == "x86_64" else 16,
 })  # fmt: skip
-"""struct epoll_event, which is packed on x86-64 only; `data` is the file descriptor."""
+"""struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, or NO_PORT."""
 
 FREE, HELD, LEAVING = 0, 1, 2
 """States of a place on a shelf."""
@@ -102,6 +102,8 @@ SWITCH = np.dtype(
         ("cpu_frames", "i8"),  # address of BURST * frame_bytes for what comes from the CPU port
         ("frame_bytes", "i8"),
         ("no_such_port", "i8"),  # frames for a port that the switch does not have
+        ("notice_fd", "i8"),  # where digests and log records go, one a datagram
+        ("lost_notices", "i8"),  # those that nobody took in time
         ("clock", "i8", (2,)),  # struct timespec
         ("error", "i4", (2,)),  # SO_ERROR and its size
         ("port_count", "i8"),

@@ -8,12 +8,13 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softswitch.ports import forwarding
+from softswitch.ports.epoll import watch
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import (
     BURST,
@@ -28,7 +29,8 @@ from softswitch.ports.layout import (
     STOPPED,
     SWITCH,
 )
-from softswitch.ports.ring import PortError, PortSocket
+from softswitch.ports.report import PortCounters, describe
+from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
 
 _LOG = logging.getLogger(__name__)
@@ -60,26 +62,13 @@ class NativePipeline(Protocol):
         ...
 
 
-class PortCounters(NamedTuple):
-    """Frames of one port since it was opened; dropped ones by reason."""
-
-    rx: int
-    tx: int
-    rx_dropped: int  # the ring was full, or no pipeline ran
-    tx_dropped: int  # the port would not take the frame (slow, down)
-    rx_oversize: int  # larger than a ring slot
-    tx_oversize: int  # larger than the interface's MTU
-    lost: int  # by impairment, both directions, as the next two
-    duplicated: int
-    reordered: int
-
-
 class PortLoop:
     """The switch's ports, by number. Open until `close`; frames flow between `start` and `stop`.
 
     `ports` maps port numbers to interface names. What is written to `cpu_socket` is processed as a frame
     that came in on `cpu_port`, and frames for `cpu_port` can be read from it, one a datagram. Where `ports`
-    cannot be had it raises PortError.
+    cannot be had it raises PortError. What packets tell the control plane can be read from `notice_socket`,
+    one notice a datagram (`CompiledPipeline.decode_notice`).
     """
 
     def __init__(
@@ -91,14 +80,16 @@ class PortLoop:
     ) -> None:
         _check(ports, cpu_port, impairments)
         self._thread: threading.Thread | None = None
-        self._numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
+        self._names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
+        self._numbers = list(self._names)
         with contextlib.ExitStack() as opened:
             self._sockets = [
-                opened.enter_context(contextlib.closing(PortSocket(number, name)))
+                opened.enter_context(contextlib.closing(PortSocket(number, name, share_of(len(ports)))))
                 for number, name in ports.items()
             ]
             self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-            for end in (self.cpu_socket, self._switch_end):
+            self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            for end in (self.cpu_socket, self._switch_end, self.notice_socket, self._notice_end):
                 opened.enter_context(end)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CPU_SEND_BUFFER)
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -148,10 +139,23 @@ class PortLoop:
         kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
         return {number: self._count(p, kernel_drops[p]) for p, number in enumerate(self._numbers)}
 
+    def describe(self) -> list[str]:
+        """The counters as text, a line a port."""
+        return describe(self.counters(), self._names, self.no_such_port)
+
     @property
     def no_such_port(self) -> int:
         """Frames that the pipeline sent to a port that the switch does not have."""
         return int(self._switch["no_such_port"])
+
+    @property
+    def lost_notices(self) -> int:
+        """Digests and log records that nobody read from `notice_socket` in time."""
+        return int(self._switch["lost_notices"])
+
+    def now(self) -> int:
+        """The time that packets have, in µs since start."""
+        return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # holds the pipeline while the loop has its addresses
         while (p := forwarding.run(self._switch)) != STOPPED:
@@ -159,13 +163,11 @@ class PortLoop:
 
     def _report_oversize(self, p: int) -> None:
         length = self._switch["ports"][p]["largest"]
-        place = f"port {self._numbers[p]}"
-        if p < len(self._sockets):
-            place += f" ({self._sockets[p].interface})"
+        number = self._numbers[p]
         _LOG.warning(
             "%s: dropped a frame of %d B, larger than the MTU that the interface had when the switch "
             "started; later ones are only counted (segmentation offload? `ethtool -K ... tso off gso off`)",
-            place,
+            f"port {number} ({self._names[number]})",
             length,
         )
 
@@ -195,6 +197,7 @@ class PortLoop:
         switch["start_ns"] = time.time_ns()
         switch["out"], switch["cpu_frames"] = self._out.ctypes.data, self._cpu_frames.ctypes.data
         switch["frame_bytes"] = self._frame_bytes
+        switch["notice_fd"] = self._notice_end.fileno()
         queue = switch["queue"]
         switch["messages"]["msg_iov"] = queue.ctypes.data + FRAME.itemsize * np.arange(queue.size).reshape(
             queue.shape
@@ -206,8 +209,8 @@ class PortLoop:
         for p, number in enumerate(self._numbers):
             switch["index_of"][number] = p
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
-            self._epoll.register(fds[p], select.EPOLLIN)
-        self._epoll.register(self._stop_event, select.EPOLLIN)
+            watch(self._epoll.fileno(), fds[p], p)
+        watch(self._epoll.fileno(), self._stop_event, NO_PORT)
         for port, packet_socket in zip(switch["ports"], self._sockets, strict=False):
             port["ring"], port["slots"] = packet_socket.address, packet_socket.slots
             port["slot_size"] = packet_socket.slot_size

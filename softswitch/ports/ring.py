@@ -17,8 +17,13 @@ from numpy.typing import NDArray
 
 from softswitch.errors import SwitchError
 
-RING_BYTES = 1 << 21
-"""Memory of one receive ring: 1,024 slots at an MTU of 1,500 B, some 2 ms at full speed."""
+RING_BYTES = 1 << 23
+"""Memory of one receive ring at most: 4,096 slots at an MTU of 1,500 B, some 8 ms at full speed.
+
+So much, since another thread on the switch's core, as the control plane's, may have it for some ms.
+"""
+_LEAST_RING_BYTES = 1 << 21
+_ALL_RINGS_BYTES = 1 << 27
 
 TPACKET2_HDR = np.dtype(
     [
@@ -69,7 +74,7 @@ class PortSocket:
     raised later) arrive cut, `tp_snaplen < tp_len`. Raises PortError.
     """
 
-    def __init__(self, port: int, interface: str) -> None:
+    def __init__(self, port: int, interface: str, ring_bytes: int = RING_BYTES) -> None:
         self.port = port
         self.interface = interface
         self.kernel_drops = 0
@@ -83,9 +88,9 @@ class PortSocket:
             raise PortError(f"port {port} ({interface}): a packet socket needs root or CAP_NET_RAW") from None
         try:
             self.slot_size = _slot_size(self.socket, interface)
-            self.slots = RING_BYTES // self.slot_size
-            self._configure(index)
-            self._map = mmap.mmap(self.socket.fileno(), RING_BYTES)
+            self.slots = ring_bytes // self.slot_size
+            self._configure(index, ring_bytes)
+            self._map = mmap.mmap(self.socket.fileno(), ring_bytes)
             self._memory: NDArray[np.uint8] | None = np.frombuffer(self._map, np.uint8)
             self.address: int = self._memory.ctypes.data
             self.socket.bind((interface, _ETH_P_ALL))
@@ -93,12 +98,12 @@ class PortSocket:
             self.socket.close()
             raise PortError(f"port {port} ({interface}): no receive ring: {error.strerror}") from error
 
-    def _configure(self, index: int) -> None:
+    def _configure(self, index: int, ring_bytes: int) -> None:
         option = self.socket.setsockopt
         option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
         option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG)
         option(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-        blocks = RING_BYTES // _BLOCK_BYTES
+        blocks = ring_bytes // _BLOCK_BYTES
         ring = struct.pack("4I", _BLOCK_BYTES, blocks, self.slot_size, self.slots)
         option(_SOL_PACKET, _PACKET_RX_RING, ring)
         membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")
@@ -119,6 +124,12 @@ class PortSocket:
         self._memory = None
         self._map.close()
         self.socket.close()
+
+
+def share_of(ports: int) -> int:
+    """Bytes of each ring where there are so many: a power of two, 128 MiB for all of 64 ports."""
+    share = _ALL_RINGS_BYTES // max(1, ports)
+    return max(_LEAST_RING_BYTES, min(RING_BYTES, 1 << (share.bit_length() - 1)))
 
 
 def _slot_size(any_socket: socket.socket, interface: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.ports import Direction, Impairment, PortError, PortLoop
-from tests.harness.native import Stamps, Wires, read_stamp
+from tests.harness.native import Addressed, Stamps, Wires, read_stamp
 
 pytestmark = pytest.mark.mininet
 
@@ -24,6 +24,14 @@ ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
 ETHERNET = bytes.fromhex("020000000002 020000000001 0800")
 VLAN = bytes.fromhex("81002007")
+
+
+CPU = 255
+
+
+def addressed(port: int, source: int) -> bytes:
+    """A frame for `Addressed`."""
+    return port.to_bytes(2, "big") + frame(source)
 
 
 def frame(number: int = 0, size: int = 60) -> bytes:
@@ -205,12 +213,12 @@ def test_a_slow_port_drops_and_stalls_no_other(stack: ExitStack) -> None:
 def test_a_ring_without_a_pipeline_overflows_and_is_discarded(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     loop = stack.enter_context(PortLoop(net.names))
-    for number in range(3000):
+    for number in range(6000):
         net.hosts[1].send(frame(number))
     loop.start(Wires({1: [2]}))
-    net.hosts[1].send(frame(3000))
-    assert net.hosts[2].recv(2000) == frame(3000)
-    assert loop.counters()[1].rx_dropped == 3000
+    net.hosts[1].send(frame(6000))
+    assert net.hosts[2].recv(2000) == frame(6000)
+    assert loop.counters()[1].rx_dropped == 6000
 
 
 def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
@@ -238,15 +246,36 @@ def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
     assert came != sorted(came)
 
 
-def test_all_of_64_ports_forward(stack: ExitStack) -> None:
+def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
+    ports = range(1, 65)
+    net = Net(stack, ports)
+    loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))
+    loop.cpu_socket.settimeout(TIMEOUT)
+    loop.start(Addressed())
+    everywhere = [*ports, CPU]
+    for source, host in net.hosts.items():
+        for destination in everywhere:
+            host.send(addressed(destination, source))
+        for destination in everywhere:
+            out = loop.cpu_socket if destination == CPU else net.hosts[destination]
+            assert out.recv(2000) == addressed(destination, source)
+    loop.stop()
+    counters = loop.counters()
+    assert {counters[port][:2] for port in ports} == {(65, 64)}  # received, sent
+    assert counters[CPU][:2] == (0, 64)
+
+
+def test_64_idle_ports_cost_next_to_nothing(stack: ExitStack) -> None:
     net = Net(stack, range(1, 65))
-    loop = stack.enter_context(PortLoop(net.names, cpu_port=255))
-    loop.start(Wires({port: [port % 64 + 1] for port in range(1, 65)}))
-    for port, host in net.hosts.items():
-        host.send(frame(port))
-    assert [net.hosts[port % 64 + 1].recv(2000) for port in range(1, 65)] == [
-        frame(port) for port in range(1, 65)
-    ]
+    loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))
+    loop.start(Wires({1: [64]}))
+    net.hosts[1].send(frame())
+    assert net.hosts[64].recv(2000) == frame()
+    before = time.process_time()
+    net.hosts[64].settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        net.hosts[64].recv(2000)
+    assert time.process_time() - before < 0.05
 
 
 def test_a_port_of_somebody_without_rights_is_named(stack: ExitStack) -> None:

@@ -96,7 +96,7 @@ def test_a_frame_that_is_too_large_is_named_once_and_counted(
     loop.stop()
     assert loop.counters()[CPU].rx_oversize == 2
     (record,) = caplog.records
-    assert record.getMessage().startswith("port 255: dropped a frame of 3000 B")
+    assert record.getMessage().startswith("port 255 (CPU): dropped a frame of 3000 B")
 
 
 def test_frames_are_reordered_and_none_is_kept() -> None:
@@ -128,6 +128,21 @@ def test_loss_and_duplication_are_counted() -> None:
         assert counters.lost > 60
         assert counters.duplicated > 60
         assert counters.tx == counters.rx - counters.lost + counters.duplicated
+
+
+def test_the_counters_are_described_with_what_has_occurred(loop: PortLoop) -> None:
+    loop.start(Wires({CPU: [7, CPU]}))
+    assert loop.describe() == ["port 255 (CPU): received 0, sent 0"]
+    loop.cpu_socket.send(b"frame")
+    assert loop.cpu_socket.recv(100) == b"frame"
+    loop.cpu_socket.send(bytes(3000))
+    loop.cpu_socket.send(b"frame")
+    assert loop.cpu_socket.recv(100) == b"frame"
+    loop.stop()
+    assert loop.describe() == [
+        "port 255 (CPU): received 3, sent 2, too large to receive 1",
+        "sent to ports that the switch does not have: 2",
+    ]
 
 
 def test_an_idle_loop_sleeps(loop: PortLoop) -> None:

@@ -61,8 +61,8 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
         "action call `call` outside a table",
     ),
     (
-        lambda t: t["calculations"][0].update(algo="xxh64"),
-        r"p4src/checksums.p4:\d+: hash algorithm `xxh64`",
+        lambda t: t["calculations"][0].update(algo="round_robin"),
+        r"p4src/checksums.p4:\d+: hash algorithm `round_robin`",
     ),
     (
         lambda t: t["calculations"][0]["input"].insert(0, {"type": "payload"}),

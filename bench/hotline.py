@@ -1,0 +1,99 @@
+"""Our own program: pushes whose lanes are all hot, or all cold, and the entries that make them so."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import finsy as fy
+import numpy as np
+from finsy.proto import p4r
+
+from bench.workload import INGRESS, RUNS, Program, Setup, Stamp, Workload
+from controller.client import P4INFO
+from controller.encoding import Encoder
+from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
+from hosts import addressing
+from hosts.wire import frames
+from hosts.wire.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from hosts.wire.header import HOTLINE_PORT, KEYS, LANES, VALUES, VERSION, Op
+
+PROGRAM = Program(P4INFO.with_name("hotline"))
+HOT_ENTRIES = 20_000
+_JOB, _WORKER, _PS_PORT = 1, 1, 2
+_COLD = 1 << 40  # keys from here on have no entry
+_FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
+_BITMAPS = {8: "B", 16: "H", 32: "I", 64: "Q"}
+
+
+def hot(lanes: int = LANES, live: int | None = None) -> Workload:
+    """Pushes that the switch answers itself; `live` of a packet's lanes are filled, by default all."""
+    return _pushes("hit", lanes, live or lanes, 0, INGRESS)
+
+
+def cold(lanes: int = LANES) -> Workload:
+    """Pushes that pass through to the parameter server: every lane looks up and misses."""
+    return _pushes("cold", lanes, lanes, _COLD, _PS_PORT)
+
+
+def setup(program: Program = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
+    """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
+    encoder = Encoder(fy.P4Schema(program.p4info))
+    rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
+    return Setup(program, [encoder.encode(Update(Change.INSERT, row)) for row in rows])
+
+
+def setup_of_cold(program: Program = PROGRAM) -> Setup:
+    """What a frame of `cold` needs to pass."""
+    return setup(program, entries=0)
+
+
+def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
+    """The updates of the hot entries alone."""
+    return setup.updates[len(list(_network())) :]
+
+
+def _network() -> Iterator[Row]:
+    host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
+    yield Job(_JOB, offload=True, proxy=True)
+    yield Server(
+        _JOB, 0, ps.mac, ps.address, HOTLINE_PORT, _PS_PORT, service.mac, service.address, HOTLINE_PORT
+    )
+    yield Route(host.mac, INGRESS)
+    yield Route(ps.mac, _PS_PORT)
+    udp_port = addressing.worker_udp_port(_JOB)
+    for run in range(1, RUNS + 1):
+        yield Worker(_JOB, _WORKER, run, 1, host.mac, host.address, udp_port, INGRESS)
+
+
+def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
+    for lane in range(lanes):
+        for slot in range(a_lane):
+            yield HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
+
+
+def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
+    header = struct.Struct(f"!BBHHHIHBBII{_BITMAPS[lanes] * 3}QIII")
+    pushes = [
+        _push(header, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
+        for slot in range(_FRAMES)
+    ]
+    # Offsets of the fields behind one another: docs/design.md has the table. An answer echoes `iteration`.
+    t0 = FRAME_OVERHEAD + header.size - 20
+    stamp = Stamp(run=FRAME_OVERHEAD + 8, seq=FRAME_OVERHEAD + 16, egress=FRAME_OVERHEAD + 22, t0=t0)
+    return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
+
+
+def _push(
+    header: struct.Struct, keys: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], egress: int
+) -> bytes:
+    live = (1 << len(keys)) - 1
+    fields = (
+        VERSION, Op.PUSH, KEYS | VALUES, _JOB, _WORKER, 0, 0, len(keys), 0, 0, egress, live, 0, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+    values = np.ones(len(keys), ">u4")
+    datagram = header.pack(*fields) + keys.astype(">u8").tobytes() + values.tobytes()
+    host, service = addressing.worker(_WORKER), addressing.service(1)
+    source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(_JOB))
+    destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
+    return frames.build(UdpFrame(source, destination, datagram))

@@ -1,0 +1,79 @@
+"""What a section gives: lines of the table, each with a value a target and the goals that it has to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.baseline import C_LOOP
+from bench.targets import BMV2, SOFTSWITCH
+
+Samples = Mapping[str, Sequence[float]]
+"""By target, one value a round; the targets of a round are measured right after one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on the softswitch's value, or on its ratio to another target's."""
+
+    at_least: bool
+    bound: float
+    against: str | None = None
+
+    def text(self) -> str:
+        """The goal as the table shows it."""
+        of = "" if self.against is None else f" × {self.against}"
+        return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table."""
+
+    section: str
+    what: str
+    unit: str
+    samples: Samples
+    goals: tuple[Goal, ...] = ()
+
+    def value(self, target: str) -> float | None:
+        """Median of a target's rounds."""
+        values = self.samples.get(target)
+        return median(values) if values else None
+
+    def ratio(self, target: str) -> float | None:
+        """The softswitch's value over another target's: the median of each round's ratio."""
+        ours, theirs = self.samples.get(SOFTSWITCH), self.samples.get(target)
+        if not ours or not theirs:
+            return None
+        return median(a / b for a, b in zip(ours, theirs, strict=True))
+
+    def is_met(self, goal: Goal) -> bool | None:
+        """Whether a goal is met; None where what it is measured against is not here."""
+        reached = self.value(SOFTSWITCH) if goal.against is None else self.ratio(goal.against)
+        if reached is None:
+            return None
+        return reached >= goal.bound if goal.at_least else reached <= goal.bound
+
+
+def at_least(bound: float, against: str | None = None) -> Goal:
+    """A goal from below."""
+    return Goal(True, bound, against)
+
+
+def at_most(bound: float, against: str | None = None) -> Goal:
+    """A goal from above."""
+    return Goal(False, bound, against)
+
+
+PACKETS_HIT = (at_least(15, BMV2), at_least(0.55, C_LOOP))
+PACKETS_COLD = (at_least(6, BMV2),)
+PACKETS_L3 = (at_least(2, BMV2), at_least(0.8, C_LOOP))
+LATENCY = (at_most(0.2, BMV2),)
+FUNCTION_NS = (at_most(1_000),)
+WRITES = (at_least(1, BMV2), at_least(75_000))
+LOAD_S = (at_most(2),)
+MEMORY_MB = (at_most(200),)
+LOST = (at_most(0),)
+IDLE_MS = (at_most(10),)

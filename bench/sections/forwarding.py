@@ -1,0 +1,57 @@
+"""Packets/s without loss and one-way latency: our program hit and cold, and plain L3 forwarding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from bench import hotline, plain
+from bench.baseline import C_LOOP
+from bench.lines import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Line
+from bench.measure import Figures, Meter
+from bench.stage import Stage
+from bench.workload import Setup, Workload
+
+_PORTS = 2
+_LATENCIES: dict[str, Callable[[Figures], float]] = {
+    "p50 at 1,000/s": lambda figures: figures.low[0],
+    "p99 at 1,000/s": lambda figures: figures.low[1],
+    "p50 at 10 % of its own capacity": lambda figures: figures.tenth[0],
+    "p99 at 10 % of its own capacity": lambda figures: figures.tenth[1],
+}
+
+
+class _Case(NamedTuple):
+    workload: Workload
+    goals: tuple[Goal, ...]  # of the rate
+
+
+def forwarding(stage: Stage) -> list[Line]:
+    """Paired runs of the switches and the C loop over the same veths."""
+    hit = _Case(hotline.hot(), PACKETS_HIT)
+    cold = _Case(hotline.cold(), PACKETS_COLD)
+    lines = _compare(stage, "our program", hotline.setup(), [hit, cold])
+    return lines + _compare(stage, "L3 forwarding", plain.l3_setup(), [_Case(plain.l3(), PACKETS_L3)])
+
+
+def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -> list[Line]:
+    figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
+    with stage.traffic(_PORTS) as generator:
+        for target in stage.shuffled([*stage.switches(), C_LOOP]):
+            with stage.target(target, _PORTS, setup, cases[0].workload):
+                for workload, _ in cases:
+                    stage.tell(f"{target}: {program}, {workload.name}")
+                    generator.load(workload)
+                    figures[workload.name][target].append(Meter(generator, stage.scale).figures())
+    return [line for case in cases for line in _lines(program, case, figures[case.workload.name])]
+
+
+def _lines(program: str, case: _Case, figures: dict[str, list[Figures]]) -> list[Line]:
+    what = f"{program}, {case.workload.name}"
+    rates = {target: [each.rate for each in rounds] for target, rounds in figures.items()}
+    lines = [Line("forwarding", what, "packets/s", rates, case.goals)]
+    for heading, of in _LATENCIES.items():
+        samples = {target: [of(each) for each in rounds] for target, rounds in figures.items()}
+        lines.append(Line("forwarding", f"{what}: {heading}", "µs", samples, LATENCY))
+    return lines

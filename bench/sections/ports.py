@@ -1,0 +1,46 @@
+"""Many ports: what a packet costs with more of them, and what a switch costs that has nothing to do."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+from bench import plain
+from bench.baseline import C_LOOP
+from bench.lines import IDLE_MS, Line
+from bench.measure import Meter
+from bench.processes import cpu_seconds
+from bench.stage import Stage
+
+_IDLE_SECONDS = 2.0
+_IDLE_PORTS = 64
+
+
+def ports(stage: Stage) -> list[Line]:
+    """L3 forwarding from the first port to all others in turn."""
+    lines = []
+    for count in stage.scale.ports:
+        rates: dict[str, list[float]] = defaultdict(list)
+        workload = plain.l3(count)
+        with stage.traffic(count) as generator:
+            generator.load(workload)
+            for target in stage.shuffled([*stage.switches(), C_LOOP]):
+                stage.tell(f"{target}: {count} ports")
+                with stage.target(target, count, plain.l3_setup(count), workload):
+                    rates[target].append(Meter(generator, stage.scale).highest_loss_free())
+        lines.append(Line("ports", f"L3 forwarding from 1 port to {count - 1}, 128 B", "packets/s", rates))
+    return lines
+
+
+def idle(stage: Stage) -> list[Line]:
+    """CPU time of a switch with 64 ports and no traffic."""
+    spent = {}
+    with stage.traffic(_IDLE_PORTS):
+        for name in stage.switches():
+            stage.tell(f"{name} idle")
+            with stage.switch(name, _IDLE_PORTS, plain.l3_setup(_IDLE_PORTS)) as switch:
+                time.sleep(1.0)
+                before = cpu_seconds(switch.pid)
+                time.sleep(_IDLE_SECONDS)
+                spent[name] = [(cpu_seconds(switch.pid) - before) / _IDLE_SECONDS * 1e3]
+    return [Line("idle", f"idle, {_IDLE_PORTS} ports: CPU time a second", "ms", spent, IDLE_MS)]

@@ -1,0 +1,33 @@
+"""Traffic with table writes beside it: nothing is lost and nothing leaves by a wrong port."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bench import plain
+from bench.processes import placement
+from bench.scale import QUICK
+from bench.sections.soak import soak_at
+from bench.stage import Stage
+from bench.targets import SOFTSWITCH
+
+pytestmark = pytest.mark.mininet
+
+PORTS = 8
+RATE = 5_000  # a ring holds 200 ms of it, so that a busy machine loses nothing
+SECONDS = 5.0
+
+
+def test_writes_disturb_no_packet() -> None:
+    stage = Stage(placement(), QUICK, random.Random(1), lambda _: None)
+    with (
+        stage.traffic(PORTS) as generator,
+        stage.switch(SOFTSWITCH, PORTS, plain.l3_setup(PORTS)) as switch,
+    ):
+        generator.load(plain.l3(PORTS))
+        soaked = soak_at(generator, switch.client, RATE, SECONDS)
+    assert soaked.trial.sent == RATE * SECONDS
+    assert (soaked.trial.lost, soaked.trial.misrouted) == (0, 0)
+    assert soaked.written > 100
