@@ -86,12 +86,14 @@ class TableState:
 
     def _put(self, key: Key, priority: int, action: EntryAction) -> None:
         """Add an entry, or change what it does; its counter and meter stay."""
-        new = Entry(key, priority, action, self._resolved(action))
-        entry = self._entries.setdefault(self._place(key, priority), new)
+        place = self._place(key, priority)
+        new = Entry(place[0], priority, action, self._resolved(action))
+        entry = self._entries.setdefault(place, new)
         entry.action, entry.doing = new.action, new.doing
 
     def _place(self, key: Key, priority: int) -> tuple[Key, int]:
-        return key, self._table.rank(key, priority)
+        masked = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
+        return masked, self._table.rank(key, priority)
 
     def set_default(self, action: EntryAction | None) -> None:
         """Replace the default action; None restores the program's own."""

@@ -120,6 +120,17 @@ class KeyField:
     mask: int | None = None
     """Only these bits of the source count, where the program says so."""
 
+    def masked(self, match: Match) -> Match:
+        """What an entry asks of the bits that count: BMv2 masks the keys of entries too, but no upper bounds."""
+        if self.mask is None:
+            return match
+        match match:
+            case Masked(value, mask):
+                return Masked(value & self.mask, mask)
+            case Between(low, high):
+                return Between(low & self.mask, high)
+        return match & self.mask
+
 
 @dataclass(frozen=True, slots=True)
 class ConstEntry:

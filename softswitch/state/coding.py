@@ -54,7 +54,7 @@ def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...]) -> list[int]:
     value = 0
     for match, part in zip(key, layout.table.key, strict=True):
         assert isinstance(match, int)
-        value = value << part.width | match
+        value = value << part.width | (match if part.mask is None else match & part.mask)
     return split(value, layout.key_words)
 
 
@@ -64,7 +64,7 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
     bounds: list[int] = []
     for match, part in zip(key, layout.table.key, strict=True):
         value, mask = value << part.width, mask << part.width
-        match match:
+        match part.masked(match):
             case ir.Masked(wanted, care):
                 value, mask = value | wanted, mask | care
             case ir.Between(low, high):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,8 @@ from softswitch.state.profiles import Profile
 from softswitch.state.records import COLUMNS, COUNT, FREED, USED, describe
 
 CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
-Match = tuple[ir.Match, ...]
+Words = npt.NDArray[np.uint64]
+Offsets = npt.NDArray[np.int64]
 
 
 class Entries:
@@ -51,6 +53,7 @@ class Entries:
             for index in reversed(table.actions)
         }
         self._install_own()
+        self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
 
     def _install_own(self) -> None:
         """The program's default actions and entries."""
@@ -96,9 +99,7 @@ class Entries:
 
     def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
-        starts = np.zeros(len(ops) + 1, dtype=np.int64)
-        np.cumsum([len(op) for op in ops], out=starts[1:])
-        flat = np.array([value for op in ops for value in op], dtype=np.uint64)
+        flat, starts = _flat(ops)
         memory = self._memory
         with memory.control:
             write.write_entries(
@@ -130,48 +131,62 @@ class Entries:
             self._memory.words[layout.default + layout.action] = words[0]
             self._memory.words[at : at + len(words) - 1] = words[1:]
 
+    # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
+
+    def _encoded(self, places: Sequence[EntryPlace]) -> tuple[Words, Offsets]:
+        ops = [
+            [self._rows[p.table], *match_words(self._layout.tables[p.table], p.key, p.priority)]
+            for p in places
+        ]
+        return _flat(ops)
+
+    def _look_up(self, encoded: tuple[Words, Offsets]) -> Offsets:
+        """Word offsets of records, or -1."""
+        ops, starts = encoded
+        found = np.zeros(len(starts) - 1, dtype=np.int64)
+        write.find_records(self._memory.words, self._descriptors, ops, starts, found)
+        return found
+
+    @contextmanager
+    def _record(self, entry: EntryPlace) -> Iterator[int]:
+        """Word offset of an entry's record, with the lock held; or `EntryMissing`."""
+        encoded = self._encoded([entry])
+        with self._memory.locked():
+            record = int(self._look_up(encoded)[0])
+            if record < 0:
+                raise EntryMissing(f"table {entry.table} has no entry {entry.key}")
+            yield record
+
     # -- what packets leave in an entry
 
     def counter(self, entry: EntryPlace) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
-        with self._memory.locked():
-            cell = self._record(entry) + self._layout.tables[entry.table].counter
+        with self._record(entry) as record:
+            cell = record + self._layout.tables[entry.table].counter
             return CounterValue(*self._memory.words[cell : cell + 2].tolist())
 
     def set_counter(self, entry: EntryPlace, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
-        with self._memory.locked():
-            cell = self._record(entry) + self._layout.tables[entry.table].counter
+        with self._record(entry) as record:
+            cell = record + self._layout.tables[entry.table].counter
             self._memory.words[cell : cell + 2] = value
 
     def set_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         words = meter_words(config)
-        with self._memory.locked():
-            at = self._record(entry) + self._layout.tables[entry.table].meter
+        with self._record(entry) as record:
+            at = record + self._layout.tables[entry.table].meter
             self._memory.words[at : at + len(words)] = words
 
     def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
         """When each entry was last hit (`Pipeline.last_hits`)."""
-        hits = []
+        encoded = self._encoded(entries)
+        offsets = np.array([self._layout.tables[e.table].last_hit for e in entries], dtype=np.int64)
         with self._memory.locked():
-            for entry in entries:
-                record = self._find(entry)
-                at = record + self._layout.tables[entry.table].last_hit
-                hits.append(-1 if record < 0 else int(self._memory.words[at]))
-        return hits
-
-    def _find(self, entry: EntryPlace) -> int:
-        """Word offset of an entry's record, or -1."""
-        layout = self._layout.tables[entry.table]
-        op = np.array(match_words(layout, entry.key, entry.priority), dtype=np.uint64)
-        return int(write.find_record(self._memory.words, self._descriptors[self._rows[entry.table]], op))
-
-    def _record(self, entry: EntryPlace) -> int:
-        record = self._find(entry)
-        if record < 0:
-            raise EntryMissing(f"table {entry.table} has no entry {entry.key}")
-        return record
+            records = self._look_up(encoded)
+            hits = self._memory.words[np.maximum(records, 0) + offsets].astype(np.int64)
+        hits[records < 0] = -1
+        return [int(hit) for hit in hits]
 
     # -- reading entries back
 
@@ -181,16 +196,24 @@ class Entries:
 
     def find(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
         """The entries at some places (`Pipeline.find_entries`)."""
-        found: list[StoredEntry | None] = []
+        encoded = self._encoded(places)
+        layouts = [self._layout.tables[place.table] for place in places]
         with self._memory.locked():
-            for place in places:
-                record, layout = self._find(place), self._layout.tables[place.table]
-                if record < 0:
-                    found.append(None)
-                    continue
-                words = self._memory.words[record : record + layout.stride].tolist()
-                found.append(self._stored(layout, words, self._group_masks(layout)))
-        return found
+            copies = [
+                self._copy(layout, int(record))
+                for layout, record in zip(layouts, self._look_up(encoded), strict=True)
+            ]
+        return [copy and self._stored(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)]
+
+    def _copy(self, layout: TableLayout, record: int) -> tuple[list[int], list[int]] | None:
+        """Words of a record and of its group's mask."""
+        if record < 0:
+            return None
+        words: list[int] = self._memory.words[record : record + layout.stride].tolist()
+        if not layout.is_ranked:
+            return words, []
+        group = layout.groups + words[layout.field_words] * layout.group_stride
+        return words, self._memory.words[group : group + layout.field_words].tolist()
 
     def read(self, table: str) -> Iterator[StoredEntry]:
         """All entries of a table (`Pipeline.read_entries`)."""
@@ -200,8 +223,11 @@ class Entries:
             end = layout.records + used * layout.stride
             records = self._memory.words[layout.records : end].copy().reshape(used, layout.stride)
             masks = self._group_masks(layout)
-        live = records[:, layout.action] != np.uint64(FREED) if used else []
-        return (self._stored(layout, record.tolist(), masks) for record in records[live])
+        live = records[records[:, layout.action] != np.uint64(FREED)] if used else records
+        if not layout.is_ranked:
+            return (self._stored(layout, record.tolist(), []) for record in live)
+        group = layout.field_words
+        return (self._stored(layout, record.tolist(), masks[record[group]].tolist()) for record in live)
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
         """Mask words of every group that a ranked table may have."""
@@ -211,9 +237,8 @@ class Entries:
         used = int(self._memory.words[layout.header + USED])
         return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
 
-    def _stored(self, layout: TableLayout, record: list[int], masks: npt.NDArray[np.uint64]) -> StoredEntry:
+    def _stored(self, layout: TableLayout, record: list[int], mask: list[int]) -> StoredEntry:
         table = layout.table
-        mask = masks[record[layout.field_words]].tolist() if layout.is_ranked else []
         action: EntryAction
         if table.profile is not None:
             action = self._profiles[table.profile].use(record[layout.action])
@@ -229,3 +254,10 @@ class Entries:
             else CounterValue(0, 0),
             last_hit=record[layout.last_hit] if table.has_idle_timeout else 0,
         )
+
+
+def _flat(ops: list[list[int]]) -> tuple[Words, Offsets]:
+    """Runs of words one after another, and where each begins, with the end."""
+    starts = np.zeros(len(ops) + 1, dtype=np.int64)
+    np.cumsum([len(op) for op in ops], out=starts[1:])
+    return np.array([value for op in ops for value in op], dtype=np.uint64), starts

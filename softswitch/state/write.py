@@ -111,7 +111,15 @@ def write_entries(
 
 
 @entry_point
-def find_record(state: Words, table: Row, op: Words) -> Any:
-    """Word offset of an entry's record, or -1; `op` holds the match words alone."""
-    number = _number_of(state, table, op, 0)
-    return record_at(table, number) if number != 0 else int64(-1)
+def find_records(
+    state: Words,
+    tables: npt.NDArray[np.int64],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    found: npt.NDArray[np.int64],
+) -> None:
+    """Word offsets of entries' records, or -1; `ops[starts[i]:]` is a table row and the match words."""
+    for i in range(len(found)):
+        table = tables[int64(ops[starts[i]])]
+        number = _number_of(state, table, ops, starts[i] + 1)
+        found[i] = record_at(table, number) if number != 0 else int64(-1)
