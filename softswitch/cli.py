@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+import grpc
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -22,8 +23,10 @@ from softswitch.errors import ProgramError, SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
+from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import PortLoop, parse_impairment
 
+_LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
@@ -53,6 +56,9 @@ def parse_interface(text: str) -> tuple[int, str]:
 @click.option("--no-p4", is_flag=True, help="Start without PROGRAM and wait for one over P4Runtime.")
 @click.option("--device-id", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the gRPC port, for TLS.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key.")
+@click.option("--tls-ca", type=click.Path(path_type=Path), help="Clients need a certificate of this CA.")
 @click.option("--cpu-port", type=click.IntRange(1, 510), help="Number of the controller's port.")
 @click.option(
     "--impair",
@@ -76,6 +82,9 @@ def command(
     no_p4: bool,
     device_id: int,
     grpc_server_addr: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
     cpu_port: int | None,
     impairments: Sequence[str],
     busy_poll: bool,
@@ -83,12 +92,14 @@ def command(
 ) -> None:
     """Run PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) on some ports, under P4Runtime.
 
-    As with simple_switch_grpc, a `--` may stand before the options of the target.
+    As with simple_switch_grpc, a `--` may stand before the options of the target. SIGUSR1 prints the counters
+    of the ports, which are logged at the end too, at level `info`.
     """
     if (program is None) != no_p4:
         raise click.UsageError("give either PROGRAM or --no-p4")
     if p4info is not None and program is None:
         raise click.UsageError("--p4info goes with PROGRAM")
+    credentials = _credentials(tls_cert, tls_key, tls_ca)
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
     numbered = _by_key("-i", interfaces, parse_interface)
     impaired = _by_key("--impair", impairments, parse_impairment)
@@ -96,7 +107,9 @@ def command(
         server = P4RuntimeServer[CompiledPipeline](device_id, ports, CompiledPipeline)
         if program is not None:
             _load(server, ports, program, p4info)
-        asyncio.run(_serve(server, grpc_server_addr, len(interfaces)))
+        asyncio.run(_serve(server, ports, grpc_server_addr, credentials, len(interfaces)))
+        for line in ports.describe():
+            _LOG.info("%s", line)
 
 
 def main() -> None:
@@ -108,17 +121,38 @@ def main() -> None:
         sys.exit(f"softswitch: error: {error}")
 
 
-async def _serve(server: P4RuntimeServer[CompiledPipeline], address: str, ports: int) -> None:
+async def _serve(
+    server: P4RuntimeServer[CompiledPipeline],
+    ports: PortLoop,
+    address: str,
+    credentials: grpc.ServerCredentials | None,
+    count: int,
+) -> None:
     stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _print_counters, ports)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    port = await server.start(address)
+    port = await server.start(address, credentials)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     host = address.rpartition(":")[0]
-    print(f"softswitch: ready: {ports} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
+    print(f"softswitch: ready: {count} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
     await stop.wait()
     await server.stop()
+
+
+def _print_counters(ports: PortLoop) -> None:
+    for line in ports.describe():
+        print(f"softswitch: {line}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.ServerCredentials | None:
+    if cert is None and key is None and ca is None:
+        return None
+    if cert is None or key is None:
+        raise click.UsageError("TLS needs --tls-cert and --tls-key")
+    return load_credentials(cert, key, ca)
 
 
 def _load(

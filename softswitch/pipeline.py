@@ -13,8 +13,11 @@ from typing import NamedTuple, Protocol
 from softswitch.ir import Match, Program
 
 
-MAX_GROUP_SIZE = 1024
-"""Members of a group, each counted as often as it is listed."""
+GROUP_SHARE = 64
+"""All groups of a profile together may list this many members for each member that the profile can have."""
+
+MAX_REPLICAS = 1 << 16
+"""Replicas that all multicast groups and clone sessions together may have."""
 
 
 class Output(NamedTuple):
@@ -213,7 +216,7 @@ class Pipeline(Protocol):
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
 
         Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups already
-        or `members` are more than `MAX_GROUP_SIZE`.
+        or all groups would list more than `GROUP_SHARE * ActionProfile.size` members.
         """
         ...
 

@@ -12,57 +12,83 @@ from grpc import StatusCode
 from softswitch.errors import SwitchError
 from softswitch.ir import Program
 from softswitch.load import load_program
-from softswitch.p4runtime.arrays import Counters, Registers
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
+from softswitch.p4runtime.consistency import check
+from softswitch.p4runtime.counters import Counters
+from softswitch.p4runtime.digests import Digests
 from softswitch.p4runtime.direct_counters import DirectCounters
+from softswitch.p4runtime.direct_meters import DirectMeters
+from softswitch.p4runtime.groups import Groups
+from softswitch.p4runtime.idle_timeouts import IdleTimers
+from softswitch.p4runtime.members import Members
+from softswitch.p4runtime.meters import Meters
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
+from softswitch.p4runtime.profiles import Profiles
+from softswitch.p4runtime.registers import Registers
+from softswitch.p4runtime.replication import PacketReplication
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.p4runtime.store import Stores
-from softswitch.p4runtime.tables import TableEntries
-from softswitch.pipeline import Pipeline
+from softswitch.p4runtime.tables import Clock, TableEntries
+from softswitch.p4runtime.value_sets import ValueSets
+from softswitch.pipeline import EntryWrite, Pipeline
 
 READ_CHUNK = 1024  # entities in one ReadResponse
 PL = TypeVar("PL", bound=Pipeline)
-MakePipeline = Callable[[Program], PL]
 
 
 class EntityKind(Protocol):
     """One kind of `Entity`: checks writes into a batch and answers queries. Messages are of its own type."""
 
     def write(self, kind: int, message: Any, batch: Batch) -> None:
-        """Check one update and add it to the batch; `Refusal` where it is wrong."""
+        """Check one update and add it to the batch; a `Refusal` where it is wrong changes nothing."""
         ...
 
     def read(self, wanted: Any) -> Iterator[p4r.Entity]:
-        """Check a query and return what it selects; `Refusal` where it is wrong."""
+        """Check a query and return what it selects, as it is now; `Refusal` where it is wrong."""
         ...
 
 
 class ControlledPipeline(Generic[PL]):
-    """A pipeline made from a `ForwardingPipelineConfig`; `Refusal` where it cannot be realized."""
+    """A pipeline made from a `ForwardingPipelineConfig`; `Refusal` where it cannot be realized.
 
-    def __init__(self, config: p4r.ForwardingPipelineConfig, make: MakePipeline[PL]) -> None:
+    `clock` tells the time that the pipeline has, in µs since start.
+    """
+
+    def __init__(
+        self, config: p4r.ForwardingPipelineConfig, make: Callable[[Program], PL], clock: Clock
+    ) -> None:
         _check_complete(config)
         self.config = config
         try:
             program = load_program(config.p4_device_config)
             p4info = P4Info(config.p4info)
-            p4info.check(program)
+            check(p4info, program)
             self.pipeline = make(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
         self.packet_in = ControllerHeader(p4info.packet_in)
         self.packet_out = ControllerHeader(p4info.packet_out)
-        stores = Stores(p4info, program)
+        self.timers = IdleTimers(self.pipeline.last_hits)
+        self.digests = Digests(p4info.digests, [digest.name for digest in program.digests])
+        profiles = Profiles(p4info, program)
+        stores = Stores(p4info, program, profiles)
+        self.tables = TableEntries(stores, p4info.actions, self.pipeline, self.timers, clock)
         self._kinds: dict[str, EntityKind] = {
-            "table_entry": TableEntries(stores, self.pipeline),
+            "action_profile_member": Members(profiles, p4info.actions),
+            "action_profile_group": Groups(profiles),
+            "table_entry": self.tables,
             "direct_counter_entry": DirectCounters(stores, self.pipeline),
+            "direct_meter_entry": DirectMeters(stores, self.pipeline),
             "counter_entry": Counters(p4info.counters, self.pipeline),
+            "meter_entry": Meters(p4info.meters, self.pipeline),
             "register_entry": Registers(p4info.registers, self.pipeline),
+            "packet_replication_engine_entry": PacketReplication(),
+            "value_set_entry": ValueSets(p4info.value_sets),
+            "digest_entry": self.digests,
         }
 
-    def reconcile(self, config: p4r.ForwardingPipelineConfig) -> bool:
+    def take_over(self, config: p4r.ForwardingPipelineConfig) -> bool:
         """Take over a config, with its cookie, that describes this same pipeline; whether it does."""
         _check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
@@ -70,20 +96,62 @@ class ControlledPipeline(Generic[PL]):
             self.config = config
         return same
 
+    # -- writes
+
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Do a batch of updates in order, as its atomicity asks; a result for each update."""
-        batch = Batch()
+        if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
+            return self._write_each(request)
+        batch = Batch(self.pipeline)
         results = [self._accept(update, batch) for update in request.updates]
-        if request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
-            if any(results):
-                batch.roll_back()
-                undone = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
-                return [result or undone for result in results]
-            if request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and not batch.is_one_step:
-                batch.roll_back()
-                raise unimplemented("DATAPLANE_ATOMIC is supported for batches of table entries only")
-        batch.apply(self.pipeline)
+        if any(results):
+            batch.roll_back()
+            undone = Refusal(StatusCode.ABORTED, "not done, because another update of the batch failed")
+            return [result or undone for result in results]
+        if request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC and not batch.is_one_step:
+            batch.roll_back()
+            raise unimplemented("DATAPLANE_ATOMIC is supported for batches of table entries only")
+        batch.apply()
         return results
+
+    def _write_each(self, request: p4r.WriteRequest) -> list[Refusal | None]:
+        """Do updates one by one; plain ones that follow each other go to the pipeline together."""
+        results: list[Refusal | None] = [None] * len(request.updates)
+        plain: list[tuple[int, EntryWrite]] = []
+        for place, update in enumerate(request.updates):
+            try:
+                write = self.tables.plain(update)
+            except Refusal as refusal:
+                results[place] = refusal
+                continue
+            if write is not None:
+                plain.append((place, write))
+                continue
+            self._write_plain(plain, results)
+            plain = []
+            batch = Batch(self.pipeline, may_roll_back=False)
+            results[place] = self._accept(update, batch)
+            batch.apply()
+        self._write_plain(plain, results)
+        return results
+
+    def _write_plain(self, plain: list[tuple[int, EntryWrite]], results: list[Refusal | None]) -> None:
+        if plain:
+            failures = self.pipeline.write_entries([write for _, write in plain])
+            for (place, write), failure in zip(plain, failures, strict=True):
+                results[place] = self.tables.plain_result(write, failure)
+
+    def _accept(self, update: p4r.Update, batch: Batch) -> Refusal | None:
+        try:
+            kind, handler = self._handler(update.entity)
+            if update.type not in (INSERT, MODIFY, DELETE):
+                raise invalid(f"update type {update.type} is none of INSERT, MODIFY and DELETE")
+            handler.write(update.type, getattr(update.entity, kind), batch)
+        except Refusal as refusal:
+            return refusal
+        return None
+
+    # -- reads
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
         """What a batch of queries selects, in messages of limited size, and a result for each query."""
@@ -97,16 +165,6 @@ class ControlledPipeline(Generic[PL]):
             except Refusal as refusal:
                 results.append(refusal)
         return _responses(chain.from_iterable(answers)), results
-
-    def _accept(self, update: p4r.Update, batch: Batch) -> Refusal | None:
-        try:
-            kind, handler = self._handler(update.entity)
-            if update.type not in (INSERT, MODIFY, DELETE):
-                raise invalid(f"update type {update.type} is none of INSERT, MODIFY and DELETE")
-            handler.write(update.type, getattr(update.entity, kind), batch)
-        except Refusal as refusal:
-            return refusal
-        return None
 
     def _handler(self, entity: p4r.Entity) -> tuple[str, EntityKind]:
         kind = entity.WhichOneof("entity")

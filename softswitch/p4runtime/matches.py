@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from finsy.proto import p4r
 
@@ -33,21 +33,21 @@ class MatchField(NamedTuple):
         return Between(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
 
 
-class TableKey:
-    """The match fields of a table, in table order.
+class MatchKey:
+    """The match fields of a table or a value set, in order. `place` ("table t") begins the errors.
 
     Keys of exact fields alone are a group of values, which is the fast case.
     """
 
-    def __init__(self, table: str, fields: Sequence[MatchField]) -> None:
+    def __init__(self, place: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)
         self._values = FieldGroup(
-            f"table {table}, match field", [Field(field.id, field.width, field.name) for field in fields]
+            f"{place}, match field", [Field(field.id, field.width, field.name) for field in fields]
         )
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
     def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
-        """The matches, in table order, of an entry's match fields."""
+        """The matches, in order, of an entry's match fields."""
         if not self._is_exact:
             return self._decode(given)
         try:
@@ -55,7 +55,12 @@ class TableKey:
         except Refusal:
             return self._decode(given)  # which raises, and can tell that a match is of another kind
 
-    def encode(self, matches: Sequence[Match], entry: p4r.TableEntry) -> None:
+    def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
+        """The values of a key of exact fields alone."""
+        assert self._is_exact
+        return cast(tuple[int, ...], self.decode(given))
+
+    def encode(self, matches: Sequence[Match], entry: p4r.TableEntry | p4r.ValueSetMember) -> None:
         """Fill in an entry's match fields, in canonical form."""
         for field, match in zip(self.fields, matches, strict=True):
             if match != field.anything:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from finsy.proto import p4i
 
-from softswitch.ir import MatchKind, Program
-from softswitch.p4runtime.matches import MatchField, TableKey
-from softswitch.p4runtime.status import Refusal, invalid, unimplemented
+from softswitch.ir import MatchKind
+from softswitch.p4runtime.data import Leaf, Shape, shape_of
+from softswitch.p4runtime.matches import MatchField, MatchKey
+from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.p4runtime.values import Field, FieldGroup
 
-UNSUPPORTED = ("action_profiles", "meters", "direct_meters", "value_sets", "digests", "externs")
 MATCH_KINDS = {
     p4i.MatchField.EXACT: MatchKind.EXACT,
     p4i.MatchField.LPM: MatchKind.LPM,
@@ -33,47 +33,112 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table. An action may be allowed in entries, as the default, or as both.
+class Profile:
+    """An action profile, or an action selector, with the actions that its members may have.
 
-    `is_const` also where the program has initial entries that P4Runtime might change (`entries`): BMv2 JSON
-    does not tell those from constant ones, and BMv2 lets none of them be changed, and none be added.
+    `max_group_size` is 0 where P4Info sets no limit; `max_member_weight` likewise. The size of a group is the
+    sum of its members' weights, or the number of its members with `counts_members`.
     """
 
     id: int
     name: str
-    key: TableKey
-    entry_actions: dict[int, Action]
-    default_actions: dict[int, Action]
+    size: int
+    has_selector: bool
+    actions: Mapping[int, Action]
+    max_group_size: int
+    counts_members: bool
+    max_member_weight: int
+    weights_disallowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. An action may be allowed in entries, as the default, or as both.
+
+    Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
+    of its direct meter, None where there is none.
+    """
+
+    id: int
+    name: str
+    key: MatchKey
+    entry_actions: Mapping[int, Action]
+    default_actions: Mapping[int, Action]
     is_const: bool
     is_default_const: bool
     has_counter: bool
+    meter: p4i.MeterSpec.Type.ValueType | None
+    has_idle_timeout: bool
+    profile: Profile | None
 
 
 class Array(NamedTuple):
-    """An indexed counter or a register array. `width` is a register's, in bits, and 0 for a counter."""
+    """An indexed counter."""
 
     id: int
     name: str
     size: int
-    width: int
+
+
+class MeterArray(NamedTuple):
+    """An indexed meter."""
+
+    id: int
+    name: str
+    size: int
+    type: p4i.MeterSpec.Type.ValueType
+
+
+class RegisterArray(NamedTuple):
+    """A register array and the type of its cells."""
+
+    id: int
+    name: str
+    size: int
+    shape: Leaf
+
+
+class ValueSet(NamedTuple):
+    """A parser value set: exact match fields alone."""
+
+    id: int
+    name: str
+    size: int
+    key: MatchKey
+
+
+class Digest(NamedTuple):
+    """A digest and the type of its messages."""
+
+    id: int
+    name: str
+    shape: Shape
 
 
 class P4Info:
     """The entities of a P4Info message; `Refusal` where it has a kind that this switch cannot serve."""
 
     def __init__(self, message: p4i.P4Info) -> None:
-        for kind in UNSUPPORTED:
-            if getattr(message, kind):
-                raise unimplemented(f"P4Info: {kind} are not supported by softswitch")
-        self._by_id = {a.preamble.id: _action(a) for a in message.actions}
-        self.actions = {action.name: action for action in self._by_id.values()}
+        if message.externs:
+            raise unimplemented("P4Info: externs are not supported by softswitch")
+        self._message = message
+        self._actions = {a.preamble.id: _action(a) for a in message.actions}
+        self.actions = {action.name: action for action in self._actions.values()}
+        self._refs = {t.preamble.id: self._action_refs(t) for t in message.tables}
         self._counted = {counter.direct_table_id for counter in message.direct_counters}
+        self._metered = {meter.direct_table_id: meter.spec.type for meter in message.direct_meters}
+        self.profiles = {p.preamble.id: self._profile(p) for p in message.action_profiles}
         self.tables = {t.preamble.id: self._table(t) for t in message.tables}
         self.counters = {
-            c.preamble.id: Array(c.preamble.id, c.preamble.name, c.size, 0) for c in message.counters
+            c.preamble.id: Array(c.preamble.id, c.preamble.name, c.size) for c in message.counters
         }
-        self.registers = {r.preamble.id: _register(r) for r in message.registers}
+        self.meters = {
+            m.preamble.id: MeterArray(m.preamble.id, m.preamble.name, m.size, m.spec.type)
+            for m in message.meters
+        }
+        self.registers = {r.preamble.id: self._register(r) for r in message.registers}
+        self.value_sets = {v.preamble.id: _value_set(v) for v in message.value_sets}
+        self.digests = {d.preamble.id: self._digest(d) for d in message.digests}
         headers = {
             h.preamble.name: FieldGroup(f"{h.preamble.name} metadata", _fields(h.metadata))
             for h in message.controller_packet_metadata
@@ -81,66 +146,78 @@ class P4Info:
         self.packet_in = headers.get("packet_in", FieldGroup("packet_in metadata", ()))
         self.packet_out = headers.get("packet_out", FieldGroup("packet_out metadata", ()))
 
-    def check(self, program: Program) -> None:
-        """Raise `Refusal` where the program does not have what P4Info says."""
-        for table in self.tables.values():
-            known = program.tables.get(table.name)
-            if known is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
-                (part.width, _in_bmv2(part.kind)) for part in known.key
-            ]:
-                raise _mismatch("table", table.name)
-            if known.has_counter != table.has_counter:
-                raise _mismatch("the direct counter of table", table.name)
-            listed = {a.name: a.params.widths for a in (table.entry_actions | table.default_actions).values()}
-            if listed != {program.actions[i].name: program.actions[i].parameters for i in known.actions}:
-                raise _mismatch("the actions of table", table.name)
-        described = {table.name for table in self.tables.values()}
-        for name, part in program.tables.items():
-            # Tables that p4c makes itself have no key or constant entries, and P4Info leaves them out.
-            if part.key and not part.const_entries and name not in described:
-                raise invalid(f"P4Info lacks table {name}, which the program has")
-        sizes = {counter.name: counter.size for counter in program.counters}
-        for array in self.counters.values():
-            if sizes.get(array.name) != array.size:
-                raise _mismatch("counter", array.name)
-        shapes = {register.name: (register.size, register.width) for register in program.registers}
-        for array in self.registers.values():
-            if shapes.get(array.name) != (array.size, array.width):
-                raise _mismatch("register", array.name)
+    def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, Action]]:
+        try:
+            return [(ref.scope, self._actions[ref.id]) for ref in table.action_refs]
+        except KeyError as missing:
+            name = table.preamble.name
+            raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
+
+    def _entry_actions(self, table_id: int) -> dict[int, Action]:
+        return {a.id: a for scope, a in self._refs[table_id] if scope != p4i.ActionRef.DEFAULT_ONLY}
 
     def _table(self, table: p4i.Table) -> Table:
-        name = table.preamble.name
-        try:
-            refs = [(ref.scope, self._by_id[ref.id]) for ref in table.action_refs]
-        except KeyError as missing:
-            raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
+        identity, name = table.preamble.id, table.preamble.name
+        if table.implementation_id and table.implementation_id not in self.profiles:
+            raise invalid(
+                f"P4Info: table {name} refers to action profile {table.implementation_id}, which is not there"
+            )
         return Table(
-            id=table.preamble.id,
+            id=identity,
             name=name,
-            key=TableKey(name, [_match_field(name, field) for field in table.match_fields]),
-            entry_actions={a.id: a for scope, a in refs if scope != p4i.ActionRef.DEFAULT_ONLY},
-            default_actions={a.id: a for scope, a in refs if scope != p4i.ActionRef.TABLE_ONLY},
-            is_const=table.is_const_table or table.has_initial_entries,
+            key=MatchKey(f"table {name}", [_match_field(f"table {name}", f) for f in table.match_fields]),
+            entry_actions=self._entry_actions(identity),
+            default_actions={a.id: a for s, a in self._refs[identity] if s != p4i.ActionRef.TABLE_ONLY},
+            is_const=table.is_const_table,
             is_default_const=table.const_default_action_id != 0,
-            has_counter=table.preamble.id in self._counted,
+            has_counter=identity in self._counted,
+            meter=self._metered.get(identity),
+            has_idle_timeout=table.idle_timeout_behavior == p4i.Table.NOTIFY_CONTROL,
+            profile=self.profiles.get(table.implementation_id),
         )
 
+    def _profile(self, profile: p4i.ActionProfile) -> Profile:
+        tables = [identity for identity in profile.table_ids if identity in self._refs]
+        return Profile(
+            id=profile.preamble.id,
+            name=profile.preamble.name,
+            size=profile.size,
+            has_selector=profile.with_selector,
+            actions={i: a for table in tables for i, a in self._entry_actions(table).items()},
+            max_group_size=profile.max_group_size,
+            counts_members=profile.HasField("sum_of_members"),
+            max_member_weight=profile.sum_of_members.max_member_weight,
+            weights_disallowed=profile.weights_disallowed,
+        )
 
-def _mismatch(kind: str, name: str) -> Refusal:
-    return invalid(f"P4Info and program differ in {kind} {name}: they are not of one compilation")
+    def _register(self, register: p4i.Register) -> RegisterArray:
+        name = register.preamble.name
+        shape = shape_of(register.type_spec, self._message.type_info, f"register {name}")
+        if not isinstance(shape, Leaf):
+            raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
+        return RegisterArray(register.preamble.id, name, register.size, shape)
+
+    def _digest(self, digest: p4i.Digest) -> Digest:
+        name = digest.preamble.name
+        shape = shape_of(digest.type_spec, self._message.type_info, f"digest {name}")
+        return Digest(digest.preamble.id, name, shape)
 
 
-def _in_bmv2(kind: MatchKind) -> MatchKind:
-    """The kind that BMv2 JSON has for a kind of P4Info."""
-    return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
-
-
-def _match_field(table: str, field: p4i.MatchField) -> MatchField:
+def _match_field(place: str, field: p4i.MatchField) -> MatchField:
     kind = MATCH_KINDS.get(field.match_type)
     if kind is None:
         given = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
-        raise unimplemented(f"table {table}, match field {field.name}: {given} match is not supported")
+        raise unimplemented(f"{place}, match field {field.name}: {given} match is not supported")
     return MatchField(field.id, field.bitwidth, field.name, kind)
+
+
+def _value_set(value_set: p4i.ValueSet) -> ValueSet:
+    name = value_set.preamble.name
+    place = f"value set {name}"
+    fields = [_match_field(place, field) for field in value_set.match]
+    if any(field.kind is not MatchKind.EXACT for field in fields):
+        raise unimplemented(f"P4Info: {place}: only exact match fields are supported")
+    return ValueSet(value_set.preamble.id, name, value_set.size, MatchKey(place, fields))
 
 
 def _fields(items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata]) -> list[Field]:
@@ -150,10 +227,3 @@ def _fields(items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Meta
 def _action(action: p4i.Action) -> Action:
     name = action.preamble.name
     return Action(action.preamble.id, name, FieldGroup(f"action {name}, parameter", _fields(action.params)))
-
-
-def _register(register: p4i.Register) -> Array:
-    width = register.type_spec.bitstring.bit.bitwidth
-    if not width:
-        raise unimplemented(f"register {register.preamble.name}: only bit<W> cells are supported")
-    return Array(register.preamble.id, register.preamble.name, register.size, width)

@@ -1,163 +1,230 @@
-"""Writes and reads of `TableEntry` (P4Runtime 1.4 §9.1)."""
+"""Writes of `TableEntry` (P4Runtime 1.4 §9.1). Reads are in `entry_reads`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from finsy.proto import p4r
 
+from softswitch.errors import EntryExists, EntryMissing
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
-from softswitch.p4runtime.direct_counters import counter_of, set_counter
-from softswitch.p4runtime.status import denied, invalid, unimplemented
-from softswitch.p4runtime.store import DEFAULT, Entry, Key, Stores, TableStore
-from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pipeline
+from softswitch.p4runtime.counters import counter_value
+from softswitch.p4runtime.default_entries import write_default
+from softswitch.p4runtime.direct_counters import set_counter
+from softswitch.p4runtime.direct_meters import meter_config, set_meter
+from softswitch.p4runtime.entry_actions import decode_direct, prepare, release
+from softswitch.p4runtime.entry_reads import read_entries
+from softswitch.p4runtime.idle_timeouts import IdleTimers
+from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
+from softswitch.p4runtime.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.pipeline import (
+    Change,
+    CounterValue,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    Pipeline,
+    StoredEntry,
+)
+
+Clock = Callable[[], int]
+CHANGES = {INSERT: Change.INSERT, MODIFY: Change.MODIFY, DELETE: Change.DELETE}
+MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("match", "action"))
+
+
+class _Rest(NamedTuple):
+    """What an entry has beside its action: a note, and a new value of its counter."""
+
+    note: Note
+    counter: CounterValue | None
 
 
 class TableEntries:
     """The entries and default entries of all tables."""
 
-    def __init__(self, stores: Stores, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        actions: Mapping[str, Action],
+        pipeline: Pipeline,
+        timers: IdleTimers,
+        clock: Clock,
+    ) -> None:
         self._stores = stores
+        self._actions = actions
         self._pipeline = pipeline
+        self._timers = timers
+        self._clock = clock
 
     def write(self, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
         """Check one update and add it to the batch."""
         store = self._stores[entry.table_id]
         if entry.is_const:
-            raise invalid(f"table {store.table.name}: is_const must not be set in a write")
+            raise invalid(f"table {store.name}: is_const must not be set in a write")
         if kind != DELETE:
-            _refuse_unused(store, entry)
+            _check_fields(store, entry)
         if entry.is_default_action:
-            _write_default(store, kind, entry, batch)
+            write_default(store, kind, entry, batch)
         elif store.table.is_const:
             _write_const(store, kind, entry, batch)
         elif kind == INSERT:
-            _insert(store, entry, batch)
+            self._insert(store, entry, batch)
         elif kind == MODIFY:
-            _modify(store, entry, batch)
+            self._modify(store, entry, batch)
         else:
-            _delete(store, entry, batch)
+            self._delete(store, entry, batch)
 
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
         """The entries that a query selects, as they are now (P4Runtime 1.4 §9.1.6)."""
-        found: list[tuple[TableStore, Key, Entry, CounterValue | None]] = []
-        for store in self._stores.selected(wanted):
-            counted = wanted.HasField("counter_data") and _counted(store, wanted)
-            for key, entry in _candidates(store, wanted):
-                if self._matches(entry, wanted):
-                    counter = counter_of(self._pipeline, store, key) if counted else None
-                    found.append((store, key, entry, counter))
-        return (self._entity(wanted.is_default_action, *item) for item in found)
+        return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
-    def _matches(self, entry: Entry, wanted: p4r.TableEntry) -> bool:
-        return (
-            (not wanted.HasField("action") or wanted.action.action.action_id == self._stores.action_id(entry))
-            and wanted.metadata in (b"", entry.metadata)
-            and wanted.controller_metadata in (0, entry.controller_metadata)
-        )
+    def idle(self, place: EntryPlace) -> p4r.TableEntry:
+        """What a notification says of an entry whose idle timeout is over (P4Runtime 1.4 §16.4)."""
+        store, key = self._stores.named(place.table), Key(place.key, place.priority)
+        message = p4r.TableEntry()
+        store.describe(key, message)
+        store.note(store.notes.get(key, PLAIN), message)
+        return message
 
-    def _entity(
-        self, is_default: bool, store: TableStore, key: Key, entry: Entry, counter: CounterValue | None
-    ) -> p4r.Entity:
-        entity = p4r.Entity()
-        message = entity.table_entry
-        if is_default:
-            message.table_id, message.is_default_action = store.table.id, True
-        else:
-            self._stores.describe(store, key, message)
-            message.is_const = store.table.is_const
-        self._stores.fill(entry, message)
+    def has_initial_default(self, table_id: int) -> bool:
+        """Whether the default entry of a table is the program's own."""
+        store = self._stores[table_id]
+        return store.default[DEFAULT] is store.initial_default
+
+    # -- plain updates: match and action alone, which the pipeline can judge
+
+    def plain(self, update: p4r.Update) -> EntryWrite | None:
+        """What a plain update does, or None where it is not one; `Refusal` where it is malformed."""
+        entry = update.entity.table_entry
+        store = self._stores.find(entry.table_id)
+        kind = update.type
+        if store is None or not store.is_plain or kind not in CHANGES:
+            return None
+        fields = entry.ListFields()  # in order of their numbers, table_id first
+        has_action = len(fields) == 3 and fields[2][0] is ACTION
+        if not (has_action or (kind == DELETE and len(fields) == 2)) or fields[1][0] is not MATCH:
+            return None
+        matches = store.table.key.decode(entry.match)
+        action = None if kind == DELETE else decode_direct(store.table, entry.action)
+        return EntryWrite(CHANGES[kind], store.name, matches, action)
+
+    def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
+        """The answer to a plain update, by what the pipeline said to it."""
+        store = self._stores.named(write.table)
+        if failure is None and not store.notes:
+            return None
+        key = Key(write.key)
+        if failure is None:
+            store.notes.pop(key, None)
+            return None
+        if isinstance(failure, EntryExists):
+            return store.exists(key)
+        return store.missing(key) if isinstance(failure, EntryMissing) else store.full()
+
+    # -- all updates
+
+    def _insert(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
+        key = store.key(entry)
+        if not key.matches:
+            raise invalid(f"table {store.name} has no key: only its default entry can be written")
+        if batch.find(store.place(key)) is not None:
+            raise store.exists(key)
+        action = prepare(store, entry.action)
+        rest = _rest(store, entry, self._clock())
+        if batch.entry_count(store.name) >= store.size:
+            raise store.full()
+        self._put(store, Change.INSERT, key, action(batch), rest, batch)
+
+    def _modify(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
+        key = store.key(entry)
+        old = _found(store, key, batch)
+        action = prepare(store, entry.action) if entry.HasField("action") else None
+        rest = _rest(store, entry, store.notes.get(key, PLAIN).since)
+        new = old.action if action is None else action(batch)
+        self._put(store, Change.MODIFY, key, new, rest, batch)
+        if action is not None:
+            release(store, old.action, batch)
+
+    def _delete(self, store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
+        key = store.key(entry)
+        old = _found(store, key, batch)
+        batch.put(store.notes, key, None)
+        batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
+        batch.afterwards(lambda: self._timers.stop(store.place(key)))
+        release(store, old.action, batch)
+
+    def _put(
+        self,
+        store: TableStore,
+        change: Change,
+        key: Key,
+        action: EntryAction,
+        rest: _Rest,
+        batch: Batch,
+    ) -> None:
+        note, counter = rest
+        was_metered = store.notes.get(key, PLAIN).meter is not None
+        batch.put(store.notes, key, None if note == PLAIN else note)
+        batch.write_entry(EntryWrite(change, store.name, key.matches, action, key.priority))
         if counter is not None:
-            message.counter_data.packet_count, message.counter_data.byte_count = counter
-        return entity
+            batch.add(set_counter(store, key, counter))
+        if was_metered or note.meter is not None:
+            batch.add(set_meter(store, key, note.meter))
+        if store.table.has_idle_timeout:
+            batch.afterwards(lambda: self._watch(store, key, note))
+
+    def _watch(self, store: TableStore, key: Key, note: Note) -> None:
+        if note.idle_timeout_ns:
+            self._timers.start(store.place(key), note.idle_timeout_ns, self._clock())
+        else:
+            self._timers.stop(store.place(key))
 
 
-def _candidates(store: TableStore, wanted: p4r.TableEntry) -> Iterable[tuple[Key, Entry]]:
-    if wanted.is_default_action:
-        return store.default.items()
-    return store.selected(wanted)
-
-
-def _counted(store: TableStore, wanted: p4r.TableEntry) -> bool:
-    if wanted.is_default_action:
-        raise unimplemented("direct counters of default entries are not supported")
-    if wanted.table_id and not store.table.has_counter:
-        raise invalid(f"table {store.table.name} has no direct counter")
-    return store.table.has_counter
-
-
-def _refuse_unused(store: TableStore, entry: p4r.TableEntry) -> None:
-    name = store.table.name
-    if entry.idle_timeout_ns or entry.HasField("time_since_last_hit"):
-        raise unimplemented(f"table {name}: idle timeouts are not supported")
-    if entry.HasField("meter_config") or entry.HasField("meter_counter_data"):
-        raise invalid(f"table {name} has no direct meter")
-
-
-def _insert(store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-    table, key = store.table, store.key(entry)
-    if not key.matches:
-        raise invalid(f"table {table.name} has no key: only its default entry can be written")
-    if key in store.entries:
-        raise store.exists(key)
-    action = store.action(entry.action)
-    if len(store.entries) >= store.size:
-        raise store.full()
-    _put(store, Change.INSERT, key, action, entry, batch)
-
-
-def _modify(store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-    key = store.key(entry)
-    old = store.entries.get(key)
-    if old is None:
+def _found(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
+    found = batch.find(store.place(key))
+    if found is None:
         raise store.missing(key)
-    action = store.action(entry.action) if entry.HasField("action") else old.action
-    _put(store, Change.MODIFY, key, action, entry, batch)
+    return found
 
 
-def _put(
-    store: TableStore, change: Change, key: Key, action: ActionCall, entry: p4r.TableEntry, batch: Batch
-) -> None:
-    counter = set_counter(store, key, entry.counter_data) if entry.HasField("counter_data") else None
-    batch.put(store.entries, key, Entry(action, entry.metadata, entry.controller_metadata))
-    batch.steps.append(EntryWrite(change, store.table.name, key.matches, action, key.priority))
-    if counter is not None:
-        batch.steps.append(counter)
+def _rest(store: TableStore, entry: p4r.TableEntry, since: int) -> _Rest:
+    note = Note(
+        entry.metadata,
+        entry.controller_metadata,
+        entry.idle_timeout_ns,
+        meter_config(store, entry.meter_config) if entry.HasField("meter_config") else None,
+        since if store.table.has_idle_timeout else 0,
+    )
+    return _Rest(note, counter_value(entry.counter_data) if entry.HasField("counter_data") else None)
 
 
 def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
     if kind != MODIFY or entry.HasField("action"):
-        raise denied(f"table {store.table.name} has constant entries")
+        raise denied(f"table {store.name} has constant entries")
     key = store.key(entry)
-    if key not in store.entries:
-        raise store.missing(key)
-    if entry.HasField("counter_data"):
-        batch.steps.append(set_counter(store, key, entry.counter_data))
+    _found(store, key, batch)
+    note, counter = _rest(store, entry, 0)
+    if counter is not None:
+        batch.add(set_counter(store, key, counter))
+    if note.meter is not None or key in store.notes:
+        batch.put(store.notes, key, None if note.meter is None else Note(meter=note.meter))
+        batch.add(set_meter(store, key, note.meter))
 
 
-def _delete(store: TableStore, entry: p4r.TableEntry, batch: Batch) -> None:
-    key = store.key(entry)
-    if key not in store.entries:
-        raise store.missing(key)
-    batch.put(store.entries, key, None)
-    batch.steps.append(EntryWrite(Change.DELETE, store.table.name, key.matches, None, key.priority))
-
-
-def _write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
-    table = store.table
-    if kind != MODIFY:
-        raise invalid(f"table {table.name}: the default entry can only be modified")
-    if entry.match or entry.priority:
-        raise invalid(f"table {table.name}: the default entry has neither match fields nor priority")
-    if entry.HasField("counter_data"):
-        raise unimplemented(f"table {table.name}: the default entry's direct counter is not supported")
-    if table.is_default_const:
-        raise denied(f"table {table.name} has a constant default action")
-    if entry.HasField("action"):
-        action = store.action(entry.action, default=True)
-        new = Entry(action, entry.metadata, entry.controller_metadata)
-        batch.steps.append(lambda pipeline: pipeline.set_default(table.name, action))
-    else:
-        new = store.initial_default
-        batch.steps.append(lambda pipeline: pipeline.set_default(table.name, None))
-    batch.put(store.default, DEFAULT, new)
+def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:
+    """Refuse fields that the table cannot have, or that no write can."""
+    table, name = store.table, store.name
+    if entry.HasField("time_since_last_hit"):
+        raise invalid(f"table {name}: time_since_last_hit must not be set in a write")
+    if entry.idle_timeout_ns and (not table.has_idle_timeout or entry.is_default_action or table.is_const):
+        raise invalid(f"table {name}: idle_timeout_ns is set, but the entry cannot have an idle timeout")
+    if entry.idle_timeout_ns < 0:
+        raise invalid(f"table {name}: idle_timeout_ns {entry.idle_timeout_ns} is negative")
+    if entry.HasField("counter_data") and not table.has_counter:
+        raise invalid(f"table {name} has no direct counter")
+    if table.meter is None and (entry.HasField("meter_config") or entry.HasField("meter_counter_data")):
+        raise invalid(f"table {name} has no direct meter")
+    if entry.HasField("meter_counter_data"):
+        raise unimplemented(f"table {name}: counters of meter colors are not supported")

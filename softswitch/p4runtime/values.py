@@ -49,22 +49,26 @@ class FieldGroup:
         self.place = place
         self.fields = tuple(fields)
         self.widths = tuple(field.width for field in fields)
+        self._shape = [(field.id, field.width) for field in fields]
 
     def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
         """The integers, in declaration order, of values given by field ID."""
-        by_id = dict(given)
-        if not len(given) == len(by_id) == len(self.fields):
+        if len(given) != len(self._shape):
             raise self.mismatch([identity for identity, _ in given])
         numbers = []
-        for identity, width, name in self.fields:
-            value = by_id.get(identity)
-            if value is None:
-                raise self.mismatch([identity for identity, _ in given])
+        for (identity, value), (wanted, width) in zip(given, self._shape, strict=True):
             number = int.from_bytes(value, "big")
-            if number >> width or not value:
-                raise misfit(value, width, f"{self.place} {name}")
+            if identity != wanted or number >> width or not value:
+                return self._decode(given)
             numbers.append(number)
         return tuple(numbers)
+
+    def _decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+        """The same for values that are not in declaration order, or wrong."""
+        by_id = dict(given)
+        if by_id.keys() != {field.id for field in self.fields}:
+            raise self.mismatch([identity for identity, _ in given])
+        return tuple(decode(by_id[f.id], f.width, f"{self.place} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         """The inverse of `decode`, with canonical values."""

@@ -33,7 +33,7 @@ class Twins:
             p4info=load_p4info(MATCH_KINDS.with_suffix(".p4info.txtpb")),
             p4_device_config=MATCH_KINDS.with_suffix(".json").read_bytes(),
         )
-        self.bmv2, self.ours = bmv2, ControlledPipeline(config, CompiledPipeline)
+        self.bmv2, self.ours = bmv2, ControlledPipeline(config, CompiledPipeline, lambda: 0)
         bmv2.sockets[1].settimeout(5)
 
     def write(self, update: p4r.Update) -> tuple[int, int]:

@@ -137,6 +137,7 @@ class LiveNet:
         self.job = job
         self.n_ps = n_ps
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.pipeline: Pipeline | None = None
         self.servers = [PsHost(job, ps, keys, n_ps) for ps in range(n_ps)]
         self.loads = [_Load(job, worker, keys, n_ps, seed + worker) for worker in range(1, WORKERS + 1)]
@@ -161,8 +162,8 @@ class LiveNet:
         self._timers.cancel()
         asyncio.get_running_loop().remove_reader(self._switch_end.fileno())
         await self.switch_off()
-        self.cpu_socket.close()
-        self._switch_end.close()
+        for end in (self.cpu_socket, self._switch_end, self.notice_socket, self._notice_end):
+            end.close()
 
     async def switch_off(self) -> None:
         """Close the P4Runtime server with all its streams."""
@@ -191,12 +192,16 @@ class LiveNet:
                 load.running = False
             await asyncio.gather(*working)
 
+    def now(self) -> int:
+        """See softswitch.p4runtime.pipelines.Ports."""
+        return 0
+
     def start(self, pipeline: Pipeline) -> None:
-        """See softswitch.p4runtime.service.Ports."""
+        """See softswitch.p4runtime.pipelines.Ports."""
         self.pipeline = pipeline
 
     def stop(self) -> None:
-        """See softswitch.p4runtime.service.Ports."""
+        """See softswitch.p4runtime.pipelines.Ports."""
 
     def inject(self, port: int, frame: bytes) -> None:
         """A frame arrives at a port, and all that follows from it happens; either way frames may be lost."""

@@ -317,19 +317,29 @@ def test_a_table_of_another_kind_is_of_another_program() -> None:
     other = config(program=MATCH_KINDS)
     other.p4info.tables[0].match_fields[1].match_type = p4i.MatchField.TERNARY
     with pytest.raises(Refusal, match=r"differ in table Pick\.lpm_table"):
-        ControlledPipeline(other, InterpretedPipeline)
+        ControlledPipeline(other, InterpretedPipeline, harness.Clock())
     other.p4info.tables[0].match_fields[1].other_match_type = "custom"
     with pytest.raises(Refusal, match=r"match field hdr\.probe\.prefix: custom match is not supported"):
-        ControlledPipeline(other, InterpretedPipeline)
+        ControlledPipeline(other, InterpretedPipeline, harness.Clock())
 
 
-def test_initial_entries_are_constant_as_in_bmv2() -> None:
+def test_a_table_without_key_that_p4c_left_out_is_not_there() -> None:
+    other = config(program=MATCH_KINDS)
+    other.p4info.tables.add().preamble.id = 9
+    control = ControlledPipeline(other, InterpretedPipeline, harness.Clock())
+    with pytest.raises(Refusal, match="no table has ID 9"):
+        read(control, p4r.Entity(table_entry=p4r.TableEntry(table_id=9)))
+
+
+def test_initial_entries_that_are_not_constant_can_be_changed() -> None:
     initial = config(program=MATCH_KINDS)
     table = next(t for t in initial.p4info.tables if t.is_const_table)
     table.is_const_table = False
-    control = ControlledPipeline(initial, InterpretedPipeline)
-    query = p4r.TableEntry(table_id=TABLES["const_table"])
-    entities = read(control, p4r.Entity(table_entry=query))
-    assert [e.table_entry.is_const for e in entities] == [True] * 4
-    message = "table Pick.const_table has constant entries"
-    refused(control, update(entry("const", priority=7)), "PERMISSION_DENIED", message)
+    control = ControlledPipeline(initial, InterpretedPipeline, harness.Clock())
+    query = p4r.Entity(table_entry=p4r.TableEntry(table_id=TABLES["const_table"]))
+    entities = read(control, query)
+    assert [e.table_entry.is_const for e in entities] == [False] * 4
+    entities[0].table_entry.action.action.params[0].value = b"\x09"
+    modified = p4r.Update(type=MODIFY, entity=entities[0])
+    assert write(control, modified, p4r.Update(type=DELETE, entity=entities[1])) == [None, None]
+    assert read(control, query) == [entities[0], *entities[2:]]

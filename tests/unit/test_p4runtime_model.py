@@ -11,19 +11,20 @@ from finsy.proto import p4r
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.encoding import Encoder
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked, Match
-from softswitch.p4runtime.control import ControlledPipeline, MakePipeline
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
-from tests.harness.p4rt import Encoder
 from tests.unit.p4runtime.harness import (
     DELETE,
     INSERT,
     MODIFY,
     SCHEMA,
-    config,
+    controlled,
     forward,
     load_p4info,
     read,
@@ -76,7 +77,7 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
     @settings(deadline=None, max_examples=50)
     @given(BATCHES)
     def check(batches: list[tuple[int, list[Update]]]) -> None:
-        control = ControlledPipeline(config(), make)
+        control = controlled(make=make)
         model: Model = {}
         for atomicity, batch in batches:
             updates = [update(forward(address, port), kind) for kind, address, port in batch]
@@ -165,7 +166,7 @@ def draw(random: Random, pool: list[Key]) -> tuple[p4r.Update, Update]:
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 def test_writes_of_every_match_kind_do_what_the_model_does(make: MakePipeline[Any], seed: int) -> None:
     random = Random(seed)
-    control, model = ControlledPipeline(config(program=MATCH_KINDS), make), Model()
+    control, model = controlled(MATCH_KINDS, make), Model()
     constant = [e.SerializeToString() for e in read(control, p4r.Entity(table_entry=p4r.TableEntry()))]
     pool = [
         (kind, random_key(random, kind), 0 if kind == "lpm" else random.randrange(1, 4))

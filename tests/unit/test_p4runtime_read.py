@@ -68,10 +68,12 @@ def test_constant_entries_are_marked(control: Control) -> None:
 def test_default_entries(control: Control) -> None:
     found = read(control, p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)))
     actions = {"forward": "drop", "pairs": "NoAction", "types": "NoAction"}
-    assert found == [
+    wanted = [
         fy.P4TableEntry(table, action=fy.Action(action), is_default_action=True).encode(SCHEMA)
         for table, action in actions.items()
     ]
+    wanted[1].table_entry.is_const = True
+    assert found == wanted
 
 
 def test_counters_come_with_the_entries_when_asked_for(control: Control) -> None:
@@ -123,6 +125,23 @@ def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
     assert sizes == [READ_CHUNK, READ_CHUNK, 3]
 
 
+def test_cookies_are_of_the_moment_of_the_query(control: Control) -> None:
+    responses, _ = control.read(p4r.ReadRequest(entities=[p4r.Entity(table_entry=query())]))
+    assert not any(write(control, update(forward(5, metadata=b"changed"), harness.MODIFY)))
+    assert [e.table_entry.metadata for response in responses for e in response.entities] == [b"a", b"b", b""]
+
+
+def test_cookies_go_with_what_they_were_written_with(control: Control) -> None:
+    def metadata() -> list[bytes]:
+        found = read(control, p4r.Entity(table_entry=query()))
+        return [entity.table_entry.metadata for entity in found]
+
+    assert metadata() == [b"a", b"b", b""]
+    assert not any(write(control, update(forward(5), harness.MODIFY)))
+    assert not any(write(control, update(forward(6), harness.DELETE), update(forward(6))))
+    assert set(metadata()) == {b""}
+
+
 @pytest.mark.parametrize(
     ("entity", "code", "message"),
     [
@@ -143,7 +162,7 @@ def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
         (
             p4r.Entity(table_entry=query(is_default_action=True, counter_data=p4r.CounterData())),
             "UNIMPLEMENTED",
-            "direct counters of default entries are not supported",
+            "direct counters and meters of default entries are not supported",
         ),
         (
             p4r.Entity(
@@ -163,9 +182,9 @@ def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
             "no register has ID 3",
         ),
         (
-            p4r.Entity(digest_entry=p4r.DigestEntry()),
+            p4r.Entity(extern_entry=p4r.ExternEntry()),
             "UNIMPLEMENTED",
-            "digest_entry is not supported by softswitch",
+            "extern_entry is not supported by softswitch",
         ),
     ],
 )

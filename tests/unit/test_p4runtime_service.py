@@ -4,10 +4,12 @@ import gc
 import os
 import socket
 import threading
+import time
 
 import grpc
 import pytest
 from finsy.proto import p4r, rpc_status
+from google.protobuf import any_pb2
 
 from softswitch.errors import SwitchError
 from softswitch.interpreter import InterpretedPipeline
@@ -57,14 +59,14 @@ async def test_each_update_of_a_failed_batch_has_its_error() -> None:
 async def test_read_answers_what_it_can_and_then_fails() -> None:
     async with rig() as switch:
         await switch.primary()
-        good, bad = p4r.Entity(table_entry=p4r.TableEntry()), p4r.Entity(meter_entry=p4r.MeterEntry())
+        good, bad = p4r.Entity(table_entry=p4r.TableEntry()), p4r.Entity(extern_entry=p4r.ExternEntry())
         answer = switch.stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[bad, good]))
         responses = []
         with pytest.raises(grpc.aio.AioRpcError) as error:
             async for response in answer:
                 responses.append(response)
         assert len(responses[0].entities) == 2
-        text = "1 of 2 failed; entity 1: UNIMPLEMENTED: meter_entry is not supported by softswitch"
+        text = "1 of 2 failed; entity 1: UNIMPLEMENTED: extern_entry is not supported by softswitch"
         assert failure(error) == ("UNKNOWN", text)
 
 
@@ -131,7 +133,7 @@ async def test_a_saved_config_is_written_to_and_runs_when_committed() -> None:
 
 
 @asynchronous
-async def test_reconciling_keeps_the_state_of_the_same_pipeline_only() -> None:
+async def test_reconciling_with_the_same_pipeline_only_takes_its_cookie() -> None:
     async with rig() as switch:
         controller = switch.controller()
         await controller.bid(1)
@@ -141,12 +143,6 @@ async def test_reconciling_keeps_the_state_of_the_same_pipeline_only() -> None:
         assert (await controller.entries(), len(switch.ports.started)) == (3, 1)
         answer = await switch.stub.GetForwardingPipelineConfig(Get(device_id=DEVICE))
         assert answer.config == config(cookie=9)
-        other = config()
-        other.p4_device_config += b"\n"
-        with pytest.raises(grpc.aio.AioRpcError) as error:
-            await controller.set_config("RECONCILE_AND_COMMIT", other)
-        text = "RECONCILE_AND_COMMIT: the pipeline is another one, its state cannot be preserved"
-        assert failure(error) == ("INVALID_ARGUMENT", text)
 
 
 def with_json(json: bytes) -> p4r.ForwardingPipelineConfig:
@@ -161,9 +157,9 @@ def with_table(name: str) -> p4r.ForwardingPipelineConfig:
     return answer
 
 
-def with_meter() -> p4r.ForwardingPipelineConfig:
+def with_extern() -> p4r.ForwardingPipelineConfig:
     answer = config()
-    answer.p4info.meters.add()
+    answer.p4info.externs.add()
     return answer
 
 
@@ -189,7 +185,7 @@ NEEDS = "the pipeline config needs p4info and p4_device_config (BMv2 JSON)"
             "INVALID_ARGUMENT",
             "P4Info and program differ in table other: they are not of one compilation",
         ),
-        ("VERIFY", with_meter(), "INVALID_ARGUMENT", "P4Info: meters are not supported by softswitch"),
+        ("VERIFY", with_extern(), "INVALID_ARGUMENT", "P4Info: externs are not supported by softswitch"),
         ("COMMIT", config(), "INVALID_ARGUMENT", "COMMIT takes no config, it commits the one that was saved"),
         ("COMMIT", None, "NOT_FOUND", "no config is saved: VERIFY_AND_SAVE one before COMMIT"),
         ("UNSPECIFIED", None, "INVALID_ARGUMENT", "action 0 of SetForwardingPipelineConfig is not known"),
@@ -333,11 +329,11 @@ async def test_a_full_cpu_port_is_answered_on_the_stream() -> None:
 async def test_other_stream_messages_are_refused_by_name() -> None:
     async with rig() as switch:
         primary = await switch.primary()
-        ack = p4r.DigestListAck(digest_id=1)
-        await primary.stream.write(p4r.StreamMessageRequest(digest_ack=ack))
+        other = any_pb2.Any(type_url="type.googleapis.com/other")
+        await primary.stream.write(p4r.StreamMessageRequest(other=other))
         error = (await primary.receive()).error
-        assert (error.canonical_code, error.digest_list_ack.digest_list_ack) == (12, ack)
-        assert error.message == "digest_ack is not supported by softswitch"
+        assert (error.canonical_code, error.other.other) == (12, other)
+        assert error.message == "other is not supported by softswitch"
 
 
 # ---- life
@@ -367,6 +363,11 @@ def test_nothing_is_left_of_a_stopped_server() -> None:
             await primary.write(update(forward(1)))
 
     session()  # what gRPC keeps for the process is there afterwards
-    before = left()
+    threads, files = left()
     session()
-    assert left() == before
+    # gRPC closes its sockets in threads of its own, and says nothing when it has.
+    deadline = time.monotonic() + 10
+    while left()[1] > files and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert left()[0] <= threads
+    assert left()[1] <= files

@@ -166,6 +166,19 @@ def test_direct_counters_are_set_with_the_entry_and_alone(control: Control) -> N
     assert counted() == [(1, 7), (3, 180)]
 
 
+def test_without_data_a_counter_is_left_as_it_is(control: Control) -> None:
+    data = fy.P4CounterData(packet_count=1, byte_count=2)
+    direct = fy.P4DirectCounterEntry("forward", table_entry=forward(5), data=data)
+    indexed = fy.P4CounterEntry("drops", index=3, data=data)
+    assert not any(write(control, update(direct, MODIFY), update(indexed, MODIFY)))
+    before = read(control, *EVERYTHING)
+    changes = update(direct, MODIFY), update(indexed, MODIFY)
+    changes[0].entity.direct_counter_entry.ClearField("data")
+    changes[1].entity.counter_entry.ClearField("data")
+    assert not any(write(control, *changes))
+    assert read(control, *EVERYTHING) == before
+
+
 def test_counters_and_registers_are_written_by_cell_and_whole(control: Control) -> None:
     drops = [
         update(fy.P4CounterEntry("drops", data=fy.P4CounterData(packet_count=1, byte_count=2)), MODIFY),
@@ -306,14 +319,14 @@ MALFORMED: list[tuple[str, Change, str]] = [
         "the value is empty, bit<9> needs at least one byte",
     ),
     (
-        "UNIMPLEMENTED",
+        "INVALID_ARGUMENT",
         lambda e: setattr(e, "idle_timeout_ns", 1),
-        f"{FORWARD}: idle timeouts are not supported",
+        f"{FORWARD}: idle_timeout_ns is set, but the entry cannot have an idle timeout",
     ),
     (
-        "UNIMPLEMENTED",
+        "INVALID_ARGUMENT",
         lambda e: e.time_since_last_hit.SetInParent(),
-        f"{FORWARD}: idle timeouts are not supported",
+        f"{FORWARD}: time_since_last_hit must not be set in a write",
     ),
     ("INVALID_ARGUMENT", lambda e: e.meter_config.SetInParent(), f"{FORWARD} has no direct meter"),
     (
@@ -440,8 +453,8 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
     ),
     (
         "UNIMPLEMENTED",
-        p4r.Update(type=INSERT, entity=p4r.Entity(meter_entry=p4r.MeterEntry())),
-        "meter_entry is not supported by softswitch",
+        p4r.Update(type=INSERT, entity=p4r.Entity(extern_entry=p4r.ExternEntry())),
+        "extern_entry is not supported by softswitch",
     ),
 ]
 

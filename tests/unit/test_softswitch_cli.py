@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGINT, SIGTERM
+from signal import SIGINT, SIGTERM, SIGUSR1
 
 import pytest
 
@@ -69,6 +69,8 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
         ([], "give either PROGRAM or --no-p4"),
         ([str(PROGRAM), "--no-p4"], "give either PROGRAM or --no-p4"),
         (["--no-p4", "--p4info", str(P4INFO)], "--p4info goes with PROGRAM"),
+        (["--no-p4", "--tls-cert", "cert.pem"], "TLS needs --tls-cert and --tls-key"),
+        (["--no-p4", "--tls-ca", "ca.pem"], "TLS needs --tls-cert and --tls-key"),
         (
             ["--no-p4", "--cpu-port", "511"],
             "Invalid value for '--cpu-port': 511 is not in the range 1<=x<=510.",
@@ -99,6 +101,20 @@ def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         f"softswitch: error: {p4info} is not P4Info in protobuf's text format: "
         "the file is binary; names of binary P4Info end in .bin, .binpb, .pb"
     )
+
+
+def test_the_counters_of_the_ports_come_by_signal_and_at_the_end() -> None:
+    options = ["--cpu-port", "255", "--grpc-server-addr", "127.0.0.1:0", "--log-level", "info"]
+    command = [sys.executable, "-m", "softswitch", str(PROGRAM), *options]
+    counters = "port 255 (CPU): received 0, sent 0"
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
+        assert switch.stderr is not None
+        assert switch.stderr.readline().startswith("softswitch: ready: 0 ports")
+        switch.send_signal(SIGUSR1)
+        assert switch.stderr.readline() == f"softswitch: {counters}\n"
+        switch.send_signal(SIGTERM)
+        assert switch.stderr.read() == f"softswitch: INFO: {counters}\n"
+    assert switch.returncode == 0
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])

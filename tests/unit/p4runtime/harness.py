@@ -23,6 +23,7 @@ from softswitch.pipeline import Pipeline
 
 HERE = Path(__file__).parent
 CONTROL = HERE / "control"
+ENTITIES = HERE / "entities"
 
 
 def load_p4info(program: Path) -> p4i.P4Info:
@@ -48,14 +49,32 @@ def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineCo
     return answer
 
 
-def controlled(program: Path = CONTROL) -> Control:
+class Clock:
+    """A time, in µs since start, that only the test moves, by `step` whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.now = self.step = 0
+
+    def __call__(self) -> int:
+        self.now += self.step
+        return self.now
+
+
+def controlled(
+    program: Path = CONTROL, make: Any = InterpretedPipeline, clock: Clock | None = None
+) -> Control:
     """A program, interpreted, under control."""
-    return ControlledPipeline(config(program=program), InterpretedPipeline)
+    return ControlledPipeline(config(program=program), make, clock or Clock())
 
 
 def identity(name: str) -> int:
     """The P4Info ID of what has this alias."""
-    groups = (P4INFO.tables, P4INFO.actions, P4INFO.counters, P4INFO.registers)
+    return identity_in(P4INFO, name)
+
+
+def identity_in(p4info: p4i.P4Info, name: str) -> int:
+    """The ID in a P4Info of what has this alias."""
+    groups = [value for field, value in p4info.ListFields() if field.name not in ("pkg_info", "type_info")]
     return next(x.preamble.id for group in groups for x in group if x.preamble.alias == name)
 
 
@@ -91,12 +110,14 @@ def read(control: Control, *entities: p4r.Entity) -> list[p4r.Entity]:
 
 
 class FakePorts:
-    """Ports that forward nothing: the test plays the CPU port at `switch_end`."""
+    """Ports that forward nothing: the test plays the CPU port at `switch_end`, and the packets otherwise."""
 
     def __init__(self) -> None:
         self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notice_socket, self.notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.switch_end.settimeout(10)
         self.started: list[Pipeline] = []
+        self.now = Clock()
 
     def start(self, pipeline: Pipeline) -> None:
         self.started.append(pipeline)
@@ -105,8 +126,8 @@ class FakePorts:
         pass
 
     def close(self) -> None:
-        self.cpu_socket.close()
-        self.switch_end.close()
+        for end in (self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end):
+            end.close()
 
 
 class Controller:
@@ -116,11 +137,14 @@ class Controller:
         self.stub = stub
         self.stream = stub.StreamChannel()
         self.election_id = 0
+        self.role = ""
 
-    async def bid(self, election_id: int, device_id: int = DEVICE) -> int:
+    async def bid(self, election_id: int, device_id: int = DEVICE, role: str = "") -> int:
         """Ask to be primary, and return the status code of the answer."""
-        self.election_id = election_id
+        self.election_id, self.role = election_id, role
         request = p4r.StreamMessageRequest()
+        if role:
+            request.arbitration.role.name = role
         request.arbitration.device_id = device_id
         request.arbitration.election_id.low = election_id
         await self.stream.write(request)
@@ -134,14 +158,14 @@ class Controller:
 
     async def set_config(self, action: str, config: p4r.ForwardingPipelineConfig | None = None) -> None:
         """SetForwardingPipelineConfig."""
-        request = p4r.SetForwardingPipelineConfigRequest(device_id=DEVICE, config=config)
+        request = p4r.SetForwardingPipelineConfigRequest(device_id=DEVICE, role=self.role, config=config)
         request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
         request.election_id.low = self.election_id
         await self.stub.SetForwardingPipelineConfig(request)
 
     async def write(self, *updates: p4r.Update) -> None:
         """Write."""
-        request = p4r.WriteRequest(device_id=DEVICE, updates=updates)
+        request = p4r.WriteRequest(device_id=DEVICE, role=self.role, updates=updates)
         request.election_id.low = self.election_id
         await self.stub.Write(request)
 
@@ -164,19 +188,19 @@ class Rig:
         """One more controller."""
         return Controller(self.stub)
 
-    async def primary(self) -> Controller:
+    async def primary(self, program: Path = CONTROL) -> Controller:
         """A controller that is primary, of a switch with the program."""
         controller = self.controller()
         assert await controller.bid(1) == 0
-        await controller.set_config("VERIFY_AND_COMMIT", config())
+        await controller.set_config("VERIFY_AND_COMMIT", config(program=program))
         return controller
 
 
 @asynccontextmanager
-async def rig() -> AsyncIterator[Rig]:
+async def rig(make: Any = InterpretedPipeline) -> AsyncIterator[Rig]:
     """A server without a pipeline config."""
     ports = FakePorts()
-    server = P4RuntimeServer(DEVICE, ports, InterpretedPipeline)
+    server = P4RuntimeServer(DEVICE, ports, make)
     try:
         address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
         async with grpc.aio.insecure_channel(address) as channel:

@@ -1,0 +1,39 @@
+"""Calls of actions: messages to `ActionCall`s and back (P4Runtime 1.4 §9.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.pipeline import ActionCall
+
+
+def decode_call(actions: Mapping[int, Action], call: p4r.Action, place: str) -> ActionCall:
+    """The call of one of some actions; `place` ("table t") begins the error where it is none of them."""
+    action = actions.get(call.action_id)
+    if action is None:
+        raise unknown_action(actions, call.action_id, place)
+    return called(action, call)
+
+
+def called(action: Action, call: p4r.Action) -> ActionCall:
+    """The call of an action, which is the one with the message's ID."""
+    args = action.params.decode([(param.param_id, param.value) for param in call.params])
+    return ActionCall(action.name, args)
+
+
+def unknown_action(actions: Mapping[int, Action], identity: int, place: str) -> Refusal:
+    """The refusal of an action that is none of these."""
+    right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values())
+    return invalid(f"{place} has no action with ID {identity}; it has {right}")
+
+
+def encode_call(actions: Mapping[str, Action], call: ActionCall, message: p4r.Action) -> None:
+    """Fill in the call of an action, with canonical values."""
+    action = actions[call.name]
+    message.action_id = action.id
+    for identity, value in action.params.encode(call.args):
+        message.params.add(param_id=identity, value=value)

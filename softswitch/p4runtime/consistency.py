@@ -1,0 +1,85 @@
+"""Whether a P4Info and a program are of one compilation."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.ir import MatchKind, Program
+from softswitch.p4runtime.data import widths
+from softswitch.p4runtime.p4info import P4Info, Table
+from softswitch.p4runtime.status import Refusal, invalid
+
+
+def check(p4info: P4Info, program: Program) -> None:
+    """Raise `Refusal` where the program does not have what P4Info says, or P4Info lacks a table."""
+    for table in p4info.tables.values():
+        _check_table(table, program)
+    described = {table.name for table in p4info.tables.values()}
+    for name, part in program.tables.items():
+        # Tables that p4c makes itself have no key or constant entries, and P4Info leaves them out.
+        if part.key and not part.const_entries and name not in described:
+            raise invalid(f"P4Info lacks table {name}, which the program has")
+    shapes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+        "counter": (
+            {c.name: c.size for c in p4info.counters.values()},
+            {c.name: c.size for c in program.counters},
+        ),
+        "meter": (
+            {m.name: m.size for m in p4info.meters.values()},
+            {m.name: m.size for m in program.meters},
+        ),
+        "register": (
+            {r.name: (r.size, r.shape.width) for r in p4info.registers.values()},
+            {r.name: (r.size, r.width) for r in program.registers},
+        ),
+        "action profile": (
+            {p.name: p.has_selector for p in p4info.profiles.values()},
+            {p.name: p.selector is not None for p in program.profiles},
+        ),
+        "value set": (
+            {v.name: tuple(field.width for field in v.key.fields) for v in p4info.value_sets.values()},
+            {v.name: v.widths for v in program.value_sets},
+        ),
+        "digest": (
+            {d.name: widths(d.shape) for d in p4info.digests.values()},
+            {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests},
+        ),
+    }
+    for kind, (said, had) in shapes.items():
+        for name, shape in said.items():
+            if had.get(name) != shape:
+                raise _mismatch(kind, name)
+
+
+def _check_table(table: Table, program: Program) -> None:
+    known = program.tables.get(table.name)
+    if known is None and not table.key.fields:
+        return  # p4c has made it part of what is around it
+    if known is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
+        (part.width, _in_bmv2(part.kind)) for part in known.key
+    ]:
+        raise _mismatch("table", table.name)
+    if known.has_counter != table.has_counter:
+        raise _mismatch("the direct counter of table", table.name)
+    if (known.meter is None) != (table.meter is None):
+        raise _mismatch("the direct meter of table", table.name)
+    profile = None if known.profile is None else program.profiles[known.profile].name
+    if profile != (table.profile and table.profile.name):
+        raise _mismatch("the action profile of table", table.name)
+    listed = {
+        a.name: a.params.widths for a in (*table.entry_actions.values(), *table.default_actions.values())
+    }
+    if listed != {program.actions[i].name: program.actions[i].parameters for i in known.actions}:
+        raise _mismatch("the actions of table", table.name)
+
+
+def _mismatch(kind: str, name: str) -> Refusal:
+    return invalid(f"P4Info and program differ in {kind} {name}: they are not of one compilation")
+
+
+def _in_bmv2(kind: MatchKind) -> MatchKind:
+    """The kind that BMv2 JSON has for a kind of P4Info."""
+    return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
+
+
+def _width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:
+    return value.width if isinstance(value, ir.SizedConstant) else program.width(value)

@@ -1,0 +1,59 @@
+"""Indexed counters: writes and reads of `CounterEntry` (P4Runtime 1.4 §9.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.arrays import Arrays
+from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.p4info import Array
+from softswitch.p4runtime.status import invalid
+from softswitch.pipeline import CounterValue, Pipeline
+
+
+class Counters(Arrays[Array]):
+    """The indexed counters."""
+
+    def __init__(self, arrays: Mapping[int, Array], pipeline: Pipeline) -> None:
+        super().__init__("counter", arrays, pipeline)
+
+    def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
+        """Check one update of a cell, or of all cells of a counter, and add it to the batch."""
+        array, indices = self._modified(kind, message.counter_id, message)
+        value = counter_value(message.data)
+
+        def step(pipeline: Pipeline) -> None:
+            for index in indices:
+                pipeline.write_counter(array.name, index, value)
+
+        if message.HasField("data"):
+            batch.add(step)
+
+    def read(self, wanted: p4r.CounterEntry) -> Iterator[p4r.Entity]:
+        """One cell, all cells of a counter, or (ID 0) all cells of all counters."""
+        chunks = [
+            (array, start, self._pipeline.read_counter(array.name, start, stop))
+            for array, start, stop in self._chunks(wanted.counter_id, wanted)
+        ]
+        return (
+            _entity(array, index, value)
+            for array, start, values in chunks
+            for index, value in enumerate(values, start)
+        )
+
+
+def counter_value(data: p4r.CounterData) -> CounterValue:
+    """A counter's value from a message."""
+    if data.packet_count < 0 or data.byte_count < 0:
+        raise invalid(f"counter value {data.packet_count} packets, {data.byte_count} bytes is negative")
+    return CounterValue(data.packet_count, data.byte_count)
+
+
+def _entity(array: Array, index: int, value: CounterValue) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.counter_entry
+    message.counter_id, message.index.index = array.id, index
+    message.data.packet_count, message.data.byte_count = value
+    return entity

@@ -1,0 +1,101 @@
+"""`P4Data` of a P4Info type: register cells and digests, as integers in order (P4Runtime 1.4 §8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from finsy.proto import p4d, p4t
+
+from softswitch.p4runtime.status import invalid, unimplemented
+from softswitch.p4runtime.values import decode, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value; `kind` is the member of `P4Data` that carries it."""
+
+    kind: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Values in order; `kind` is "struct" or "tuple"."""
+
+    kind: str
+    members: tuple[Shape, ...]
+
+
+Shape = Leaf | Struct
+
+
+def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, place: str) -> Shape:
+    """The shape of a type; `Refusal` where it is none that v1model's externs carry."""
+    match spec.WhichOneof("type_spec"):
+        case "bitstring":
+            return Leaf("bitstring", _width(spec.bitstring, place))
+        case "bool":
+            return Leaf("bool", 1)
+        case "serializable_enum":
+            enum = types.serializable_enums[spec.serializable_enum.name]
+            return Leaf("enum_value", enum.underlying_type.bitwidth)
+        case "struct":
+            members = [member.type_spec for member in types.structs[spec.struct.name].members]
+            return Struct("struct", tuple(shape_of(member, types, place) for member in members))
+        case "tuple":
+            return Struct("tuple", tuple(shape_of(member, types, place) for member in spec.tuple.members))
+        case "new_type":
+            new = types.new_types[spec.new_type.name]
+            if new.HasField("original_type"):
+                return shape_of(new.original_type, types, place)
+            return Leaf("bitstring", new.translated_type.sdn_bitwidth)
+        case kind:
+            raise unimplemented(f"P4Info: {place}: values of type {kind} are not supported")
+
+
+def widths(shape: Shape) -> tuple[int, ...]:
+    """The widths of the values of a shape, in order, in bits."""
+    if isinstance(shape, Leaf):
+        return (shape.width,)
+    return tuple(width for member in shape.members for width in widths(member))
+
+
+def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
+    """The message for some values."""
+    data = p4d.P4Data()
+    _fill(shape, iter(values), data)
+    return data
+
+
+def value_of(shape: Leaf, data: p4d.P4Data, place: str) -> int:
+    """The one value in a message; `Refusal` where it is not of that shape."""
+    given = data.WhichOneof("data")
+    if given != shape.kind:
+        article = "an" if shape.kind[0] in "aeiou" else "a"
+        raise invalid(f"{place}: data is {given or 'missing'}, {article} {shape.kind} is right")
+    if shape.kind == "bool":
+        return int(data.bool)
+    return decode(getattr(data, shape.kind), shape.width, place)
+
+
+def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
+    if isinstance(shape, Struct):
+        inside = getattr(data, shape.kind)
+        inside.SetInParent()
+        for member in shape.members:
+            _fill(member, values, inside.members.add())
+    elif shape.kind == "bool":
+        data.bool = bool(next(values))
+    else:
+        setattr(data, shape.kind, encode(next(values)))
+
+
+def _width(spec: p4t.P4BitstringLikeTypeSpec, place: str) -> int:
+    match spec.WhichOneof("type_spec"):
+        case "bit":
+            return spec.bit.bitwidth
+        case "int":
+            return spec.int.bitwidth
+        case kind:
+            raise unimplemented(f"P4Info: {place}: values of type {kind} are not supported")

@@ -1,0 +1,32 @@
+"""Writes of the default entries of tables (P4Runtime 1.4 §9.1.3)."""
+
+from __future__ import annotations
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.entry_actions import decode_direct
+from softswitch.p4runtime.status import denied, invalid, unimplemented
+from softswitch.p4runtime.store import DEFAULT, DefaultEntry, Note, TableStore
+
+
+def write_default(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
+    """Check one update, which can only be a MODIFY, and add it to the batch. Without action it resets."""
+    table = store.table
+    if kind != MODIFY:
+        raise invalid(f"table {store.name}: the default entry can only be modified")
+    if entry.match or entry.priority:
+        raise invalid(f"table {store.name}: the default entry has neither match fields nor priority")
+    if entry.HasField("counter_data") or entry.HasField("meter_config"):
+        text = "the default entry's direct counter and meter are not supported"
+        raise unimplemented(f"table {store.name}: {text}")
+    if table.is_default_const or table.profile is not None:
+        raise denied(f"table {store.name} has a constant default action")
+    if entry.HasField("action"):
+        action = decode_direct(table, entry.action, default=True)
+        new = DefaultEntry(action, Note(entry.metadata, entry.controller_metadata))
+        batch.add(lambda pipeline: pipeline.set_default(store.name, action))
+    else:
+        new = store.initial_default
+        batch.add(lambda pipeline: pipeline.set_default(store.name, None))
+    batch.put(store.default, DEFAULT, new)

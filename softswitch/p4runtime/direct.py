@@ -1,0 +1,64 @@
+"""What direct counters and direct meters have in common: they are of an entry that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.entry_reads import Found, select
+from softswitch.p4runtime.status import Refusal, invalid, unimplemented
+from softswitch.p4runtime.store import Key, Stores, TableStore
+from softswitch.pipeline import Pipeline
+
+Has = Callable[[TableStore], bool]
+
+
+def written(
+    stores: Stores, kind: int, entry: p4r.TableEntry, batch: Batch, what: str, has: Has
+) -> tuple[TableStore, Key]:
+    """The entry whose direct counter or meter (`what`) an update is about; it can only be a MODIFY."""
+    store = stores[entry.table_id]
+    if kind != MODIFY:
+        raise invalid(f"table {store.name}: a direct {what} can only be modified")
+    if not has(store):
+        raise _lacking(store, what)
+    _refuse_default(entry, what)
+    key = store.key(entry)
+    if batch.find(store.place(key)) is None:
+        raise store.missing(key)
+    return store, key
+
+
+def read_direct(
+    stores: Stores, pipeline: Pipeline, wanted: p4r.TableEntry, what: str, has: Has
+) -> Iterator[Found]:
+    """The entries that a query of direct counters or meters (`what`) selects; a match must be of an entry."""
+    _refuse_default(wanted, what)
+    if not wanted.table_id:
+        found = [
+            select(stores, pipeline, p4r.TableEntry(table_id=store.table.id))
+            for store in stores.selected(wanted)
+            if has(store)
+        ]
+        return chain.from_iterable(found)
+    store = stores[wanted.table_id]
+    if not has(store):
+        raise _lacking(store, what)
+    if not wanted.match:
+        return select(stores, pipeline, wanted)
+    named = list(select(stores, pipeline, wanted))
+    if not named:
+        raise store.missing(Key(store.table.key.decode(wanted.match), wanted.priority))
+    return iter(named)
+
+
+def _lacking(store: TableStore, what: str) -> Refusal:
+    return invalid(f"table {store.name} has no direct {what}")
+
+
+def _refuse_default(entry: p4r.TableEntry, what: str) -> None:
+    if entry.is_default_action:
+        raise unimplemented(f"direct {what}s of default entries are not supported")

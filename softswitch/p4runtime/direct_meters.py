@@ -1,0 +1,69 @@
+"""Direct meters: writes and reads of `DirectMeterEntry` (P4Runtime 1.4 §9.4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.batch import Action, Batch
+from softswitch.p4runtime.direct import read_direct, written
+from softswitch.p4runtime.entry_reads import Found
+from softswitch.p4runtime.meter_configs import decode_config, encode_config
+from softswitch.p4runtime.status import unimplemented
+from softswitch.p4runtime.store import PLAIN, Key, Stores, TableStore
+from softswitch.pipeline import MeterConfig, Pipeline
+
+
+def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
+    """The configuration of an entry's direct meter, in a table that has one."""
+    assert store.table.meter is not None
+    return decode_config(given, store.table.meter, f"direct meter of table {store.name}")
+
+
+def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Action:
+    """What configures the direct meter of an entry; None for one that is always green."""
+    place = store.place(key)
+    return lambda pipeline: pipeline.set_entry_meter(place, config)
+
+
+def has_meter(store: TableStore) -> bool:
+    """Whether entries of a table have a meter."""
+    return store.table.meter is not None
+
+
+class DirectMeters:
+    """The direct meters of all tables that have one."""
+
+    def __init__(self, stores: Stores, pipeline: Pipeline) -> None:
+        self._stores = stores
+        self._pipeline = pipeline
+
+    def write(self, kind: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
+        """Check one update, which can only be a MODIFY, and add it to the batch. Without config it resets."""
+        store, key = written(self._stores, kind, message.table_entry, batch, "meter", has_meter)
+        _refuse_colors(message)
+        config = meter_config(store, message.config) if message.HasField("config") else None
+        note = store.notes.get(key, PLAIN)._replace(meter=config)
+        batch.put(store.notes, key, None if note == PLAIN else note)
+        batch.add(set_meter(store, key, config))
+
+    def read(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
+        """The meters of one entry, of a table's entries, or of all tables' entries, as they are now."""
+        _refuse_colors(wanted)
+        found = read_direct(self._stores, self._pipeline, wanted.table_entry, "meter", has_meter)
+        return (_entity(one) for one in found)
+
+
+def _refuse_colors(message: p4r.DirectMeterEntry) -> None:
+    if message.HasField("counter_data"):
+        raise unimplemented("counters of meter colors are not supported")
+
+
+def _entity(found: Found) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.direct_meter_entry
+    found.store.describe(found.key, message.table_entry)
+    if found.note.meter is not None:
+        encode_config(found.note.meter, message.config)
+    return entity

@@ -1,0 +1,99 @@
+"""What table entries do: `TableAction` to `EntryAction` and back, as the table's implementation has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.actions import called, encode_call, unknown_action
+from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.one_shots import prepare_one_shot, remove_one_shot
+from softswitch.p4runtime.p4info import Action, Table
+from softswitch.p4runtime.profiles import OneShots, ProfileStore
+from softswitch.p4runtime.status import Refusal, denied, invalid
+from softswitch.p4runtime.store import TableStore
+from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
+
+
+def decode_direct(table: Table, given: p4r.TableAction, default: bool = False) -> ActionCall:
+    """The call of an action, which must be one that the table allows in entries, or as its default."""
+    call = given.action
+    action = (table.default_actions if default else table.entry_actions).get(call.action_id)
+    if action is None:
+        raise _wrong_action(table, given, default)
+    return called(action, call)
+
+
+def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
+    """Check what an entry is to do. Called, the answer is that; members and groups are then in use."""
+    profile = store.profile
+    if profile is None:
+        call = decode_direct(store.table, given)
+        return lambda _: call
+    match given.WhichOneof("type"):
+        case "action_profile_member_id":
+            profile.check_member(given.action_profile_member_id)
+            return partial(_used, profile, UseMember(given.action_profile_member_id))
+        case "action_profile_group_id":
+            profile.check_group(given.action_profile_group_id)
+            return partial(_used, profile, UseGroup(given.action_profile_group_id))
+        case "action_profile_action_set":
+            return prepare_one_shot(profile, given.action_profile_action_set)
+        case kind:
+            right = f"the table takes members or groups of action profile {profile.name}"
+            raise invalid(f"table {store.name}: {kind or 'no action'} is given, but {right}")
+
+
+def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
+    """An entry no longer does this."""
+    if store.profile is None:
+        return
+    if isinstance(action, UseGroup) and action.group in store.profile.one_shots:
+        remove_one_shot(store.profile, action.group, batch)
+    else:
+        _change_use(store.profile, action, -1, batch)
+
+
+def encode(
+    action: EntryAction, actions: Mapping[str, Action], one_shots: OneShots, message: p4r.TableAction
+) -> None:
+    """Fill in what an entry does, one-shots as they were written."""
+    match action:
+        case UseMember(member):
+            message.action_profile_member_id = member
+        case UseGroup(group) if group in one_shots:
+            message.action_profile_action_set.CopyFrom(one_shots[group].message)
+        case UseGroup(group):
+            message.action_profile_group_id = group
+        case ActionCall():
+            encode_call(actions, action, message.action)
+
+
+def _used(profile: ProfileStore, action: EntryAction, batch: Batch) -> EntryAction:
+    _change_use(profile, action, 1, batch)
+    return action
+
+
+def _change_use(profile: ProfileStore, action: EntryAction, change: int, batch: Batch) -> None:
+    if isinstance(action, UseMember):
+        profile.use(profile.member_uses, action.member, change, batch)
+    elif isinstance(action, UseGroup):
+        profile.use(profile.group_uses, action.group, change, batch)
+
+
+def _wrong_action(table: Table, given: p4r.TableAction, default: bool) -> Refusal:
+    kind, identity = given.WhichOneof("type"), given.action.action_id
+    if kind is None:
+        return invalid(f"table {table.name}: the action is missing")
+    if kind != "action":
+        return invalid(f"table {table.name}: {kind} is given, but the table takes actions directly")
+    if identity in table.entry_actions:
+        name = table.entry_actions[identity].name
+        return denied(f"table {table.name}: action {name} is not allowed as default action")
+    if identity in table.default_actions:
+        name = table.default_actions[identity].name
+        return denied(f"table {table.name}: action {name} is allowed as default action only")
+    allowed = table.default_actions if default else table.entry_actions
+    return unknown_action(allowed, identity, f"table {table.name}")

@@ -1,0 +1,128 @@
+"""Queries of table entries, by which direct counters and meters are queried too (P4Runtime 1.4 §9.1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import NamedTuple
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.entry_actions import encode
+from softswitch.p4runtime.meter_configs import encode_config
+from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.profiles import OneShots
+from softswitch.p4runtime.status import invalid, unimplemented
+from softswitch.p4runtime.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.pipeline import ActionCall, EntryAction, Pipeline, StoredEntry
+
+
+class Found(NamedTuple):
+    """An entry that a query selects."""
+
+    store: TableStore
+    key: Key
+    entry: StoredEntry
+    note: Note
+    one_shots: OneShots
+
+
+def select(stores: Stores, pipeline: Pipeline, wanted: p4r.TableEntry) -> Iterator[Found]:
+    """The entries of a query's match fields and priority, where it gives them, as they are now."""
+    return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
+
+
+def read_entries(
+    stores: Stores, actions: Mapping[str, Action], pipeline: Pipeline, wanted: p4r.TableEntry, now: int
+) -> Iterator[p4r.Entity]:
+    """The entries, or default entries, that a query selects, as they are now."""
+    selected = stores.selected(wanted)
+    for store in selected:
+        _check(store, wanted)
+    if wanted.is_default_action:
+        defaults = [(store, *store.default[DEFAULT]) for store in selected]
+        return iter([_default(*each, actions) for each in defaults if _is_wanted(*each[1:], actions, wanted)])
+    return (
+        _entity(found, actions, wanted, now)
+        for found in select(stores, pipeline, wanted)
+        if _is_wanted(found.entry.action, found.note, actions, wanted)
+    )
+
+
+def _select(store: TableStore, pipeline: Pipeline, wanted: p4r.TableEntry) -> Iterator[Found]:
+    """The entries of one table, as they are now: of what is kept beside the pipeline a copy is made."""
+    matches = None
+    entries: Iterable[StoredEntry | None]
+    if wanted.match and (wanted.priority or not store.has_priority):
+        entries = pipeline.find_entries([store.place(store.key(wanted))])
+    else:
+        matches = store.table.key.decode(wanted.match) if wanted.match else None
+        entries = pipeline.read_entries(store.name)
+    notes = dict(store.notes)
+    one_shots = dict(store.profile.one_shots) if store.profile is not None else {}
+    return (
+        Found(store, key, entry, notes.get(key, PLAIN), one_shots)
+        for entry in entries
+        if entry is not None and wanted.priority in (0, entry.priority) and matches in (None, entry.key)
+        for key in [Key(entry.key, entry.priority)]
+    )
+
+
+def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
+    """Refuse a query for what the table does not have; one of all tables is answered where they have it."""
+    table, name = store.table, store.name
+    if wanted.is_default_action and wanted.HasField("time_since_last_hit"):
+        raise invalid("default entries have no idle timeout")
+    if wanted.is_default_action and (wanted.HasField("counter_data") or wanted.HasField("meter_config")):
+        raise unimplemented("direct counters and meters of default entries are not supported")
+    if wanted.HasField("meter_counter_data"):
+        raise unimplemented("counters of meter colors are not supported")
+    if not wanted.table_id:
+        return
+    if wanted.HasField("counter_data") and not table.has_counter:
+        raise invalid(f"table {name} has no direct counter")
+    if wanted.HasField("meter_config") and table.meter is None:
+        raise invalid(f"table {name} has no direct meter")
+    if wanted.HasField("time_since_last_hit") and not table.has_idle_timeout:
+        raise invalid(f"table {name} has no idle timeouts")
+
+
+def _is_wanted(
+    action: EntryAction | None, note: Note, actions: Mapping[str, Action], wanted: p4r.TableEntry
+) -> bool:
+    action_id = actions[action.name].id if isinstance(action, ActionCall) else 0
+    return (
+        (not wanted.HasField("action") or wanted.action.action.action_id == action_id)
+        and wanted.metadata in (b"", note.metadata)
+        and wanted.controller_metadata in (0, note.controller_metadata)
+    )
+
+
+def _entity(found: Found, actions: Mapping[str, Action], wanted: p4r.TableEntry, now: int) -> p4r.Entity:
+    store, key, entry, note, one_shots = found
+    entity = p4r.Entity()
+    message = entity.table_entry
+    store.describe(key, message)
+    encode(entry.action, actions, one_shots, message.action)
+    store.note(note, message)
+    message.is_const = store.table.is_const
+    if store.table.has_counter and wanted.HasField("counter_data"):
+        message.counter_data.packet_count, message.counter_data.byte_count = entry.counter
+    if note.meter is not None and wanted.HasField("meter_config"):
+        encode_config(note.meter, message.meter_config)
+    if store.table.has_idle_timeout and wanted.HasField("time_since_last_hit"):
+        message.time_since_last_hit.elapsed_ns = 1000 * max(0, now - max(note.since, entry.last_hit))
+    return entity
+
+
+def _default(
+    store: TableStore, action: ActionCall | None, note: Note, actions: Mapping[str, Action]
+) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.table_entry
+    message.table_id, message.is_default_action = store.table.id, True
+    message.is_const = store.table.is_default_const
+    if action is not None:
+        encode(action, actions, {}, message.action)
+    store.note(note, message)
+    return entity

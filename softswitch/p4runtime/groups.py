@@ -1,0 +1,110 @@
+"""Writes and reads of `ActionProfileGroup` (P4Runtime 1.4 §9.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.batch import DELETE, INSERT, Batch
+from softswitch.p4runtime.profiles import Profiles, ProfileStore, check_watch
+from softswitch.p4runtime.status import Refusal, invalid
+
+
+class Groups:
+    """The groups of all action selectors."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
+
+    def write(self, kind: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
+        """Check one update and add it to the batch."""
+        store = self._profiles[message.action_profile_id]
+        group = message.group_id
+        store.check_manual()
+        if not store.profile.has_selector:
+            raise invalid(f"action profile {store.name} has no selector, and so no groups")
+        if not group:
+            raise invalid(f"action profile {store.name}: group ID 0 is reserved for wildcards")
+        old = store.groups.get(group)
+        if kind == INSERT:
+            _check_insert(store, message)
+        elif old is None:
+            raise store.missing("group", group)
+        if kind == DELETE:
+            _delete(store, group, batch)
+        else:
+            _put(store, old, message, batch)
+
+    def read(self, wanted: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
+        """One group, all of a selector, or (IDs 0) all of all selectors; none where it is not there."""
+        stores = self._profiles.selected(wanted.action_profile_id, wanted.group_id, "group")
+        found = [
+            message
+            for store in stores
+            for group, message in store.groups.items()
+            if wanted.group_id in (0, group)
+        ]
+        return (p4r.Entity(action_profile_group=message) for message in found)
+
+
+def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
+    group, most = message.group_id, store.profile.max_group_size
+    if group in store.groups:
+        text = f"action profile {store.name}: group {group} is already there"
+        raise Refusal(StatusCode.ALREADY_EXISTS, text)
+    if message.max_size < 0 or 0 < most < message.max_size:
+        right = f"0 to {most}" if most else "at least 0"
+        raise invalid(
+            f"action profile {store.name}: max_size {message.max_size} of group {group}, {right} is right"
+        )
+    if len(store.groups) >= store.size:
+        raise store.full("group")
+
+
+def _put(
+    store: ProfileStore, old: p4r.ActionProfileGroup | None, message: p4r.ActionProfileGroup, batch: Batch
+) -> None:
+    place, group = f"action profile {store.name}, group {message.group_id}", message.group_id
+    if old is not None and message.max_size != old.max_size:
+        raise invalid(f"{place}: max_size cannot be changed from {old.max_size} to {message.max_size}")
+    weights: dict[int, int] = {}
+    for member in message.members:
+        if member.member_id in weights:
+            raise invalid(f"{place}: member {member.member_id} is given twice, use its weight instead")
+        store.check_member(member.member_id)
+        weights[member.member_id] = store.weight(member.weight)
+        check_watch(member, place)
+    store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
+    kept = p4r.ActionProfileGroup()
+    kept.CopyFrom(message)
+    _change_uses(store, old, kept, batch)
+    batch.put(store.groups, group, kept)
+    batch.keep(store.numbers)
+    picked = store.numbers.set_group(group, weights)
+    batch.put(store.listed, group, len(picked))
+    batch.add(lambda pipeline: pipeline.write_group(store.name, group, picked))
+
+
+def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
+    if uses := store.group_uses.get(group):
+        text = f"action profile {store.name}: group {group} is used by {uses} entries"
+        raise Refusal(StatusCode.FAILED_PRECONDITION, text)
+    _change_uses(store, store.groups[group], None, batch)
+    batch.put(store.groups, group, None)
+    batch.keep(store.numbers)
+    batch.put(store.listed, group, None)
+    store.numbers.remove_group(group)
+    batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))
+
+
+def _change_uses(
+    store: ProfileStore,
+    old: p4r.ActionProfileGroup | None,
+    new: p4r.ActionProfileGroup | None,
+    batch: Batch,
+) -> None:
+    for change, group in ((-1, old), (1, new)):
+        for member in group.members if group is not None else ():
+            store.use(store.member_uses, member.member_id, change, batch)

@@ -1,0 +1,64 @@
+"""Which entries have not been hit for as long as their timeout (P4Runtime 1.4 §9.1.9), without a clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from softswitch.pipeline import EntryPlace
+
+SHORTEST = 10_000  # µs; shorter timeouts last as long
+
+
+class _Timer(NamedTuple):
+    start: int
+    timeout: int
+
+
+class IdleTimers:
+    """Timers of table entries; all times are in µs since start.
+
+    `last_hits` is the pipeline's. It is asked only about entries whose timer has run out.
+    """
+
+    def __init__(self, last_hits: Callable[[Sequence[EntryPlace]], list[int]]) -> None:
+        self._last_hits = last_hits
+        self._timers: dict[EntryPlace, _Timer] = {}
+        self._ends: list[tuple[int, EntryPlace, _Timer]] = []
+
+    def start(self, place: EntryPlace, timeout_ns: int, now: int) -> None:
+        """Watch an entry from now on."""
+        self._start(place, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
+
+    def stop(self, place: EntryPlace) -> None:
+        """No longer watch an entry; harmless where it is not watched."""
+        self._timers.pop(place, None)
+
+    def next_end(self) -> int | None:
+        """When `expired` has something to do."""
+        self._drop_stopped()
+        return self._ends[0][0] if self._ends else None
+
+    def expired(self, now: int) -> list[EntryPlace]:
+        """The entries whose timeout is over; their timers start anew."""
+        ended: list[tuple[EntryPlace, _Timer]] = []
+        while (end := self.next_end()) is not None and end <= now:
+            _, place, timer = heapq.heappop(self._ends)
+            ended.append((place, timer))
+        expired = []
+        for (place, timer), hit in zip(ended, self._last_hits([place for place, _ in ended]), strict=True):
+            active = max(timer.start, hit)
+            if active + timer.timeout <= now:
+                expired.append(place)
+                active = now
+            self._start(place, _Timer(active, timer.timeout))
+        return expired
+
+    def _start(self, place: EntryPlace, timer: _Timer) -> None:
+        self._timers[place] = timer
+        heapq.heappush(self._ends, (timer.start + timer.timeout, place, timer))
+
+    def _drop_stopped(self) -> None:
+        while self._ends and self._timers.get(self._ends[0][1]) is not self._ends[0][2]:
+            heapq.heappop(self._ends)

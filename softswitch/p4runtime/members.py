@@ -1,0 +1,85 @@
+"""Writes and reads of `ActionProfileMember` (P4Runtime 1.4 §9.2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.actions import decode_call, encode_call
+from softswitch.p4runtime.batch import DELETE, INSERT, Batch
+from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.profiles import Profiles, ProfileStore
+from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.pipeline import ActionCall
+
+
+class Members:
+    """The members of all action profiles."""
+
+    def __init__(self, profiles: Profiles, actions: Mapping[str, Action]) -> None:
+        self._profiles = profiles
+        self._actions = actions
+
+    def write(self, kind: int, message: p4r.ActionProfileMember, batch: Batch) -> None:
+        """Check one update and add it to the batch."""
+        store = self._profiles[message.action_profile_id]
+        member = message.member_id
+        store.check_manual()
+        if not member:
+            raise invalid(f"action profile {store.name}: member ID 0 is reserved for wildcards")
+        if kind == DELETE:
+            _delete(store, member, batch)
+            return
+        if not message.HasField("action"):
+            raise invalid(f"action profile {store.name}: the action of member {member} is missing")
+        call = decode_call(store.profile.actions, message.action, f"action profile {store.name}")
+        if kind == INSERT:
+            _insert(store, member, batch)
+        else:
+            store.check_member(member)
+        _put(store, member, call, batch)
+
+    def read(self, wanted: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
+        """One member, all of a profile, or (IDs 0) all of all profiles; none where it is not there."""
+        stores = self._profiles.selected(wanted.action_profile_id, wanted.member_id, "member")
+        found = [
+            (store.profile.id, member, call)
+            for store in stores
+            for member, call in store.members.items()
+            if wanted.member_id in (0, member)
+        ]
+        return (self._entity(*item) for item in found)
+
+    def _entity(self, profile: int, member: int, call: ActionCall) -> p4r.Entity:
+        entity = p4r.Entity()
+        message = entity.action_profile_member
+        message.action_profile_id, message.member_id = profile, member
+        encode_call(self._actions, call, message.action)
+        return entity
+
+
+def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
+    if member in store.members:
+        text = f"action profile {store.name}: member {member} is already there"
+        raise Refusal(StatusCode.ALREADY_EXISTS, text)
+    if len(store.members) >= store.size:
+        raise store.full("member")
+    batch.keep(store.numbers)
+    store.numbers.add_member(member)
+
+
+def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
+    store.check_member(member)
+    if uses := store.member_uses.get(member):
+        text = f"action profile {store.name}: member {member} is used by {uses} entries or groups"
+        raise Refusal(StatusCode.FAILED_PRECONDITION, text)
+    batch.keep(store.numbers)
+    store.numbers.remove_member(member)
+    _put(store, member, None, batch)
+
+
+def _put(store: ProfileStore, member: int, call: ActionCall | None, batch: Batch) -> None:
+    batch.put(store.members, member, call)
+    batch.add(lambda pipeline: pipeline.write_member(store.name, member, call))

@@ -1,0 +1,38 @@
+"""Configurations of meters, checked against the meter's type (P4Runtime 1.4 §9.4)."""
+
+from __future__ import annotations
+
+from finsy.proto import p4i, p4r
+
+from softswitch.p4runtime.status import invalid, unimplemented
+from softswitch.pipeline import MeterConfig
+
+_TWO_RATES = p4i.MeterSpec.TWO_RATE_THREE_COLOR
+_THREE_COLORS = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
+
+
+def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, place: str) -> MeterConfig:
+    """The rates and bursts of a message; `place` ("meter m") begins the errors."""
+    config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
+    if min(*config, given.eburst) < 0:
+        raise invalid(f"{place}: {_show(given)}: rates and bursts are not negative")
+    if given.eburst and kind != _THREE_COLORS:
+        raise invalid(f"{place}: eburst {given.eburst} is for meters of a single rate and three colors")
+    if given.eburst:
+        raise unimplemented(f"{place}: meters with an excess burst are not supported")
+    if kind != _TWO_RATES and config[:2] != config[2:]:
+        raise invalid(
+            f"{place}: {_show(given)}: pir and pburst of a meter of a single rate are cir and cburst"
+        )
+    return config
+
+
+def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
+    """Fill in a configuration."""
+    message.cir, message.cburst, message.pir, message.pburst = config
+
+
+def _show(given: p4r.MeterConfig) -> str:
+    return (
+        f"cir={given.cir} cburst={given.cburst} pir={given.pir} pburst={given.pburst} eburst={given.eburst}"
+    )

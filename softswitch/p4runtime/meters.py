@@ -1,0 +1,63 @@
+"""Indexed meters: writes and reads of `MeterEntry` (P4Runtime 1.4 §9.4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.arrays import Arrays
+from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.meter_configs import decode_config, encode_config
+from softswitch.p4runtime.p4info import MeterArray
+from softswitch.p4runtime.status import unimplemented
+from softswitch.pipeline import MeterConfig, Pipeline
+
+
+class Meters(Arrays[MeterArray]):
+    """The indexed meters. What they are configured to is kept here, by meter ID and index."""
+
+    def __init__(self, arrays: Mapping[int, MeterArray], pipeline: Pipeline) -> None:
+        super().__init__("meter", arrays, pipeline)
+        self._configs: dict[tuple[int, int], MeterConfig] = {}
+
+    def write(self, kind: int, message: p4r.MeterEntry, batch: Batch) -> None:
+        """Check one update of a cell, or of all cells of a meter, and add it to the batch."""
+        array, indices = self._modified(kind, message.meter_id, message)
+        _refuse_colors(message)
+        config = None
+        if message.HasField("config"):
+            config = decode_config(message.config, array.type, f"meter {array.name}")
+        for index in indices:
+            batch.put(self._configs, (array.id, index), config)
+
+        def step(pipeline: Pipeline) -> None:
+            for index in indices:
+                pipeline.write_meter(array.name, index, config)
+
+        batch.add(step)
+
+    def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
+        """One cell, all cells of a meter, or (ID 0) all cells of all meters."""
+        _refuse_colors(wanted)
+        cells = [
+            (array.id, index)
+            for array, start, stop in self._chunks(wanted.meter_id, wanted)
+            for index in range(start, stop)
+        ]
+        configs = dict(self._configs)
+        return (_entity(*cell, configs.get(cell)) for cell in cells)
+
+
+def _refuse_colors(message: p4r.MeterEntry) -> None:
+    if message.HasField("counter_data"):
+        raise unimplemented("counters of meter colors are not supported")
+
+
+def _entity(meter: int, index: int, config: MeterConfig | None) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.meter_entry
+    message.meter_id, message.index.index = meter, index
+    if config is not None:
+        encode_config(config, message.config)
+    return entity

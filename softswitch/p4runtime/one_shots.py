@@ -1,0 +1,93 @@
+"""Groups that table entries bring with them: one-shot action selector programming (P4Runtime 1.4 §9.2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.actions import decode_call
+from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.profiles import OneShot, ProfileStore, check_watch
+from softswitch.p4runtime.status import invalid, unimplemented
+from softswitch.pipeline import ActionCall, EntryAction, Pipeline, UseGroup
+
+
+def prepare_one_shot(
+    store: ProfileStore, message: p4r.ActionProfileActionSet
+) -> Callable[[Batch], EntryAction]:
+    """Check the members and the group of an entry. Called, the answer makes them."""
+    calls, weights = _checked(store, message)
+    kept = p4r.ActionProfileActionSet()
+    kept.CopyFrom(message)
+    return partial(_add, store, kept, calls, weights)
+
+
+def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
+    """Remove the members and the group of an entry that no longer has them."""
+    copies = store.one_shots[group].copies
+    batch.keep(store.numbers)
+    batch.put(store.one_shots, group, None)
+    batch.put(store.listed, group, None)
+    store.numbers.groups.give(group)
+    for same in copies:
+        store.numbers.give(same)
+
+    def step(pipeline: Pipeline) -> None:
+        pipeline.write_group(store.name, group, None)
+        for same in copies:
+            pipeline.write_member(store.name, same[0], None)
+
+    batch.add(step)
+
+
+def _add(
+    store: ProfileStore,
+    message: p4r.ActionProfileActionSet,
+    calls: Sequence[ActionCall],
+    weights: Sequence[int],
+    batch: Batch,
+) -> EntryAction:
+    batch.keep(store.numbers)
+    group = store.numbers.groups.take()
+    copies = [store.numbers.take(weight) for weight in weights]
+    batch.put(store.one_shots, group, OneShot(message, copies))
+    batch.put(store.listed, group, sum(weights))
+    # In the pipeline, a member has the number of its first copy.
+    picked = [member for _, member in sorted((number, same[0]) for same in copies for number in same)]
+
+    def step(pipeline: Pipeline) -> None:
+        for same, call in zip(copies, calls, strict=True):
+            pipeline.write_member(store.name, same[0], call)
+        pipeline.write_group(store.name, group, picked)
+
+    batch.add(step)
+    return UseGroup(group)
+
+
+def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[list[ActionCall], list[int]]:
+    """The actions and their weights; `Refusal` where the profile cannot take them."""
+    place = f"action profile {store.name}"
+    if not store.profile.has_selector:
+        raise invalid(f"{place} has no selector: an entry needs a member")
+    if store.members or store.groups:
+        raise invalid(f"{place} has members or groups, so no one-shot entries")
+    if message.action_selection_mode or message.size_semantics:
+        raise unimplemented(
+            f"{place}: only the selector's own selection mode and size semantics are supported"
+        )
+    given = message.action_profile_actions
+    calls = [decode_call(store.profile.actions, each.action, place) for each in given]
+    weights = [store.weight(each.weight) for each in given]
+    for each in given:
+        check_watch(each, place)
+    size, most = store.group_size(weights), store.profile.max_group_size
+    if 0 < most < size:
+        raise invalid(f"{place}: a group of size {size} is larger than max_group_size, {most}")
+    store.check_group_size(weights, most)
+    if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
+        raise store.full("member")
+    if len(store.one_shots) >= store.size:
+        raise store.full("group")
+    return calls, weights

@@ -1,0 +1,152 @@
+"""Pipeline configs: the one that P4Runtime is about and the one that runs (P4Runtime 1.4 §14 and §15)."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.ir import Program
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.reconcile import carry_over
+from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.pipeline import Notice, Pipeline
+
+log = logging.getLogger(__name__)
+SetRequest = p4r.SetForwardingPipelineConfigRequest
+GetRequest = p4r.GetForwardingPipelineConfigRequest
+
+
+class RunnablePipeline(Pipeline, Protocol):
+    """A pipeline that ports can run, and whose notices they hand on as bytes."""
+
+    def decode_notice(self, data: bytes) -> Notice:
+        """The notice in a datagram of `Ports.notice_socket`."""
+        ...
+
+
+RUNS = TypeVar("RUNS", contravariant=True)
+PL = TypeVar("PL", bound=RunnablePipeline)
+
+
+MakePipeline = Callable[[Program], PL]
+
+
+class Ports(Protocol[RUNS]):
+    """The switch's ports, which run a pipeline of the kind that they can run."""
+
+    @property
+    def cpu_socket(self) -> socket.socket:
+        """The controller's end of the CPU port: a datagram for each frame, in both directions."""
+        ...
+
+    @property
+    def notice_socket(self) -> socket.socket:
+        """Where the notices of the pipeline that runs come out, a datagram for each."""
+        ...
+
+    def now(self) -> int:
+        """The time that packets have, in µs since start."""
+        ...
+
+    def start(self, pipeline: RUNS) -> None:
+        """Begin to forward with a pipeline."""
+        ...
+
+    def stop(self) -> None:
+        """Stop forwarding."""
+        ...
+
+
+class Pipelines(Generic[PL]):
+    """`saved` is what reads and writes are about, `running` what packets meet; a commit makes them one."""
+
+    def __init__(self, ports: Ports[PL], make: MakePipeline[PL]) -> None:
+        self._ports = ports
+        self._make = make
+        self.saved: ControlledPipeline[PL] | None = None
+        self.running: ControlledPipeline[PL] | None = None
+
+    def need_saved(self) -> ControlledPipeline[PL]:
+        """What reads and writes are about; `Refusal` where there is none."""
+        if self.saved is None:
+            raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is set")
+        return self.saved
+
+    def need_running(self) -> ControlledPipeline[PL]:
+        """What packets meet; `Refusal` where there is none."""
+        if self.running is None:
+            raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is committed")
+        return self.running
+
+    def load(self, config: p4r.ForwardingPipelineConfig) -> None:
+        """Save and commit a config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
+        self.saved = self._controlled(config)
+        self._commit(self.saved)
+
+    def set(self, request: SetRequest) -> None:
+        """Verify, save or commit a config."""
+        action = request.action
+        if action == SetRequest.VERIFY:
+            self._controlled(request.config)
+        elif action == SetRequest.VERIFY_AND_SAVE:
+            self.saved = self._controlled(request.config)
+        elif action == SetRequest.VERIFY_AND_COMMIT:
+            self.load(request.config)
+        elif action == SetRequest.COMMIT:
+            if request.HasField("config"):
+                raise invalid("COMMIT takes no config, it commits the one that was saved")
+            if self.saved is None or self.saved is self.running:
+                raise Refusal(StatusCode.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one before COMMIT")
+            self._commit(self.saved)
+        elif action == SetRequest.RECONCILE_AND_COMMIT:
+            self._reconcile(request.config)
+        else:
+            raise invalid(f"action {action} of SetForwardingPipelineConfig is not known")
+
+    def get(self, request: GetRequest) -> p4r.GetForwardingPipelineConfigResponse:
+        """The parts of the saved config that a request wants; nothing where there is none."""
+        response = p4r.GetForwardingPipelineConfigResponse()
+        if self.saved is not None:
+            response.config.CopyFrom(self.saved.config)
+            if request.response_type in (GetRequest.COOKIE_ONLY, GetRequest.DEVICE_CONFIG_AND_COOKIE):
+                response.config.ClearField("p4info")
+            if request.response_type in (GetRequest.COOKIE_ONLY, GetRequest.P4INFO_AND_COOKIE):
+                response.config.ClearField("p4_device_config")
+        return response
+
+    def _controlled(self, config: p4r.ForwardingPipelineConfig) -> ControlledPipeline[PL]:
+        return ControlledPipeline(config, self._make, self._ports.now)
+
+    def _commit(self, control: ControlledPipeline[PL]) -> None:
+        self._ports.stop()
+        _drain(self._ports.notice_socket)
+        self._ports.start(control.pipeline)
+        self.running = control
+        log.info("pipeline committed")
+
+    def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
+        """Go over to another config with the state of this one; the same one only brings its cookie."""
+        if self.saved is None:
+            self.load(config)
+            return
+        if not self.saved.take_over(config):
+            fresh = self._controlled(config)
+            if lost := carry_over(self.saved, fresh):
+                log.warning("reconciled: the new pipeline has no place for %d entities of the old one", lost)
+            self.saved = fresh
+        if self.saved is not self.running:
+            self._commit(self.saved)
+
+
+def _drain(notices: socket.socket) -> None:
+    """Drop the notices of a pipeline that no longer runs: another cannot read them."""
+    try:
+        while notices.recv(1, socket.MSG_DONTWAIT):
+            pass
+    except BlockingIOError:
+        pass

@@ -1,0 +1,88 @@
+"""RECONCILE_AND_COMMIT: the state of one pipeline is written to another, as far as that has room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.batch import INSERT, MODIFY
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.status import Refusal
+
+BATCH = 1000
+
+# In this order, what is referred to is there before what refers to it.
+_ENTITIES = [
+    p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+    p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+    p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
+    p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+    p4r.Entity(counter_entry=p4r.CounterEntry()),
+    p4r.Entity(meter_entry=p4r.MeterEntry()),
+    p4r.Entity(register_entry=p4r.RegisterEntry()),
+    p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+            multicast_group_entry=p4r.MulticastGroupEntry()
+        )
+    ),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+            clone_session_entry=p4r.CloneSessionEntry()
+        )
+    ),
+    p4r.Entity(digest_entry=p4r.DigestEntry()),
+]
+_MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"}
+
+
+def carry_over(old: ControlledPipeline[Any], new: ControlledPipeline[Any]) -> int:
+    """Write what `old` holds to `new`, which is fresh; how much of it has no place there."""
+    updates, lost = _updates(old), 0
+    while batch := list(islice(updates, BATCH)):
+        lost += sum(
+            _write(update, new, refusal) for update, refusal in zip(batch, _do(new, batch), strict=True)
+        )
+    return lost
+
+
+def _write(update: p4r.Update, new: ControlledPipeline[Any], refusal: Refusal | None) -> bool:
+    """Whether an update is lost: an entry that the new program has already is made what it was."""
+    if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
+        update.type = MODIFY
+        (refusal,) = _do(new, [update])
+    return refusal is not None
+
+
+def _do(new: ControlledPipeline[Any], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
+    return new.write(p4r.WriteRequest(updates=updates))
+
+
+def _updates(old: ControlledPipeline[Any]) -> Iterator[p4r.Update]:
+    """The updates that make a fresh pipeline what `old` is."""
+    responses, _ = old.read(p4r.ReadRequest(entities=_ENTITIES))
+    for response in responses:
+        for entity in response.entities:
+            kind = entity.WhichOneof("entity")
+            if kind == "table_entry":
+                yield from _entry_updates(old, entity)
+            else:
+                yield p4r.Update(type=MODIFY if kind in _MODIFIED else INSERT, entity=entity)
+
+
+def _entry_updates(old: ControlledPipeline[Any], entity: p4r.Entity) -> Iterator[p4r.Update]:
+    """The update of a table entry, if it needs one: default and constant entries come with the program."""
+    entry = entity.table_entry
+    if entry.is_default_action:
+        if not old.tables.has_initial_default(entry.table_id):
+            yield p4r.Update(type=MODIFY, entity=entity)
+    elif not entry.is_const:
+        yield p4r.Update(type=INSERT, entity=entity)
+    elif entry.HasField("counter_data") or entry.HasField("meter_config"):
+        entry.ClearField("action")
+        entry.is_const = False
+        yield p4r.Update(type=MODIFY, entity=entity)

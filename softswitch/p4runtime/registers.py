@@ -1,0 +1,51 @@
+"""Register arrays: writes and reads of `RegisterEntry` (P4Runtime 1.4 §9.7). BMv2 answers UNIMPLEMENTED."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.arrays import Arrays
+from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.data import to_data, value_of
+from softswitch.p4runtime.p4info import RegisterArray
+from softswitch.pipeline import Pipeline
+
+
+class Registers(Arrays[RegisterArray]):
+    """The register arrays."""
+
+    def __init__(self, arrays: Mapping[int, RegisterArray], pipeline: Pipeline) -> None:
+        super().__init__("register", arrays, pipeline)
+
+    def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
+        """Check one update of a cell, or of all cells of a register array, and add it to the batch."""
+        array, indices = self._modified(kind, message.register_id, message)
+        value = value_of(array.shape, message.data, f"register {array.name}")
+
+        def step(pipeline: Pipeline) -> None:
+            for index in indices:
+                pipeline.write_register(array.name, index, value)
+
+        batch.add(step)
+
+    def read(self, wanted: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
+        """One cell, all cells of a register array, or (ID 0) all cells of all register arrays."""
+        chunks = [
+            (array, start, self._pipeline.read_register(array.name, start, stop))
+            for array, start, stop in self._chunks(wanted.register_id, wanted)
+        ]
+        return (
+            _entity(array, index, value)
+            for array, start, values in chunks
+            for index, value in enumerate(values, start)
+        )
+
+
+def _entity(array: RegisterArray, index: int, value: int) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.register_entry
+    message.register_id, message.index.index = array.id, index
+    message.data.CopyFrom(to_data(array.shape, [value]))
+    return entity

@@ -1,0 +1,160 @@
+"""Multicast groups and clone sessions: `PacketReplicationEngineEntry` (P4Runtime 1.4 §9.5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.batch import DELETE, INSERT, Batch
+from softswitch.p4runtime.replicas import copying_order, decode_replicas
+from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.pipeline import MAX_REPLICAS, Pipeline, Replica
+
+M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
+MOST_GROUP = (1 << 16) - 1  # mcast_grp is a bit<16>
+MOST_SESSION = (1 << 15) - 1  # BMv2's
+MOST_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
+
+
+class _Replicated(ABC, Generic[M]):
+    """Entries of one kind by ID, as they were written, with their replicas in the order of the copies.
+
+    `counts` says how many replicas the entries of all kinds have, by name of the kind and ID.
+    """
+
+    name: str
+    most: int
+
+    def __init__(self, counts: dict[tuple[str, int], int]) -> None:
+        self._entries: dict[int, tuple[M, list[Replica]]] = {}
+        self._counts = counts
+
+    @abstractmethod
+    def identity(self, message: M) -> int:
+        """The ID in a message."""
+
+    @abstractmethod
+    def check(self, message: M, place: str) -> None:
+        """Refuse what is wrong with the kind's own fields."""
+
+    @abstractmethod
+    def apply(self, pipeline: Pipeline, message: M, replicas: list[Replica]) -> None:
+        """Have the pipeline make these copies from now on; none after a DELETE."""
+
+    @abstractmethod
+    def entry(self, message: M) -> p4r.PacketReplicationEngineEntry:
+        """The message that goes out."""
+
+    def write(self, kind: int, message: M, batch: Batch) -> None:
+        """Check one update and add it to the batch."""
+        identity = self.identity(message)
+        place = f"{self.name} {identity}"
+        if not 0 < identity <= self.most:
+            raise invalid(f"{place}: IDs go from 1 to {self.most}")
+        if kind == INSERT and identity in self._entries:
+            raise Refusal(StatusCode.ALREADY_EXISTS, f"{place} is already there")
+        if kind != INSERT:
+            self._check_there(identity)
+        if kind == DELETE:
+            batch.put(self._entries, identity, None)
+            batch.put(self._counts, (self.name, identity), None)
+            batch.add(lambda pipeline: self.apply(pipeline, message, []))
+            return
+        self.check(message, place)
+        _, before = self._entries.get(identity, (None, []))
+        replicas = copying_order(decode_replicas(message.replicas, place), before)
+        others = sum(count for key, count in self._counts.items() if key != (self.name, identity))
+        if others + len(replicas) > MAX_REPLICAS:
+            text = f"{place}: all groups and sessions together have room for {MAX_REPLICAS} replicas"
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
+        kept = type(message)()
+        kept.CopyFrom(message)
+        batch.put(self._entries, identity, (kept, replicas))
+        batch.put(self._counts, (self.name, identity), len(replicas))
+        batch.add(lambda pipeline: self.apply(pipeline, kept, replicas))
+
+    def read(self, wanted: M) -> Iterator[p4r.Entity]:
+        """One entry, or (ID 0) all."""
+        identity = self.identity(wanted)
+        if identity:
+            self._check_there(identity)
+        chosen = [self._entries[identity]] if identity else list(self._entries.values())
+        return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in chosen)
+
+    def _check_there(self, identity: int) -> None:
+        if identity not in self._entries:
+            raise Refusal(StatusCode.NOT_FOUND, f"{self.name} {identity} is not there")
+
+
+class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
+    name, most = "multicast group", MOST_GROUP
+
+    def identity(self, message: p4r.MulticastGroupEntry) -> int:
+        return message.multicast_group_id
+
+    def check(self, message: p4r.MulticastGroupEntry, place: str) -> None:
+        pass
+
+    def apply(self, pipeline: Pipeline, message: p4r.MulticastGroupEntry, replicas: list[Replica]) -> None:
+        pipeline.write_multicast_group(message.multicast_group_id, replicas)
+
+    def entry(self, message: p4r.MulticastGroupEntry) -> p4r.PacketReplicationEngineEntry:
+        return p4r.PacketReplicationEngineEntry(multicast_group_entry=message)
+
+
+class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
+    """The class of service is kept and changes nothing: no packet waits here for another."""
+
+    name, most = "clone session", MOST_SESSION
+
+    def identity(self, message: p4r.CloneSessionEntry) -> int:
+        return message.session_id
+
+    def check(self, message: p4r.CloneSessionEntry, place: str) -> None:
+        if message.class_of_service > MOST_CLASS:
+            raise invalid(f"{place}: class_of_service {message.class_of_service} is above {MOST_CLASS}")
+        if message.packet_length_bytes < 0:
+            raise invalid(f"{place}: packet_length_bytes {message.packet_length_bytes} is negative")
+
+    def apply(self, pipeline: Pipeline, message: p4r.CloneSessionEntry, replicas: list[Replica]) -> None:
+        pipeline.write_clone_session(message.session_id, replicas, message.packet_length_bytes)
+
+    def entry(self, message: p4r.CloneSessionEntry) -> p4r.PacketReplicationEngineEntry:
+        return p4r.PacketReplicationEngineEntry(clone_session_entry=message)
+
+
+class PacketReplication:
+    """The multicast groups and the clone sessions."""
+
+    def __init__(self) -> None:
+        counts: dict[tuple[str, int], int] = {}
+        self._groups = _MulticastGroups(counts)
+        self._sessions = _CloneSessions(counts)
+
+    def write(self, kind: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
+        """Check one update and add it to the batch."""
+        match message.WhichOneof("type"):
+            case "multicast_group_entry":
+                self._groups.write(kind, message.multicast_group_entry, batch)
+            case "clone_session_entry":
+                self._sessions.write(kind, message.clone_session_entry, batch)
+            case _:
+                raise _untyped()
+
+    def read(self, wanted: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.Entity]:
+        """One group or session, or (ID 0) all groups or all sessions."""
+        match wanted.WhichOneof("type"):
+            case "multicast_group_entry":
+                return self._groups.read(wanted.multicast_group_entry)
+            case "clone_session_entry":
+                return self._sessions.read(wanted.clone_session_entry)
+            case _:
+                raise _untyped()
+
+
+def _untyped() -> Refusal:
+    return invalid("the packet replication engine entry is neither a multicast group nor a clone session")

@@ -1,0 +1,65 @@
+"""The controllers' streams: who is told what (P4Runtime 1.4 §5 and §16)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from finsy.proto import p4r
+
+from softswitch.p4runtime.arbitration import Arbiter, Notices
+from softswitch.p4runtime.status import denied
+
+MAX_WAITING = (
+    4096  # messages to a slow controller; packets, digests and notifications beyond these are dropped
+)
+
+
+class Stream:
+    """A controller's stream, with the messages that wait to be sent on it."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+
+    def send(self, response: p4r.StreamMessageResponse) -> None:
+        """Send a message after those that wait."""
+        self.waiting.put_nowait(response)
+
+
+class Sessions:
+    """The streams of all controllers. `changed` is called when there are other primary controllers."""
+
+    def __init__(self, device_id: int, changed: Callable[[], None]) -> None:
+        self._arbiter: Arbiter[Stream] = Arbiter(device_id)
+        self._changed = changed
+        self._primaries: list[Stream] = []
+
+    def update(self, stream: Stream, message: p4r.MasterArbitrationUpdate) -> None:
+        """Take a controller's bid; `Refusal` ends its stream."""
+        self._post(self._arbiter.update(stream, message))
+
+    def leave(self, stream: Stream) -> None:
+        """Forget a controller whose stream has ended."""
+        self._post(self._arbiter.leave(stream))
+
+    def check_write(self, role: str, election_id: int | None) -> None:
+        """Raise `Refusal` unless the election ID is that of the role's primary."""
+        self._arbiter.check_write(role, election_id)
+
+    def check_primary(self, stream: Stream, what: str) -> None:
+        """Refuse what only a primary controller may send."""
+        if not self._arbiter.is_primary(stream):
+            raise denied(f"{what} is for the primary controller only")
+
+    def tell(self, response: p4r.StreamMessageResponse) -> None:
+        """Send to the primary controllers, but to none that has too much waiting."""
+        for stream in self._primaries:
+            if stream.waiting.qsize() < MAX_WAITING:
+                stream.send(response)
+
+    def _post(self, notices: Notices[Stream]) -> None:
+        for stream, response in notices:
+            stream.send(response)
+        before, self._primaries = self._primaries, self._arbiter.primaries
+        if self._primaries != before:
+            self._changed()

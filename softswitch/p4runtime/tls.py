@@ -1,0 +1,39 @@
+"""TLS of the gRPC port: certificate, key and, for mutual TLS, the authority of clients, from files."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import grpc
+
+from softswitch.errors import SwitchError
+
+
+def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:
+    """Credentials from PEM files. With `clients_ca` clients need a certificate that it signed.
+
+    `SwitchError` where a file cannot be read or is none of these, or key and certificate are no pair.
+    """
+    chain, private = _read(cert), _read(key)
+    authority = None if clients_ca is None else _read(clients_ca)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:  # gRPC would only say that it cannot listen
+        context.load_cert_chain(cert, key)
+    except ssl.SSLError as error:
+        raise SwitchError(f"{cert} and {key} are not certificate and key in PEM: {error.reason}") from None
+    if clients_ca is not None:
+        try:
+            context.load_verify_locations(clients_ca)
+        except ssl.SSLError as error:
+            raise SwitchError(f"{clients_ca} has no certificates in PEM: {error.reason}") from None
+    return grpc.ssl_server_credentials(
+        [(private, chain)], root_certificates=authority, require_client_auth=authority is not None
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,58 @@
+"""Parser value sets: writes and reads of `ValueSetEntry` (P4Runtime 1.4 §9.6). BMv2 answers UNIMPLEMENTED."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from finsy.proto import p4r
+from grpc import StatusCode
+
+from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.p4info import ValueSet
+from softswitch.p4runtime.status import Refusal, invalid
+
+Member = tuple[int, ...]
+
+
+class ValueSets:
+    """The value sets, at first empty."""
+
+    def __init__(self, value_sets: Mapping[int, ValueSet]) -> None:
+        self._value_sets = value_sets
+        self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
+
+    def write(self, kind: int, message: p4r.ValueSetEntry, batch: Batch) -> None:
+        """Check one update, which can only be a MODIFY of all members, and add it to the batch."""
+        value_set = self._value_set(message.value_set_id)
+        if kind != MODIFY:
+            raise invalid(f"value set {value_set.name} can only be modified")
+        if len(message.members) > value_set.size:
+            text = f"{len(message.members)} members are given, there is room for {value_set.size}"
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
+        members = tuple(value_set.key.decode_exact(member.match) for member in message.members)
+        for place, member in enumerate(members):
+            if member in members[:place]:
+                text = f"value set {value_set.name}: {value_set.key.show(member)} is given twice"
+                raise Refusal(StatusCode.ALREADY_EXISTS, text)
+        batch.put(self._members, value_set.id, members)
+        batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
+
+    def read(self, wanted: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
+        """One value set, or (ID 0) all."""
+        chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
+        return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
+
+    def _value_set(self, identity: int) -> ValueSet:
+        value_set = self._value_sets.get(identity)
+        if value_set is None:
+            raise invalid(f"no value set has ID {identity}")
+        return value_set
+
+
+def _entity(value_set: ValueSet, members: tuple[Member, ...]) -> p4r.Entity:
+    entity = p4r.Entity()
+    message = entity.value_set_entry
+    message.value_set_id = value_set.id
+    for member in members:
+        value_set.key.encode(member, message.members.add())
+    return entity

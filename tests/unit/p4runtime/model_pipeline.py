@@ -1,0 +1,230 @@
+"""A pipeline that stores what it is told and forwards nothing.
+
+It holds the server to its side of the seam: what is referred to is there, and is not removed before
+what refers to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from softswitch.errors import EntryExists, EntryMissing, TableFull
+from softswitch.ir import Match, Program
+from softswitch.pipeline import (
+    GROUP_SHARE,
+    MAX_REPLICAS,
+    ActionCall,
+    Change,
+    CounterValue,
+    DigestMessage,
+    EntryAction,
+    EntryPlace,
+    EntryWrite,
+    LogRecord,
+    MeterConfig,
+    Notice,
+    Output,
+    Replica,
+    StoredEntry,
+    UseGroup,
+    UseMember,
+)
+
+Place = tuple[tuple[Match, ...], int]
+
+
+@dataclass
+class Profile:
+    """An action profile's members and groups."""
+
+    members: dict[int, ActionCall] = field(default_factory=dict)
+    groups: dict[int, list[int]] = field(default_factory=dict)
+
+
+class ModelPipeline:
+    """A `Pipeline` without packets. Its state is in plain attributes, by P4 name."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tables: dict[str, dict[Place, StoredEntry]] = {}
+        for name, table in program.tables.items():
+            entries = [
+                StoredEntry(entry.key, self._call(entry.invocation), entry.priority)
+                for entry in table.const_entries
+            ]
+            self.tables[name] = {(entry.key, entry.priority): entry for entry in entries}
+        self.defaults: dict[str, EntryAction | None] = {name: None for name in program.tables}
+        self.entry_meters: dict[EntryPlace, MeterConfig] = {}
+        self.profiles = {profile.name: Profile() for profile in program.profiles}
+        self.sizes = {profile.name: profile.size for profile in program.profiles}
+        self.multicast: dict[int, list[Replica]] = {}
+        self.clones: dict[int, tuple[list[Replica], int]] = {}
+        self.counters = {c.name: [CounterValue(0, 0)] * c.size for c in program.counters}
+        self.meters: dict[str, list[MeterConfig | None]] = {m.name: [None] * m.size for m in program.meters}
+        self.registers = {r.name: [0] * r.size for r in program.registers}
+        self.value_sets: dict[str, list[tuple[int, ...]]] = {v.name: [] for v in program.value_sets}
+        self.batches: list[int] = []
+
+    def _call(self, invocation) -> ActionCall:  # type: ignore[no-untyped-def]  # tests are not checked strictly
+        return ActionCall(self.program.actions[invocation.action].name, invocation.args)
+
+    # -- packets
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        return []
+
+    def take_notices(self) -> list[Notice]:
+        return []
+
+    def seed_random(self, seed: int) -> None:
+        pass
+
+    def decode_notice(self, data: bytes) -> Notice:
+        match json.loads(data):
+            case [int(digest), values]:
+                return DigestMessage(digest, tuple(values))
+            case text:
+                return LogRecord(str(text))
+
+    # -- tables
+
+    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        self.batches.append(len(writes))
+        return [self._write(write) for write in writes]
+
+    def _write(self, write: EntryWrite) -> Exception | None:
+        entries, place = self.tables[write.table], (write.key, write.priority)
+        old = entries.get(place)
+        if write.change is Change.INSERT:
+            if old is not None:
+                return EntryExists()
+            if len(entries) >= self.program.tables[write.table].size:
+                return TableFull()
+        elif old is None:
+            return EntryMissing()
+        if write.change is Change.DELETE:
+            del entries[place]
+            self.entry_meters.pop(EntryPlace(write.table, *place), None)
+            return None
+        assert write.action is not None
+        self._check_reference(write.table, write.action)
+        if old is None:
+            entries[place] = StoredEntry(write.key, write.action, write.priority)
+        else:
+            entries[place] = old._replace(action=write.action)
+        return None
+
+    def _check_reference(self, table: str, action: EntryAction) -> None:
+        number = self.program.tables[table].profile
+        assert isinstance(action, ActionCall) == (number is None)
+        if number is not None:
+            profile = self.profiles[self.program.profiles[number].name]
+            match action:
+                case UseMember(member):
+                    assert member in profile.members
+                case UseGroup(group):
+                    assert group in profile.groups
+
+    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+        return [self.tables[place.table].get((place.key, place.priority)) for place in places]
+
+    def read_entries(self, table: str) -> Iterator[StoredEntry]:
+        return iter(list(self.tables[table].values()))
+
+    def entry_count(self, table: str) -> int:
+        return len(self.tables[table])
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        self.defaults[table] = action
+
+    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+        return self._entry(entry).counter
+
+    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+        self._update(entry, self._entry(entry)._replace(counter=value))
+
+    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+        self._entry(entry)
+        if config is None:
+            self.entry_meters.pop(entry, None)
+        else:
+            self.entry_meters[entry] = config
+
+    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+        return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
+
+    def hit(self, entry: EntryPlace, now: int) -> None:
+        """Play a packet that hits an entry."""
+        self._update(entry, self._entry(entry)._replace(last_hit=now))
+
+    def _entry(self, place: EntryPlace) -> StoredEntry:
+        (found,) = self.find_entries([place])
+        if found is None:
+            raise EntryMissing()
+        return found
+
+    def _update(self, place: EntryPlace, entry: StoredEntry) -> None:
+        self.tables[place.table][place.key, place.priority] = entry
+
+    # -- action profiles
+
+    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
+        members = self.profiles[profile].members
+        if action is None:
+            assert not any(member in group for group in self.profiles[profile].groups.values())
+            assert not self._is_used(profile, UseMember(member))
+            del members[member]
+        else:
+            members[member] = action
+            assert len(members) <= self.sizes[profile]
+
+    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
+        groups = self.profiles[profile].groups
+        if members is None:
+            assert not self._is_used(profile, UseGroup(group))
+            del groups[group]
+        else:
+            assert set(members) <= self.profiles[profile].members.keys()
+            groups[group] = list(members)
+            assert len(groups) <= self.sizes[profile]
+            assert sum(map(len, groups.values())) <= GROUP_SHARE * self.sizes[profile]
+
+    def _is_used(self, profile: str, action: EntryAction) -> bool:
+        return any(
+            isinstance(entry.action, type(action)) and entry.action == action
+            for name, table in self.program.tables.items()
+            if table.profile is not None and self.program.profiles[table.profile].name == profile
+            for entry in self.tables[name].values()
+        )
+
+    # -- packet replication
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        self.multicast[group] = list(replicas)
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        self.clones[session] = (list(replicas), length)
+        everything = [*self.multicast.values(), *(copies for copies, _ in self.clones.values())]
+        assert sum(map(len, everything)) <= MAX_REPLICAS
+
+    # -- counters, meters, registers, value sets
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        return self.counters[name][start:stop]
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        self.counters[name][index] = value
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        self.meters[name][index] = config
+
+    def read_register(self, name: str, start: int, stop: int) -> list[int]:
+        return self.registers[name][start:stop]
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        self.registers[name][index] = value
+
+    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
+        self.value_sets[name] = list(members)

@@ -1,0 +1,67 @@
+"""Idle timers without a clock: when entries are called idle, and when again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softswitch.p4runtime.idle_timeouts import SHORTEST, IdleTimers
+from softswitch.pipeline import EntryPlace
+
+A, B = EntryPlace("t", (1,)), EntryPlace("t", (2,))
+SECOND = 1_000_000  # µs
+
+
+def timers(hits: dict[EntryPlace, int]) -> IdleTimers:
+    return IdleTimers(lambda places: [hits.get(place, 0) for place in places])
+
+
+def test_an_entry_that_is_never_hit_is_idle_again_and_again() -> None:
+    idle = timers({})
+    idle.start(A, SECOND * 1000, 500)
+    assert (idle.next_end(), idle.expired(SECOND + 499)) == (SECOND + 500, [])
+    assert idle.expired(SECOND + 500) == [A]
+    assert (idle.next_end(), idle.expired(2 * SECOND + 500)) == (2 * SECOND + 500, [A])
+
+
+def test_a_hit_starts_the_timer_anew() -> None:
+    hits = {A: SECOND // 2}
+    idle = timers(hits)
+    idle.start(A, SECOND * 1000, 0)
+    assert idle.expired(SECOND) == []
+    assert idle.next_end() == SECOND // 2 + SECOND
+    assert idle.expired(SECOND // 2 + SECOND) == [A]
+
+
+def test_stopped_and_restarted_timers() -> None:
+    idle = timers({})
+    idle.start(A, SECOND * 1000, 0)
+    idle.start(B, 2 * SECOND * 1000, 0)
+    idle.stop(A)
+    idle.stop(A)
+    assert idle.next_end() == 2 * SECOND
+    idle.start(B, SECOND * 1000, 0)
+    assert (idle.expired(SECOND), idle.next_end()) == ([B], 2 * SECOND)
+    idle.stop(B)
+    assert idle.next_end() is None
+
+
+def test_a_timeout_is_no_shorter_than_can_be_served() -> None:
+    idle = timers({})
+    idle.start(A, 1, 0)
+    assert idle.next_end() == SHORTEST
+
+
+@given(st.lists(st.tuples(st.integers(1, SECOND), st.booleans()), max_size=40))
+def test_an_entry_is_idle_when_nothing_happened_for_its_timeout(steps: list[tuple[int, bool]]) -> None:
+    hits: dict[EntryPlace, int] = {}
+    idle, timeout, now = timers(hits), 300_000, 0
+    idle.start(A, timeout * 1000, 0)
+    active = 0
+    for pause, hit in steps:
+        now += pause
+        while (end := idle.next_end()) is not None and end <= now:
+            expired = end - active >= timeout
+            assert idle.expired(end) == ([A] if expired else [])
+            active = end if expired else active
+        assert now - active < timeout
+        if hit:
+            hits[A] = active = now

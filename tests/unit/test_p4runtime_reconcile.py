@@ -1,0 +1,108 @@
+"""RECONCILE_AND_COMMIT: what of the state goes over to another pipeline."""
+
+from typing import Any
+
+import grpc
+import pytest
+from finsy.proto import p4r
+
+from softswitch.p4runtime.reconcile import carry_over
+from tests.unit.p4runtime.entity_model import EntityModel, Metered, OneShot, entity
+from tests.unit.p4runtime.harness import (
+    DEVICE,
+    ENTITIES,
+    INSERT,
+    MODIFY,
+    Control,
+    asynchronous,
+    config,
+    controlled,
+    forward,
+    identity,
+    read,
+    rig,
+    update,
+    write,
+)
+from tests.unit.p4runtime.model_pipeline import ModelPipeline
+from tests.unit.test_p4runtime_fuzz import EVERYTHING, serialized
+
+STATE: dict[tuple[Any, ...], Any] = {
+    ("member nexthops", 1): 5,
+    ("member paths", 4): 6,
+    ("member paths", 3): 7,
+    ("group", 2): ((3, 2), (4, 1)),
+    ("routed", 1): ("member", 1),
+    ("balanced", 5, 48): ("group", 2),
+    ("metered", 0x1100, 0xFF00, 3): Metered(9, (3, 4), (1, 2, 3, 4)),
+    ("seen", 1): ("learn", 10**9, b"note"),
+    ("started", 0x0800): "drop",
+    ("default", "started"): "drop",
+    ("counter", 3): (1, 2),
+    ("meter", 3): (5, 6, 7, 8),
+    ("register", 3): 77,
+    ("value set",): (8, 9),
+    ("multicast", 1): ((1, 1), (2, 1)),
+    ("clone", 5): (64, ((3, 0),)),
+    ("digest",): 4,
+}
+
+
+def filled(state: dict[tuple[Any, ...], Any]) -> tuple[Control, EntityModel]:
+    control, model = controlled(ENTITIES, ModelPipeline), EntityModel()
+    for key, value in state.items():
+        kind = MODIFY if key in model.state else INSERT
+        assert model.do(kind, key, value) == "OK"
+        change = p4r.Update(type=kind, entity=entity(key, value))  # type: ignore[arg-type]
+        assert write(control, change) == [None]
+    return control, model
+
+
+@pytest.mark.parametrize("state", [STATE, {("balanced", 5, 48): OneShot(((5, 2), (6, 1)))}])
+def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
+    old, _ = filled(state)
+    new = controlled(ENTITIES, ModelPipeline)
+    assert carry_over(old, new) == 0
+    assert serialized(read(new, *EVERYTHING)) == serialized(read(old, *EVERYTHING))
+    assert new.pipeline.profiles == old.pipeline.profiles
+    assert new.pipeline.meters == old.pipeline.meters
+
+
+def without_table(name: str) -> p4r.ForwardingPipelineConfig:
+    """Another program: `control.p4` whose other table has another name."""
+    answer = config()
+    for table in answer.p4info.tables:
+        if table.preamble.alias == name:
+            table.preamble.name += "_2"
+            table.preamble.id += 1
+    answer.p4_device_config = answer.p4_device_config.replace(
+        f'"ControlIngress.{name}"'.encode(), f'"ControlIngress.{name}_2"'.encode()
+    )
+    return answer
+
+
+@asynchronous
+async def test_entries_with_a_place_in_the_new_pipeline_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    async with rig() as switch:
+        primary = await switch.primary()
+        pair = entity_of_pairs()
+        await primary.write(update(forward(1, port=4)), p4r.Update(type=INSERT, entity=pair))
+        await primary.set_config("RECONCILE_AND_COMMIT", without_table("pairs"))
+        assert len(switch.ports.started) == 2
+        frame = (1).to_bytes(6, "big") + bytes(58)
+        assert [out.port for out in switch.ports.started[-1].process(1, frame, 0, 0)] == [4]
+        assert await primary.entries() == 3
+        request = p4r.ReadRequest(device_id=DEVICE, entities=[pair])
+        with pytest.raises(grpc.aio.AioRpcError, match="no table has ID"):
+            [response async for response in switch.stub.Read(request)]
+    assert "the new pipeline has no place for 1 entities of the old one" in caplog.text
+
+
+def entity_of_pairs() -> p4r.Entity:
+    answer = p4r.Entity()
+    entry = answer.table_entry
+    entry.table_id = identity("pairs")
+    for field in (1, 2):
+        entry.match.add(field_id=field).exact.value = b"\1"
+    entry.action.action.action_id = identity("NoAction")
+    return answer
