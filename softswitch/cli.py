@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,6 +60,13 @@ def parse_interface(text: str) -> tuple[int, str]:
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the gRPC port, for TLS.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key.")
 @click.option("--tls-ca", type=click.Path(path_type=Path), help="Clients need a certificate of this CA.")
+@click.option(
+    "--priority-queues",
+    type=click.IntRange(1, 8),
+    default=1,
+    show_default=True,
+    help="Packets of a higher `priority` are dropped.",
+)
 @click.option("--cpu-port", type=click.IntRange(1, 510), help="Number of the controller's port.")
 @click.option(
     "--impair",
@@ -85,6 +93,7 @@ def command(
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_ca: Path | None,
+    priority_queues: int,
     cpu_port: int | None,
     impairments: Sequence[str],
     busy_poll: bool,
@@ -103,8 +112,9 @@ def command(
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
     numbered = _by_key("-i", interfaces, parse_interface)
     impaired = _by_key("--impair", impairments, parse_impairment)
+    make = partial(CompiledPipeline, priority_queues=priority_queues)
     with PortLoop(numbered, cpu_port, impaired, busy_poll) as ports:
-        server = P4RuntimeServer[CompiledPipeline](device_id, ports, CompiledPipeline)
+        server = P4RuntimeServer[CompiledPipeline](device_id, ports, make)
         if program is not None:
             _load(server, ports, program, p4info)
         asyncio.run(_serve(server, ports, grpc_server_addr, credentials, len(interfaces)))

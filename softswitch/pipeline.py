@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from softswitch.ir import Match, Program
 
-
 GROUP_SHARE = 64
 """All groups of a profile together may list this many members for each member that the profile can have."""
 
@@ -170,7 +169,7 @@ class Pipeline(Protocol):
         ...
 
     def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
-        """The entries at these places as they are now, None where there is none; one result for each place."""
+        """The entry at each of these places as it is now; None where there is none."""
         ...
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
@@ -209,14 +208,14 @@ class Pipeline(Protocol):
     # -- action profiles
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        """Add or change a member; None removes it. `TableFull` where there are `ActionProfile.size` already."""
+        """Add or change a member; None removes it. `TableFull` if there are `ActionProfile.size` already."""
         ...
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
 
-        Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups already
-        or all groups would list more than `GROUP_SHARE * ActionProfile.size` members.
+        Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups
+        already, or all groups would list more than `GROUP_SHARE * ActionProfile.size` members.
         """
         ...
 

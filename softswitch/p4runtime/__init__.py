@@ -1,4 +1,9 @@
-"""The P4Runtime v1 server of the switch."""
+"""The P4Runtime v1 server of the switch.
+
+`service` the gRPC calls; `sessions` and `arbitration` of controllers, `notifications` to them, `packet_io`,
+`tls` · `pipelines` configs; `control` one of them with its `entities`, `batch` a Write on its way,
+`reconcile` two · `p4info`, `values`, `consistency`, `status`: what messages say, and what is refused.
+"""
 
 from softswitch.p4runtime.service import P4RuntimeServer
 

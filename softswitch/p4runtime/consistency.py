@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
-from softswitch.p4runtime.data import widths
+from softswitch.p4runtime.entities.data import widths
 from softswitch.p4runtime.p4info import P4Info, Table
 from softswitch.p4runtime.status import Refusal, invalid
 

@@ -14,23 +14,23 @@ from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.consistency import check
-from softswitch.p4runtime.counters import Counters
-from softswitch.p4runtime.digests import Digests
-from softswitch.p4runtime.direct_counters import DirectCounters
-from softswitch.p4runtime.direct_meters import DirectMeters
-from softswitch.p4runtime.groups import Groups
-from softswitch.p4runtime.idle_timeouts import IdleTimers
-from softswitch.p4runtime.members import Members
-from softswitch.p4runtime.meters import Meters
+from softswitch.p4runtime.entities.counters import Counters
+from softswitch.p4runtime.entities.digests import Digests
+from softswitch.p4runtime.entities.direct_counters import DirectCounters
+from softswitch.p4runtime.entities.direct_meters import DirectMeters
+from softswitch.p4runtime.entities.groups import Groups
+from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
+from softswitch.p4runtime.entities.members import Members
+from softswitch.p4runtime.entities.meters import Meters
+from softswitch.p4runtime.entities.profiles import Profiles
+from softswitch.p4runtime.entities.registers import Registers
+from softswitch.p4runtime.entities.replication import PacketReplication
+from softswitch.p4runtime.entities.store import Stores
+from softswitch.p4runtime.entities.tables import Clock, TableEntries
+from softswitch.p4runtime.entities.value_sets import ValueSets
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
-from softswitch.p4runtime.profiles import Profiles
-from softswitch.p4runtime.registers import Registers
-from softswitch.p4runtime.replication import PacketReplication
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
-from softswitch.p4runtime.store import Stores
-from softswitch.p4runtime.tables import Clock, TableEntries
-from softswitch.p4runtime.value_sets import ValueSets
 from softswitch.pipeline import EntryWrite, Pipeline
 
 READ_CHUNK = 1024  # entities in one ReadResponse

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from finsy.proto import p4i
 
 from softswitch.ir import MatchKind
-from softswitch.p4runtime.data import Leaf, Shape, shape_of
-from softswitch.p4runtime.matches import MatchField, MatchKey
+from softswitch.p4runtime.entities.data import Leaf, Shape, shape_of
+from softswitch.p4runtime.entities.matches import MatchField, MatchKey
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.p4runtime.values import Field, FieldGroup
 

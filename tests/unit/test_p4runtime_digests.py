@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.digests import Digests
+from softswitch.p4runtime.entities.digests import Digests
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softswitch.p4runtime.idle_timeouts import SHORTEST, IdleTimers
+from softswitch.p4runtime.entities.idle_timeouts import SHORTEST, IdleTimers
 from softswitch.pipeline import EntryPlace
 
 A, B = EntryPlace("t", (1,)), EntryPlace("t", (2,))

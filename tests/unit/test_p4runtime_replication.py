@@ -3,7 +3,7 @@
 import pytest
 from finsy.proto import p4r
 
-from softswitch.p4runtime import replication
+from softswitch.p4runtime.entities import replication
 from softswitch.pipeline import Replica
 from tests.unit.p4runtime.entity_model import entity
 from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, Control, controlled, read, write

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from softswitch.p4runtime.replicas import copying_order
-from softswitch.p4runtime.selection import LowestFree, MemberNumbers
+from softswitch.p4runtime.entities.replicas import copying_order
+from softswitch.p4runtime.entities.selection import LowestFree, MemberNumbers
 from softswitch.pipeline import Replica
 
 

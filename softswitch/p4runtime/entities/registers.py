@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.arrays import Arrays
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.data import to_data, value_of
+from softswitch.p4runtime.entities.arrays import Arrays
+from softswitch.p4runtime.entities.data import to_data, value_of
 from softswitch.p4runtime.p4info import RegisterArray
 from softswitch.pipeline import Pipeline
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.arrays import Arrays
 from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.entities.arrays import Arrays
 from softswitch.p4runtime.p4info import Array
 from softswitch.p4runtime.status import invalid
 from softswitch.pipeline import CounterValue, Pipeline

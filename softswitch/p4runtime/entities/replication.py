@@ -10,7 +10,7 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.replicas import copying_order, decode_replicas
+from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import MAX_REPLICAS, Pipeline, Replica
 

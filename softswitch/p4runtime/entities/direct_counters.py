@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from softswitch.p4runtime.batch import Action, Batch
-from softswitch.p4runtime.counters import counter_value
-from softswitch.p4runtime.direct import read_direct, written
-from softswitch.p4runtime.entry_reads import Found
-from softswitch.p4runtime.store import Key, Stores, TableStore
+from softswitch.p4runtime.entities.counters import counter_value
+from softswitch.p4runtime.entities.direct import read_direct, written
+from softswitch.p4runtime.entities.entry_reads import Found
+from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.pipeline import CounterValue, Pipeline
 
 

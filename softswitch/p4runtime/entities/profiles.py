@@ -10,8 +10,8 @@ from grpc import StatusCode
 
 from softswitch.ir import DROP_PORT, Program
 from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.p4info import P4Info, Profile
-from softswitch.p4runtime.selection import MemberNumbers
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import GROUP_SHARE, ActionCall
 

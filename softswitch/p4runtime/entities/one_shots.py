@@ -7,9 +7,9 @@ from functools import partial
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.actions import decode_call
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.profiles import OneShot, ProfileStore, check_watch
+from softswitch.p4runtime.entities.actions import decode_call
+from softswitch.p4runtime.entities.profiles import OneShot, ProfileStore, check_watch
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, EntryAction, Pipeline, UseGroup
 

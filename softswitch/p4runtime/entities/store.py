@@ -8,8 +8,8 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.ir import Invocation, Match, Program
+from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.p4info import P4Info, Table
-from softswitch.p4runtime.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall, EntryPlace, MeterConfig
 

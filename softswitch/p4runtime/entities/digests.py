@@ -13,7 +13,7 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.data import to_data
+from softswitch.p4runtime.entities.data import to_data
 from softswitch.p4runtime.p4info import Digest
 from softswitch.p4runtime.status import Refusal, invalid
 

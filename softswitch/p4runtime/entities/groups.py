@@ -8,7 +8,7 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.profiles import Profiles, ProfileStore, check_watch
+from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore, check_watch
 from softswitch.p4runtime.status import Refusal, invalid
 
 

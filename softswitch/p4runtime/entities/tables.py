@@ -9,16 +9,16 @@ from finsy.proto import p4r
 
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
-from softswitch.p4runtime.counters import counter_value
-from softswitch.p4runtime.default_entries import write_default
-from softswitch.p4runtime.direct_counters import set_counter
-from softswitch.p4runtime.direct_meters import meter_config, set_meter
-from softswitch.p4runtime.entry_actions import decode_direct, prepare, release
-from softswitch.p4runtime.entry_reads import read_entries
-from softswitch.p4runtime.idle_timeouts import IdleTimers
+from softswitch.p4runtime.entities.counters import counter_value
+from softswitch.p4runtime.entities.default_entries import write_default
+from softswitch.p4runtime.entities.direct_counters import set_counter
+from softswitch.p4runtime.entities.direct_meters import meter_config, set_meter
+from softswitch.p4runtime.entities.entry_actions import decode_direct, prepare, release
+from softswitch.p4runtime.entities.entry_reads import read_entries
+from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
+from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
 from softswitch.p4runtime.p4info import Action
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
-from softswitch.p4runtime.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
 from softswitch.pipeline import (
     Change,
     CounterValue,

@@ -8,9 +8,9 @@ from itertools import chain
 from finsy.proto import p4r
 
 from softswitch.p4runtime.batch import MODIFY, Batch
-from softswitch.p4runtime.entry_reads import Found, select
+from softswitch.p4runtime.entities.entry_reads import Found, select
+from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
-from softswitch.p4runtime.store import Key, Stores, TableStore
 from softswitch.pipeline import Pipeline
 
 Has = Callable[[TableStore], bool]
