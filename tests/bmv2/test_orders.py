@@ -20,7 +20,7 @@ from tests.harness.p4rt import Client, load_p4info, minimal
 from tests.harness.testnet import CPU_PORT
 
 ROOT = Path(__file__).parents[2]
-ORDERS = ROOT / "tests" / "unit" / "p4runtime" / "orders"
+ORDERS = ROOT / "tests" / "programs" / "compiled" / "orders"
 P4INFO = load_p4info(ORDERS.with_suffix(".p4info.txtpb"))
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
 PROBE = struct.Struct(">5H")  # ask, number, key, mark, instance

@@ -15,7 +15,7 @@ import pytest
 from finsy.p4entity import P4ValueSetMember
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parent / "p4runtime" / "control.json"
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ENTITIES = PROGRAM.with_name("entities.json")
 CPU_PORT = 255

@@ -11,7 +11,7 @@ import pytest
 
 from softswitch import cli
 
-PROGRAM = Path(__file__).parent / "p4runtime" / "control.json"
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ROOT = Path(__file__).parents[2]
 

@@ -21,9 +21,9 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
 
-HERE = Path(__file__).parent
-CONTROL = HERE / "control"
-ENTITIES = HERE / "entities"
+PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"
+CONTROL = PROGRAMS / "control"
+ENTITIES = PROGRAMS / "entities"
 
 
 def load_p4info(program: Path) -> p4i.P4Info:
