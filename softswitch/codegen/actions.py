@@ -49,7 +49,7 @@ class ActionEmitter:
         packet, arithmetic, externs = self.packet, self.packet.arithmetic, self.externs
         match statement:
             case ir.Assign(target, value):
-                packet.store(target, arithmetic.modulo(value, packet.program.width(target)))
+                packet.assign(target, value)
             case ir.AssignVarbit(to, source):
                 packet.copy_varbit(to, source)
             case ir.AssignHeader(to, source):

@@ -10,7 +10,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.storage import I8, I32, I64, POINTER, Storage
-from softswitch.codegen.values import Arithmetic, integer, resize
+from softswitch.codegen.values import Arithmetic, extend, integer, resize
 from softswitch.codegen.wire import byte_offset, load_fields, store_fields
 
 
@@ -74,7 +74,9 @@ class Packet(Storage):
         if number >= len(fields):
             return (I32, I8)[number - len(fields)]
         declared = fields[number]
-        return llvm.ArrayType(I8, declared.width // 8) if declared.varbit else llvm.IntType(declared.width)
+        if declared.varbit:
+            return llvm.ArrayType(I8, declared.width // 8)
+        return llvm.IntType(declared.kept_bits)
 
     def _length_slot(self, place: Place) -> llvm.Value:
         return self._slot(place, len(self.program.headers[place.header].fields))
@@ -89,8 +91,12 @@ class Packet(Storage):
         return self.program.type_of(ref)
 
     def load(self, ref: ir.Target) -> llvm.Value:
-        """A field's value; 0 of an element that is not there."""
-        kind = llvm.IntType(self.program.width(ref))
+        """A field's bits; 0 of an element that is not there."""
+        return resize(self.b, self.kept(ref), self.program.width(ref))
+
+    def kept(self, ref: ir.Target) -> llvm.Value:
+        """A field's value in all bits that are kept of it; 0 of an element that is not there."""
+        kind = llvm.IntType(self.type_of(ref).kept_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.place(ref.header), ref.field), typ=kind)
         position, inside = self._position(ref.element)
@@ -141,13 +147,38 @@ class Packet(Storage):
     # -- changes
 
     def store(self, ref: ir.Target, value: llvm.Value) -> None:
-        """Store a value, cut or extended to the field's width."""
-        value = resize(self.b, value, self.program.width(ref))
+        """Store a value without sign, or one as `kept` gives it."""
+        declared = self.type_of(ref)
+        if declared.signed and value.type.width > declared.kept_bits:
+            fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.most))
+            value = self._wrapped_unless(fits, value, declared)
+        value = resize(self.b, value, declared.kept_bits)
         if isinstance(ref, ir.FieldRef):
             self.b.store(value, self._slot(self.place(ref.header), ref.field))
             return
         with self.at(ref.element) as place:
             self.b.store(value, self._slot(place, ref.field))
+
+    def assign(self, ref: ir.Target, expression: ir.Expression) -> None:
+        """Store an expression's value, modulo 2^width if the field does not keep it."""
+        declared, interval = self.type_of(ref), self.arithmetic.interval(expression)
+        value = self.arithmetic.modulo(expression, declared.kept_bits)
+        if declared.signed and not declared.least <= interval.low <= interval.high <= declared.most:
+            fits = self.arithmetic.truth(
+                ir.Binary(
+                    ir.Op.BOOL_AND,
+                    ir.Binary(ir.Op.GE, expression, ir.Constant(declared.least)),
+                    ir.Binary(ir.Op.LE, expression, ir.Constant(declared.most)),
+                )
+            )
+            value = self._wrapped_unless(fits, value, declared)
+        self.store(ref, value)
+
+    def _wrapped_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
+        """The value in the bits that are kept, its sign the top bit of the field's unless it fits."""
+        bits = declared.kept_bits
+        wrapped = extend(self.b, resize(self.b, value, declared.width), bits)
+        return self.b.select(fits, resize(self.b, value, bits), wrapped)
 
     def store_standard(self, name: str, value: llvm.Value) -> None:
         """Store a field of `standard_metadata`."""
@@ -259,9 +290,11 @@ class Packet(Storage):
         self._make_valid(place)
 
     def _load_run(self, place: Place, address: llvm.Value, numbers: range) -> llvm.Value:
-        widths = [self.program.headers[place.header].fields[n].width for n in numbers]
-        for number, value in zip(numbers, load_fields(self.b, address, widths), strict=True):
-            self.b.store(value, self._slot(place, number))
+        fields = [self.program.headers[place.header].fields[n] for n in numbers]
+        widths = [declared.width for declared in fields]
+        values = load_fields(self.b, address, widths)
+        for number, declared, value in zip(numbers, fields, values, strict=True):
+            self.b.store(extend(self.b, value, declared.kept_bits), self._slot(place, number))
         return byte_offset(self.b, address, sum(widths) // 8)
 
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:

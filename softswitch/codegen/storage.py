@@ -79,7 +79,8 @@ class Storage:
         """Slots of a header's fields, of its varbit length and of its validity; arrays for a stack."""
         declared = self.program.headers[header]
         kinds = [
-            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.width) for f in declared.fields
+            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.kept_bits)
+            for f in declared.fields
         ]
         numbers = []
         for kind in (*kinds, I32, I8):

@@ -254,7 +254,7 @@ class Traffic:
             if refs:
                 with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
                     for ref in refs:
-                        packet.store(ref, self.saved.load(ref))
+                        packet.store(ref, self.saved.kept(ref))
         packet.store_standard("instance_type", integer(32, kind))
 
     def _forget_wishes(self, cut: llvm.Value) -> None:

@@ -49,8 +49,8 @@ class Sources(Protocol):
         """Declaration of a field."""
         ...
 
-    def load(self, ref: ir.Target) -> llvm.Value:
-        """A field's value, of its width."""
+    def kept(self, ref: ir.Target) -> llvm.Value:
+        """A field's value in all bits that are kept of it."""
         ...
 
     def last_index(self, stack: int) -> llvm.Value:
@@ -112,7 +112,7 @@ class Arithmetic:
                 return Interval(value, value)
             case ir.FieldRef() | ir.ElementField():
                 declared = self.sources.type_of(expression)
-                return _range(declared.width, declared.signed)
+                return Interval(declared.least, declared.most)
             case ir.Parameter(_, width) | ir.Lookahead(_, width):
                 return _range(width, signed=False)
             case ir.LastIndex():
@@ -142,7 +142,7 @@ class Arithmetic:
                 return integer(width, value)
             case ir.FieldRef() | ir.ElementField():
                 stretch = extend if self.sources.type_of(expression).signed else resize
-                return stretch(b, self.sources.load(expression), width)
+                return stretch(b, self.sources.kept(expression), width)
             case ir.LastIndex(stack):
                 return resize(b, self.sources.last_index(stack), width)
             case ir.Lookahead(offset, bits):

@@ -21,7 +21,7 @@ class CloneRequest(NamedTuple):
 
 @dataclass
 class Packet:
-    """The parsed representation of one packet. Fields are stored as bit patterns, without sign."""
+    """The parsed representation of one packet."""
 
     program: ir.Program
     port: int
@@ -74,18 +74,27 @@ class Packet:
     # -- fields
 
     def bits(self, ref: ir.FieldRef) -> int:
-        """A field's bit pattern."""
-        return self.fields[ref.header][ref.field]
+        """A field's bit pattern, without sign."""
+        return self.get(ref) & ((1 << self.width(ref)) - 1)
 
     def get(self, ref: ir.FieldRef) -> int:
-        """A field's value, negative where a signed field's top bit is set."""
-        declared = self.program.headers[ref.header].fields[ref.field]
-        bits = self.bits(ref)
-        return bits - (1 << declared.width) if declared.signed and bits >> (declared.width - 1) else bits
+        """A field's value. That of a signed field may be beyond its type, up to `FieldType.most`."""
+        return self.fields[ref.header][ref.field]
 
     def set(self, ref: ir.FieldRef, value: int) -> None:
-        """Store a value modulo 2^width."""
-        self.fields[ref.header][ref.field] = value & ((1 << self.width(ref)) - 1)
+        """Store a value, modulo 2^width if the field does not keep it."""
+        declared = self.program.headers[ref.header].fields[ref.field]
+        if declared.signed and declared.least <= value <= declared.most:
+            self.fields[ref.header][ref.field] = value
+        else:
+            self.set_bits(ref, value)
+
+    def set_bits(self, ref: ir.FieldRef, bits: int) -> None:
+        """Store a bit pattern, whose top bit is a signed field's sign."""
+        declared, width = self.program.headers[ref.header].fields[ref.field], self.width(ref)
+        value = bits & ((1 << width) - 1)
+        is_negative = declared.signed and value >> (width - 1)
+        self.fields[ref.header][ref.field] = value - (1 << width) if is_negative else value
 
     def width(self, ref: ir.FieldRef) -> int:
         """Current width of a field in bits: its type's, unless it is a varbit field."""
@@ -112,7 +121,7 @@ class Packet:
                 self.fields[header] = [0] * len(declared.fields)
         for ref in self.program.field_lists[field_list].values:
             if isinstance(ref, ir.FieldRef):
-                self.set(ref, kept.bits(ref))
+                self.set(ref, kept.get(ref))
 
     # -- headers
 
@@ -166,7 +175,7 @@ class Packet:
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
             offset -= self.width(ref)
-            self.set(ref, bits >> offset)
+            self.set_bits(ref, bits >> offset)
 
     def joined(self, header: int) -> int:
         """All fields of a header as one number of `header_bits` bits."""

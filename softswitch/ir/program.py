@@ -25,6 +25,21 @@ class FieldType:
     signed: bool = False
     varbit: bool = False
 
+    @property
+    def least(self) -> int:
+        """The least value of the field."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def most(self) -> int:
+        """The largest value that it keeps: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
+        return (1 << self.width) - 1
+
+    @property
+    def kept_bits(self) -> int:
+        """Bits that hold every value from `least` to `most`."""
+        return self.width + self.signed
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -121,7 +136,7 @@ class KeyField:
     """Only these bits of the source count, where the program says so."""
 
     def masked(self, match: Match) -> Match:
-        """What an entry asks of the bits that count: BMv2 masks the keys of entries too, but no upper bounds."""
+        """What an entry asks of the bits that count. (BMv2 masks no upper bounds of ranges.)"""
         if self.mask is None:
             return match
         match match:

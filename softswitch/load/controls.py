@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct
+from softswitch.errors import UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 
@@ -16,15 +16,21 @@ TOP_PRIORITY = (1 << 31) - 1
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
     """One pipeline; `profiles` has the numbers of action profiles by name."""
     nodes: dict[str, ir.Table | ir.Conditional] = {
-        table["name"]: _table(scope, table, profiles) for table in item["tables"]
+        table["name"]: _located_table(scope, table, profiles) for table in item["tables"]
     }
     for c in item["conditionals"]:
         place = source_line(c)
-        condition = Expressions(scope, place).value(c["expression"])
+        with located(place):
+            condition = Expressions(scope, place).value(c["expression"])
         nodes[c["name"]] = ir.Conditional(c["name"], condition, c["true_next"], c["false_next"], place)
     for call in item.get("action_calls", []):
         raise UnsupportedConstruct(f"action call `{call['name']}` outside a table", source_line(call))
     return ir.Control(item["name"], item["init_table"], nodes)
+
+
+def _located_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
+    with located(source_line(item)):
+        return _table(scope, item, profiles)
 
 
 def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:

@@ -42,7 +42,7 @@ class Expressions:
             case "bool":
                 return ir.Constant(int(value))
             case "field" if value[1] == "$valid$":
-                return ir.IsValid(self.scope.header_index[value[0]])
+                return ir.IsValid(self.scope.header(value[0]))
             case "field":
                 return self.scope.field(value)
             case "stack_field" | "union_stack_field":

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct
+from softswitch.errors import UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 from softswitch.load.statements import load_statement
+
+Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
@@ -48,15 +50,18 @@ def _state(scope: Scope, item: Json, numbers: dict[str, int]) -> ir.ParserState:
     key = tuple(_key_part(read, part) for part in item["transition_key"])
     return ir.ParserState(
         name=name,
-        operations=tuple(made for op in item["parser_ops"] for made in _operation(scope, op, name)),
+        operations=_operations(scope, item["parser_ops"], name),
         key=key,
         cases=tuple(_case(scope, case, numbers, name) for case in item["transitions"]),
     )
 
 
-def _operation(
-    scope: Scope, item: Json, state: str
-) -> list[ir.Extract | ir.Advance | ir.Verify | ir.Statement]:
+def _operations(scope: Scope, items: list[Json], state: str) -> tuple[Operation, ...]:
+    with located(f"parser state {state}"):
+        return tuple(made for item in items for made in _operation(scope, item, state))
+
+
+def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
     where = source_line(item) or f"parser state {state}"
     parameters = item["parameters"]
     read = Expressions(scope, where)
@@ -91,7 +96,7 @@ def _extract(scope: Scope, item: Json, where: str) -> ir.Extract:
     kind, name = item["type"], item["value"]
     match kind:
         case "regular":
-            return ir.Extract(scope.header_index[name], None)
+            return ir.Extract(scope.header(name), None)
         case "stack":
             return ir.Extract(None, scope.stack_index[name])
         case "union_stack":

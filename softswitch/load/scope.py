@@ -59,8 +59,18 @@ class Scope:
         self.calculation_index = {item["name"]: i for i, item in enumerate(text["calculations"])}
         self.value_set_index = {item["name"]: i for i, item in enumerate(text.get("parse_vsets", []))}
 
-    def field(self, value: list[str]) -> ir.FieldRef:
+    def header(self, name: Any) -> int:
+        """The header of a name."""
+        if not isinstance(name, str):
+            raise UnsupportedConstruct(
+                "a header at a computed position here, which BMv2 does not load either"
+            )
+        return self.header_index[name]
+
+    def field(self, value: Any) -> ir.FieldRef:
         """The field that `[header, field]` names."""
+        if not isinstance(value, list):
+            raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)")
         return self.field_index[value[0], value[1]]
 
     def stacks_of(self, name: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct
+from softswitch.errors import UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 
@@ -31,7 +31,8 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], place: str =
     maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
     if maker is None:
         raise UnsupportedConstruct(f"primitive `{item['op']}`", where)
-    made: list[ir.Statement] = maker(*item["parameters"])
+    with located(where):
+        made: list[ir.Statement] = maker(*item["parameters"])
     return made
 
 

@@ -224,13 +224,45 @@ def hashes(random: Random) -> bytes:
     return b"".join(parts) + octets(random, 12) + random.randbytes(random.choice([0, 1, 2, 5, 40]))
 
 
+def registers(random: Random) -> bytes:
+    op = random.choice([0, 1, 2, 3, 9]) | random.choice([0, 0x80])
+    index = random.choice([random.randrange(8), random.randrange(8), 8, 9, 255])
+    return bytes([op, index]) + octets(random, 35) + b"\0" + tail(random)
+
+
+def lookups(random: Random) -> bytes:
+    kind, value = (random.choice([random.randrange(10), random.randrange(256), 0x80, 0xFF]) for _ in range(2))
+    signed, flags = (random.choice([random.randrange(10), random.getrandbits(16), 0xFFFF]) for _ in range(2))
+    address = random.choice([0, 5, 1 << 127, (1 << 128) - 1, random.getrandbits(128)]).to_bytes(16, "big")
+    probe = bytes([kind, value]) + signed.to_bytes(2, "big") + flags.to_bytes(2, "big") + bytes(4)
+    return probe + random.choice([b"", address]) + random.choice([b"", address]) + tail(random)
+
+
+def traffic(random: Random) -> bytes:
+    ops = [random.getrandbits(7) & random.choice([0x7F, 0x77, 0x67, random.getrandbits(7)]) for _ in range(2)]
+    passes, port = random.choice([0, 1, 1, 2]), random.choice([1, 2, 3, 4])
+    if passes and ops[1] & 0x20:  # not so many copies that a queue of BMv2's, of 64 packets, overflows
+        ops[0] &= random.choice([0x1F, 0x3C, 0x5C])
+        passes = 1 if ops[0] & 0x23 else passes
+    group, session, cut = random.randrange(4), random.randrange(4), random.choice([0, 5, 8, 20, 30, 200])
+    return bytes([*ops, passes, port, group, session]) + cut.to_bytes(2, "big") + tail(random)
+
+
+PULLED_SUMS = tuple(bytes(4) + (three << 40).to_bytes(7, "big") + bytes(144) for three in range(8))
+PULLED_REGISTERS = tuple(bytes([0, index]) + bytes(36) for index in range(8))
+
+
 @dataclass(frozen=True)
 class Construct:
-    """A program by name, what is written before its packets, and how its packets are drawn."""
+    """A program by name, what is written before its packets, and how its packets are drawn.
+
+    `pulls` are frames that come back with what is in each register.
+    """
 
     name: str
     prepare: Callable[[Pipeline], None]
     draw: Callable[[Random], bytes]
+    pulls: tuple[bytes, ...] = ()
 
     def frame(self, random: Random) -> tuple[int, bytes]:
         """Ingress port and frame, which is sometimes cut short."""
@@ -244,12 +276,15 @@ CONSTRUCTS = {
         Construct("varbit", no_state, varbits),
         Construct("stacks", no_state, stacks),
         Construct("value_sets", fill_value_sets, value_sets),
-        Construct("arithmetic", fill_divisors, arithmetic),
+        Construct("arithmetic", fill_divisors, arithmetic, PULLED_SUMS),
         Construct("replication", replicate, replication),
         Construct("resubmit_recirculate", replicate, rounds),
         Construct("profiles", fill_profiles, profiles),
         Construct("meters", fill_meters, meters),
         Construct("digests_logs", replicate, digests),
         Construct("hashes", no_state, hashes),
+        Construct("registers", no_state, registers, PULLED_REGISTERS),
+        Construct("lookups", no_state, lookups),
+        Construct("traffic", replicate, traffic),
     )
 }

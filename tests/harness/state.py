@@ -68,24 +68,31 @@ class StateDrawer:
         table = self.program.tables[random.choice(names)]
         change = random.choice([Change.INSERT, Change.INSERT, Change.MODIFY, Change.DELETE])
         known = [place for place in self.places if place.table == table.name]
-        if known and (change is not Change.INSERT or random.random() < 0.1):
+        is_new = change is Change.INSERT and len(known) < self.most_places(table)
+        if known and (not is_new or random.random() < 0.1):
             place = random.choice(known)
         else:
             key = tuple(self.match(part) for part in table.key)
             place = EntryPlace(table.name, key, self.priority(table))
             self.places.append(place)
+        if change is Change.DELETE and random.random() < 0.9:
+            self.places.remove(place)
         action = None if change is Change.DELETE else self.action(table)
         if change is not Change.DELETE and action is None:
             return lambda _: None
         write = EntryWrite(change, table.name, place.key, action, place.priority)
         return lambda pipeline: [type(result) for result in pipeline.write_entries([write])]
 
+    def most_places(self, table: ir.Table) -> int:
+        """How many entries are tried: more than there is room for."""
+        return table.size + 20
+
     def priority(self, table: ir.Table) -> int:
         """A priority that no entry of the table has: which of two wins is not defined."""
         if not table.has_priority:
             return 0
         taken = {place.priority for place in self.places if place.table == table.name}
-        return self.random.choice([p for p in range(1, 200) if p not in taken])
+        return self.random.choice([p for p in range(1, 200 + len(taken)) if p not in taken])
 
     def match(self, part: ir.KeyField) -> ir.Match:
         """What an entry asks of one field; often something that small numbers match."""

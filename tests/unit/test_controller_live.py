@@ -37,7 +37,7 @@ from tests.harness.livenet import LiveNet
 
 JOB = 3
 KEYS = 300
-OTHER = Path(__file__).parent / "p4runtime"
+OTHER = Path(__file__).parents[1] / "programs" / "compiled"
 SILENCE = 1.0
 
 

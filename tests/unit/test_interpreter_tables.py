@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from softswitch.errors import EntryMissing, StateError, TableFull
+from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
 from softswitch.hashing import ALGORITHMS
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Masked
+from softswitch.ir import Between, Masked
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -126,6 +126,25 @@ def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline)
         ActionCall("Choose.share", (1,)),
     ]
     assert filled.entry_count("Choose.plain") == 1
+
+
+def test_only_bits_under_the_mask_of_a_key_count() -> None:
+    """Of entries as of packets: BMv2 match_units.cpp, build_entry_from_match_key."""
+    pipeline = InterpretedPipeline(compiled("lookups"))
+    add = ActionCall("Find.add", (7,))
+
+    def write(change: Change, low: int) -> Exception | None:
+        key = (low, Masked(0, 0), Between(0, 0xFFFF))  # the first field is kind & 0x3c
+        return pipeline.write_entries([EntryWrite(change, "Find.masks", key, add, 5)])[0]
+
+    assert write(Change.INSERT, 0xFF) is None
+    assert isinstance(write(Change.INSERT, 0x3D), EntryExists)
+    assert write(Change.MODIFY, 0x3C) is None
+    assert [entry.key[0] for entry in pipeline.read_entries("Find.masks")] == [0x3C]
+    results = [
+        pipeline.process(1, bytes([kind, 0x55]) + bytes(8), 0, 0)[0].frame[8:10] for kind in (0x3C, 0x34)
+    ]
+    assert int.from_bytes(results[0], "big") == int.from_bytes(results[1], "big") + 7
 
 
 def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline) -> None:

@@ -34,7 +34,16 @@ def state(text: dict[str, Any]) -> dict[str, Any]:
     return start
 
 
+COMPUTED = {"type": "expression", "value": {"op": "access_field"}}
 CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (
+        lambda t: table(t, "identify.jobs")["key"][0].update(target=COMPUTED),
+        r"p4src/identify.p4:\d+: a computed field \(nor does BMv2",
+    ),
+    (
+        lambda t: state(t)["parser_ops"][0]["parameters"][0].update(value=COMPUTED),
+        r"parser state start: a header at a computed position",
+    ),
     (
         lambda t: table(t, "identify.jobs")["key"][0].update(match_type="selector"),
         r"p4src/identify.p4:\d+: selector key `job` of table `HotlineIngress.identify.jobs` is not supported",
