@@ -62,9 +62,7 @@ class Scope:
     def header(self, name: Any) -> int:
         """The header of a name."""
         if not isinstance(name, str):
-            raise UnsupportedConstruct(
-                "a header at a computed position here, which BMv2 does not load either"
-            )
+            raise UnsupportedConstruct("a header at a computed position (nor does BMv2 load it here)")
         return self.header_index[name]
 
     def field(self, value: Any) -> ir.FieldRef:

@@ -41,7 +41,9 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
         r"p4src/identify.p4:\d+: a computed field \(nor does BMv2",
     ),
     (
-        lambda t: state(t)["parser_ops"][0]["parameters"][0].update(value=COMPUTED),
+        lambda t: state(t)["parser_ops"].append(
+            {"op": "extract", "parameters": [{"type": "regular", "value": COMPUTED}]}
+        ),
         r"parser state start: a header at a computed position",
     ),
     (
