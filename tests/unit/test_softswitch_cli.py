@@ -1,5 +1,7 @@
 """The switch's command line: what it refuses, in which words, and how it ends."""
 
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from signal import SIGINT, SIGTERM, SIGUSR1
 
 import pytest
 
+import softswitch
 from softswitch import cli
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -126,3 +129,20 @@ def test_a_signal_ends_it_quietly(number: int) -> None:
         switch.send_signal(number)
         assert switch.stderr.read() == ""
     assert switch.returncode == 0
+
+
+def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
+    """A copy of the package that was warmed starts without compiling anything of its own."""
+    package = Path(softswitch.__file__).parent
+    shutil.copytree(package, tmp_path / "softswitch", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-m", "softswitch.warm"], env=environment, cwd=tmp_path, check=True)
+    before = sorted(tmp_path.rglob("*.nbi"))
+    assert before
+    start = (
+        "from softswitch.compiled import CompiledPipeline as C;from softswitch.load import load_program as l;"
+        "from softswitch.ports import PortLoop; from pathlib import Path; import sys;"
+        "C(l(Path(sys.argv[1]).read_bytes())); PortLoop({}, 1).close()"
+    )
+    subprocess.run([sys.executable, "-c", start, str(PROGRAM)], env=environment, cwd=tmp_path, check=True)
+    assert sorted(tmp_path.rglob("*.nbi")) == before

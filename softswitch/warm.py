@@ -1,0 +1,36 @@
+"""Compile the switch's own code ahead of its first start, which then takes a second; numba keeps it on disk.
+
+`python -m softswitch.warm`, as set-up does. A program's packet function is compiled when it is first loaded.
+"""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.codegen.layout import make_layout
+from softswitch.ports import PortLoop
+from softswitch.state.entries import Entries
+from softswitch.state.memory import Memory
+
+
+def warm() -> None:
+    """Make what compiles itself when it is made: the port loop, and the tables of a program without any."""
+    with PortLoop({}, cpu_port=1):
+        pass
+    nothing = ir.Program(
+        headers=(),
+        stacks=(),
+        errors={},
+        parser=(),
+        start_state=0,
+        actions=(),
+        ingress=ir.Control("ingress", None, {}),
+        egress=ir.Control("egress", None, {}),
+        deparser=(),
+        field_index={},
+    )
+    layout = make_layout(nothing)
+    Entries(nothing, layout, Memory(layout.work * 8), [])
+
+
+if __name__ == "__main__":
+    warm()
