@@ -34,9 +34,10 @@ class DigestMessage(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """A line that the program logged (`log_msg`, a failed `assert` or `assume`)."""
+    """A line that the program logged by `log_msg`, or that tells of a failed `assert` or `assume`."""
 
     text: str
+    failed: bool = False
 
 
 Notice = DigestMessage | LogRecord

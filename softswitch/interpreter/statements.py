@@ -114,7 +114,7 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
             externs.notices.append(LogRecord(text))
         case ir.Assert(condition, message):
             if not evaluate(packet, condition):
-                externs.notices.append(LogRecord(packet.program.messages[message]))
+                externs.notices.append(LogRecord(packet.program.messages[message], failed=True))
                 raise PacketDropped
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from softswitch.errors import StateError
 from softswitch.ir.expressions import Expression, FieldRef, IsValid, Target
 from softswitch.ir.parsing import Advance, Extract, ParserState, ValueSet, Verify
-from softswitch.ir.statements import If, Statement
+from softswitch.ir.statements import Assert, If, Statement
 
 DROP_PORT = 511
 """simple_switch's drop port: egress_spec 511 drops."""
@@ -375,6 +375,11 @@ class Program:
             if isinstance(statement, If):
                 found += [statement.then, statement.otherwise]
         return tuple(found)
+
+    @cached_property
+    def assertions(self) -> frozenset[int]:
+        """Positions of the messages of `assert` and `assume`."""
+        return frozenset(s.message for s in self.statements if isinstance(s, Assert))
 
     def has(self, kind: type) -> bool:
         """Whether the program has a statement of a kind anywhere."""

@@ -37,8 +37,8 @@ class Notifications:
         """Pass on what a packet has told the control plane; log records go to the log."""
         running = self._running()
         match notice:
-            case LogRecord(text):
-                program_log.info("%s", text)
+            case LogRecord(text, failed):
+                program_log.log(logging.WARNING if failed else logging.INFO, "%s", text)
             case DigestMessage(digest, values) if running is not None:
                 if full := running.digests.learn(digest, values, 1000 * self._now()):
                     self._tell_digest(full)

@@ -18,7 +18,8 @@ def decode_notice(program: ir.Program, kind: int, data: bytes) -> Notice:
     values = _values(data)
     if kind & DIGEST:
         return DigestMessage(kind ^ DIGEST, tuple(values))
-    return LogRecord(format_message(program.messages[kind ^ LOG], values))
+    message = kind ^ LOG
+    return LogRecord(format_message(program.messages[message], values), message in program.assertions)
 
 
 def _values(data: bytes) -> list[int]:

@@ -73,8 +73,10 @@ def test_a_failed_assertion_drops_the_packet(pipeline: InterpretedPipeline) -> N
     assert send(pipeline, ASSERT | ASSUME) == [(1, 0)]
     assert send(pipeline, ASSERT, low=5, high=4) == []
     assert send(pipeline, ASSUME, signed=-1) == []
-    texts = [notice.text for notice in pipeline.take_notices() if isinstance(notice, LogRecord)]
+    records = [notice for notice in pipeline.take_notices() if isinstance(notice, LogRecord)]
+    texts = [record.text for record in records]
     assert [text.split()[0] for text in texts] == ["assert", "assume"]
+    assert all(record.failed for record in records)
     assert all(".p4:" in text and text.endswith("the packet is dropped") for text in texts)
 
 

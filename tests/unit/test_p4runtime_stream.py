@@ -200,10 +200,12 @@ async def test_what_the_program_logs_is_logged(caplog: pytest.LogCaptureFixture)
     async with rig(ModelPipeline) as switch:
         primary = await switch.primary(ENTITIES)
         switch.ports.notice_end.send(json.dumps("ttl is 5").encode())
+        switch.ports.notice_end.send(json.dumps({"failed": "assert failed"}).encode())
         await primary.write(digest_entry())
         learn(switch.ports, 5)
-        assert await macs(primary) == [5]  # after the line
-    assert [record.message for record in caplog.records] == ["ttl is 5"]
+        assert await macs(primary) == [5]  # after the lines
+    logged = [(record.message, record.levelno) for record in caplog.records]
+    assert logged == [("ttl is 5", logging.INFO), ("assert failed", logging.WARNING)]
 
 
 @asynchronous

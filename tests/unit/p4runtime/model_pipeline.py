@@ -85,6 +85,8 @@ class ModelPipeline:
         match json.loads(data):
             case [int(digest), values]:
                 return DigestMessage(digest, tuple(values))
+            case {"failed": text}:
+                return LogRecord(str(text), failed=True)
             case text:
                 return LogRecord(str(text))
 
