@@ -1,7 +1,5 @@
 """The switches under test, each as a process of its own on the bench's interfaces."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +11,8 @@ from bench.client import DEVICE, Client
 from bench.errors import BenchError
 from bench.network import switch_interface
 from bench.processes import Placement, free_port, process
+from conformance.bmv2 import installed_bmv2
+from conformance.errors import ConformanceError
 from controller.tables import CPU_PORT
 
 SOFTSWITCH = "softswitch"
@@ -28,13 +28,10 @@ class Running(NamedTuple):
 
 def find_bmv2() -> str | None:
     """Path of `simple_switch_grpc`: from HOTLINE_BMV2 (the program or its folder), else from PATH."""
-    named = os.environ.get("HOTLINE_BMV2")
-    if named is None:
-        return shutil.which("simple_switch_grpc")
-    path = Path(named) / "simple_switch_grpc" if Path(named).is_dir() else Path(named)
-    if not os.access(path, os.X_OK):
-        raise BenchError(f"HOTLINE_BMV2={named}: {path} is not a program")
-    return str(path)
+    try:
+        return installed_bmv2()
+    except ConformanceError as error:
+        raise BenchError(str(error)) from None
 
 
 def switches() -> list[str]:

@@ -35,13 +35,21 @@ _STOP_SECONDS = 10.0
 
 def find_bmv2() -> str:
     """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
-    named = os.environ.get("HOTLINE_BMV2")
-    if named is not None and Path(named).is_dir():
-        named = str(Path(named) / "simple_switch_grpc")
-    found = shutil.which(named or "simple_switch_grpc")
+    found = installed_bmv2()
     if found is None:
         raise ConformanceError("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2")
     return found
+
+
+def installed_bmv2() -> str | None:
+    """The same, None where it is not on PATH; ConformanceError where HOTLINE_BMV2 names no program."""
+    named = os.environ.get("HOTLINE_BMV2")
+    if named is None:
+        return shutil.which("simple_switch_grpc")
+    path = Path(named) / "simple_switch_grpc" if Path(named).is_dir() else Path(named)
+    if not os.access(path, os.X_OK):
+        raise ConformanceError(f"HOTLINE_BMV2={named}: {path} is not a program")
+    return str(path)
 
 
 @contextmanager

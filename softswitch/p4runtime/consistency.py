@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from finsy.proto import p4i
+
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
 from softswitch.p4runtime.entities.data import widths
 from softswitch.p4runtime.p4info import P4Info, Table
 from softswitch.p4runtime.status import Refusal, invalid
+
+
+def with_widths(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
+    """The P4Info with the program's widths for keys of type `error`, to which p4c gives none."""
+    completed = p4i.P4Info()
+    completed.CopyFrom(p4info)
+    for table in completed.tables:
+        known = program.tables.get(table.preamble.name)
+        for field, part in zip(table.match_fields, known.key if known else (), strict=False):
+            if field.bitwidth == 0 and not field.HasField("type_name"):
+                field.bitwidth = part.width
+    return completed
 
 
 def check(p4info: P4Info, program: Program) -> None:

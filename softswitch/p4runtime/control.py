@@ -13,7 +13,7 @@ from softswitch.errors import SwitchError
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
-from softswitch.p4runtime.consistency import check
+from softswitch.p4runtime.consistency import check, with_widths
 from softswitch.p4runtime.entities.counters import Counters
 from softswitch.p4runtime.entities.digests import Digests
 from softswitch.p4runtime.entities.direct_counters import DirectCounters
@@ -62,7 +62,7 @@ class ControlledPipeline(Generic[PL]):
         self.config = config
         try:
             program = load_program(config.p4_device_config)
-            p4info = P4Info(config.p4info)
+            p4info = P4Info(with_widths(config.p4info, program))
             check(p4info, program)
             self.pipeline = make(program)
         except SwitchError as error:

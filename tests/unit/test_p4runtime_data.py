@@ -8,7 +8,7 @@ from softswitch.p4runtime.status import Refusal
 
 
 def spec(**fields: object) -> p4t.P4DataTypeSpec:
-    return p4t.P4DataTypeSpec(**fields)  # type: ignore[arg-type]
+    return p4t.P4DataTypeSpec(**fields)  # type: ignore[arg-type]  # by name
 
 
 BIT_9 = spec(bitstring={"bit": {"bitwidth": 9}})

@@ -61,7 +61,7 @@ def test_all_groups_and_sessions_share_the_room(control: Control, monkeypatch: p
 
 def test_an_entry_of_neither_kind(control: Control) -> None:
     neither = p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
-    (result,) = write(control, p4r.Update(type=INSERT, entity=neither))  # type: ignore[arg-type]
+    (result,) = write(control, p4r.Update(type=INSERT, entity=neither))  # type: ignore[arg-type]  # an enum's value
     text = "the packet replication engine entry is neither a multicast group nor a clone session"
     assert str(result) == text
 

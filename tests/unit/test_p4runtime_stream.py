@@ -85,7 +85,7 @@ async def test_notices_of_a_pipeline_that_is_replaced_are_dropped() -> None:
     async with rig(ModelPipeline) as switch:
         primary = await switch.primary(ENTITIES)
         await primary.write(digest_entry())
-        switch.ports.stop = lambda: learn(switch.ports, 1)  # type: ignore[method-assign]
+        switch.ports.stop = lambda: learn(switch.ports, 1)  # type: ignore[method-assign]  # of this one
         other = config(program=ENTITIES)
         other.p4_device_config += b"\n"
         await primary.set_config("RECONCILE_AND_COMMIT", other)
