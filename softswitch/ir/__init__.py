@@ -4,7 +4,7 @@
 resolved: a field is (header index, field index), an action an index. Expressions have BMv2's meaning:
 integers without bound, whose wrapping p4c writes out.
 
-`expressions` · `statements` of actions · `parsing` · `program` headers, tables, externs and the whole.
+`expressions` · `statements` of actions · `parsing` · `tables` · `program` headers, externs and the whole.
 """
 
 from softswitch.ir.expressions import (
@@ -29,31 +29,19 @@ from softswitch.ir.expressions import (
 from softswitch.ir.parsing import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
 from softswitch.ir.program import (
     DROP_PORT,
-    Action,
     ActionProfile,
-    Between,
     Calculation,
     CalculationInput,
     Checksum,
-    Conditional,
-    ConstEntry,
-    Control,
     Counter,
-    DirectMeter,
     FieldList,
     FieldType,
     Header,
-    Invocation,
-    KeyField,
-    Masked,
-    Match,
-    MatchKind,
     Meter,
     Program,
     Register,
     SizedConstant,
     Stack,
-    Table,
     WholeHeader,
 )
 from softswitch.ir.statements import (
@@ -81,6 +69,20 @@ from softswitch.ir.statements import (
     Shift,
     Statement,
     Truncate,
+)
+from softswitch.ir.tables import (
+    Action,
+    Between,
+    Conditional,
+    ConstEntry,
+    Control,
+    DirectMeter,
+    Invocation,
+    KeyField,
+    Masked,
+    Match,
+    MatchKind,
+    Table,
 )
 
 __all__ = [
