@@ -9,8 +9,8 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
-from analysis.schema import ARMS, BASELINE
 from analysis.statistics import Estimator, paired_difference, quantile, ratio
+from logs.columns import ARMS, BASELINE
 
 OPERATIONS = ("pull", "push", "step")
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from analysis.schema import ARMS, CLASSES, METRICS
 from analysis.summary import Summary
+from logs.columns import ARMS, CLASSES, METRICS
 
 COLOURS = {"neither": "#555555", "proxy": "#3b7dd8", "hot": "#e07b1a", "both": "#2c9a57"}
 METRIC_COLOURS = {

@@ -10,10 +10,10 @@ from string import Template
 
 from analysis.figures import figures
 from analysis.record import RunRecord
-from analysis.schema import ARMS, BASELINE
 from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
 from analysis.table import ROWS, Row, facts
+from logs.columns import ARMS, BASELINE
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:

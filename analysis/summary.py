@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from analysis.differences import Comparison, compare
 from analysis.errors import AnalysisError
 from analysis.record import Block, RunRecord, ServerUse
-from analysis.schema import ARMS, CLASSES, METRICS
+from logs.columns import ARMS, CLASSES, METRICS
 
 
 class _Model(BaseModel):

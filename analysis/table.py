@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from analysis.differences import Comparison
-from analysis.schema import ARMS, BASELINE, CLASSES, METRICS
 from analysis.summary import ArmSummary, LoadSummary, Summary
+from logs.columns import ARMS, BASELINE, CLASSES, METRICS
 
 WIDTH = 100
 

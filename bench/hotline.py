@@ -13,10 +13,9 @@ from bench.workload import INGRESS, RUNS, Program, Setup, Stamp, Workload
 from controller.client import P4INFO
 from controller.encoding import Encoder
 from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
-from hosts import addressing
-from hosts.wire import frames
-from hosts.wire.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
-from hosts.wire.header import HOTLINE_PORT, KEYS, LANES, VALUES, VERSION, Op
+from protocol import addressing, frames
+from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, VERSION, Op
 
 PROGRAM = Program(P4INFO.with_name("hotline"))
 HOT_ENTRIES = 20_000

@@ -12,8 +12,8 @@ from finsy.proto import p4r
 from numpy.typing import NDArray
 
 from bench.workload import INGRESS, Program, Setup, Stamp, Workload
-from hosts.wire import frames
-from hosts.wire.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from protocol import frames
+from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 
 _COMPILED = Path(__file__).parent / "programs" / "compiled"
 L3, L2, WIRE = (Program(_COMPILED / name) for name in ("l3", "l2", "wire"))

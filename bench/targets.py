@@ -11,9 +11,9 @@ from bench.client import DEVICE, Client
 from bench.errors import BenchError
 from bench.network import switch_interface
 from bench.processes import Placement, free_port, process
-from conformance.bmv2 import installed_bmv2
 from conformance.errors import ConformanceError
 from controller.tables import CPU_PORT
+from targets.bmv2 import installed_bmv2
 
 SOFTSWITCH = "softswitch"
 BMV2 = "BMv2"

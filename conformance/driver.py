@@ -11,9 +11,9 @@ from conformance.errors import ConformanceError, Mismatch, StfError
 from conformance.expectation import check
 from conformance.names import Names
 from conformance.replication import Replication
-from conformance.target import Target
 from softswitch.errors import SwitchError
 from softswitch.pipeline import Change, CounterValue, EntryPlace, EntryWrite, MeterConfig, Output
+from targets.target import Target
 
 _LOG = logging.getLogger("conformance")
 _COMPARE: dict[str, Callable[[int, int], bool]] = {

@@ -7,8 +7,8 @@ group; in P4Runtime groups and sessions list their replicas. So each change writ
 from __future__ import annotations
 
 from conformance.errors import StfError
-from conformance.target import Target
 from softswitch.pipeline import Replica
+from targets.target import Target
 
 
 class Replication:

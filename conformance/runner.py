@@ -11,8 +11,8 @@ from conformance.driver import Driver
 from conformance.errors import ConformanceError, Refusal
 from conformance.names import Names, read_p4info
 from conformance.parser import read_vectors
-from conformance.targets import Opener
 from softswitch.errors import SwitchError
+from targets.in_process import Opener
 
 _LOG = logging.getLogger("conformance")
 

@@ -15,7 +15,7 @@ import finsy as fy
 import grpc
 from typing_extensions import Self
 
-from controller.concurrency import together
+from common.concurrency import together
 from controller.encoding import Encoder
 from controller.errors import NotPrimary, PipelineError, SwitchError
 from controller.tables import Update

@@ -28,9 +28,9 @@ from controller.tables import (
     Update,
     Worker,
 )
-from hosts import addressing
-from hosts.wire.control import Command
-from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT
+from protocol import addressing
+from protocol.control import Command
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import polars as pl
 from controller.errors import HotSetError, LogError
 from controller.tables import SLOTS
 from hosts.errors import WorkloadError
-from hosts.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
-from hosts.wire.hashing import lanes_of
-from hosts.wire.header import LANES, NO_KEY
+from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
+from protocol.hashing import lanes_of
+from protocol.header import LANES, NO_KEY
 
 log = logging.getLogger(__name__)
 

@@ -18,19 +18,18 @@ from typing import TypeVar
 import numpy as np
 from typing_extensions import Self
 
+from common.concurrency import together
 from controller.client import SwitchClient
-from controller.concurrency import together
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
-from hosts import addressing
 from hosts.errors import MalformedDatagram
-from hosts.wire import control, frames
-from hosts.wire.codec import Caller, FastCodec, Message
-from hosts.wire.control import Command, Control, Status
-from hosts.wire.frames import UdpEndpoint, UdpFrame
-from hosts.wire.hashing import lanes_of, ps_ids_of
-from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
-from hosts.wire.packing import pack
+from protocol import addressing, control, frames
+from protocol.codec import Caller, FastCodec, Message
+from protocol.control import Command, Control, Status
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
+from protocol.packing import pack
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from typing import Protocol
 
 import numpy as np
 
-from controller.concurrency import together
+from common.concurrency import together
 from controller.errors import HotSetError
 from controller.tables import SLOTS, Change, HotParam, State, Update
-from hosts.wire.control import MAX_KEYS, Command
-from hosts.wire.hashing import lanes_of, ps_ids_of
-from hosts.wire.header import LANES
+from protocol.control import MAX_KEYS, Command
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import LANES
 
 WAVE = 1024
 """Keys that change their home at a time: workers are refused these, and only these."""

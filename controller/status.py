@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.client import SwitchClient
 from controller.tables import HOT_TABLES, HotParam, Job, Server, State, Worker
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 DROP_REASONS = (
     "parser_error",

@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol, TypeAlias
 import finsy as fy
 from typing_extensions import Self
 
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 CPU_PORT = 255
 ROWS = 1024

@@ -17,7 +17,7 @@ from typing import Any
 import pydantic
 
 from hosts.errors import ConfigError, HostsError
-from hosts.wire.codec import Codec, FastCodec
+from protocol.codec import Codec, FastCodec
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
 def make_codec(name: str) -> Codec:
     """The codec of that name: fast or scapy."""
     if name == "scapy":
-        from hosts.wire.scapy_layer import ScapyCodec  # takes half a second to import
+        from protocol.scapy_layer import ScapyCodec  # takes half a second to import
 
         return ScapyCodec()
     return FastCodec()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from hosts.wire.header import WINDOW
+from protocol.header import WINDOW
 
 MS = 1_000_000
 Call = TypeVar("Call")

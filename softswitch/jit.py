@@ -13,9 +13,9 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
-from softswitch.codegen.layout import Layout, make_layout
-from softswitch.codegen.switch import build_module
+from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
+from softswitch.memory.layout import Layout, make_layout
 
 PROCESS = ctypes.CFUNCTYPE(
     ctypes.c_int32,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.codegen.layout import make_layout
+from softswitch.memory.layout import make_layout
 from softswitch.ports import PortLoop
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory

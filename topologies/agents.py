@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from controller.concurrency import together
+from common.concurrency import together
 from topologies.errors import AgentFailed
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from analysis.schema import ARMS
 from analysis.summary import load_name
 from controller.tables import ROWS, SLOTS
-from hosts.addressing import MAX_HOSTS_OF_A_KIND
 from hosts.model.logistic import LEARNING_RATE, SCALE
-from hosts.wire.header import LANES
+from logs.columns import ARMS
+from protocol.addressing import MAX_HOSTS_OF_A_KIND
+from protocol.header import LANES
 from topologies.errors import ConfigError
 
 JOBS = {"profile": 1, **{arm: number for number, arm in enumerate(ARMS, start=2)}}

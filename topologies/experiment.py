@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mininet.cli import CLI
 
-from analysis.merge import merge_logs
 from analysis.record import RunRecord
-from hosts import addressing
 from hosts.workload.trace import Trace
+from logs.merge import merge_logs
+from protocol import addressing
 from topologies.agents import call_all, supervised
 from topologies.capture import capture
 from topologies.config import JOBS, Config

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hosts import addressing
-from hosts.wire.header import HOTLINE_PORT
 from hosts.workload.trace import Trace
+from protocol import addressing
+from protocol.header import HOTLINE_PORT
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import JOBS, Config
 from topologies.network import Network

@@ -10,7 +10,7 @@ from pathlib import Path
 from mininet.log import lg, setLogLevel
 from mininet.net import Mininet
 
-from hosts import addressing
+from protocol import addressing
 from topologies.config import Config
 from topologies.nodes import TARGETS, TargetSwitch, TestbedHost
 from topologies.placement import Placement

@@ -17,7 +17,7 @@ from typing import Any
 from mininet.node import Host, Switch
 
 from controller.tables import CPU_PORT
-from hosts.addressing import Endpoint
+from protocol.addressing import Endpoint
 from topologies.errors import SwitchFailed
 
 DEVICE_ID = 1

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from controller.client import P4BLOB, P4INFO
-from hosts.addressing import switch_interfaces
+from protocol.addressing import switch_interfaces
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.leftovers import interface_exists

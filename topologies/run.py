@@ -19,9 +19,9 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from controller import ControllerError
-from hosts.addressing import switch_interfaces
 from hosts.errors import HostsError
 from hosts.workload.trace import Trace
+from protocol.addressing import switch_interfaces
 from topologies import preflight
 from topologies.config import VARIABLES, Config, load_config
 from topologies.errors import AccountingError, TopologyError

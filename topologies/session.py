@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import RunRecord, ServerUse
-from controller.concurrency import together
+from common.concurrency import together
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import JOBS, Config
 from topologies.machine import run_queue_ns

@@ -18,7 +18,7 @@ from bench.lines import FUNCTION_NS, Goal, Line
 from bench.stage import Stage
 from bench.targets import SOFTSWITCH
 from bench.workload import Program, Setup, Workload
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 _SOURCE = Path(__file__).parents[2] / "p4src" / "hotline.p4"
 _MAC_BYTES = 6

@@ -9,7 +9,7 @@ import polars as pl
 
 from controller import hotset as hotsets
 from controller.cli.common import json_option, one_line_errors, print_json, print_table
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 _HEAD = 10
 _FILE = click.Path(path_type=Path, dir_okay=False)

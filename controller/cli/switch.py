@@ -23,7 +23,7 @@ from controller.controller import Controller
 from controller.migrate import Plan
 from controller.status import Status
 from controller.tables import Job
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 _ON_OFF = {True: "on", False: "off"}
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.errors import WorkloadError
-from hosts.wire.codec import Values
 from hosts.workload.trace import Batch
+from protocol.codec import Values
 
 Floats: TypeAlias = NDArray[np.floating]
 

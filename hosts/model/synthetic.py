@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.wire.codec import Values
 from hosts.workload.trace import Batch
+from protocol.codec import Values
 
 
 class SyntheticGradient:

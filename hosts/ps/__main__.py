@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
 from hosts.errors import HostsError
 from hosts.keys import KeySpace
-from hosts.parts import save_arrays
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import Sockets
 from hosts.ps.store import Store
 from hosts.sockets import Address, clock_offset
+from logs.parts import save_arrays
 
 
 class PsProcess:

@@ -9,9 +9,9 @@ from hosts.errors import MalformedDatagram
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import Server
 from hosts.ps.store import Store
-from hosts.wire import control
-from hosts.wire.codec import Codec
-from hosts.wire.header import HEADER_BYTES, Op, offset_of, unpack
+from protocol import control
+from protocol.codec import Codec
+from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
 _OP_AT = offset_of("op")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hosts.parts import Parts
 from hosts.ps.store import Store
+from logs.parts import Parts
 
 _US = 1000
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from hosts.agent import Commands
 from hosts.ps.core import ParameterServer
 from hosts.sockets import Address, Receiver, open_udp, send
-from hosts.wire.header import HOTLINE_PORT, PS_RPC_PORT
+from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 
 _READ_BURST = 64
 _LONGEST_WAIT_S = 1.0

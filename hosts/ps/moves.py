@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from hosts.errors import MalformedDatagram
 from hosts.ps.store import Positions, Store
 from hosts.window import Window
-from hosts.wire.bitmap import lanes_in
-from hosts.wire.codec import Caller, Codec, Values, answers
-from hosts.wire.control import Command, Control, Status, build
-from hosts.wire.hashing import lanes_of
-from hosts.wire.header import PS_CALLER_BASE, WINDOW, Op
-from hosts.wire.packing import pack
+from protocol.bitmap import lanes_in
+from protocol.codec import Caller, Codec, Values, answers
+from protocol.control import Command, Control, Status, build
+from protocol.hashing import lanes_of
+from protocol.header import PS_CALLER_BASE, WINDOW, Op
+from protocol.packing import pack
 
 _REMEMBERED = 64
 ReplyTo = TypeVar("ReplyTo")

@@ -14,9 +14,9 @@ import numpy as np
 
 from hosts.errors import MalformedDatagram
 from hosts.ps.store import Store
-from hosts.wire.bitmap import bitmap_of, lanes_in
-from hosts.wire.codec import Codec, Keys, Message, Values
-from hosts.wire.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from protocol.bitmap import bitmap_of, lanes_in
+from protocol.codec import Codec, Keys, Message, Values
+from protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 
 
 @dataclass(slots=True)

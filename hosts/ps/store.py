@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from hosts.wire.codec import Keys, Values
-from hosts.wire.hashing import ps_ids_of
-from hosts.wire.header import LANES
+from protocol.codec import Keys, Values
+from protocol.hashing import ps_ids_of
+from protocol.header import LANES
 
 _SIGN = 1 << 31
 _ONES = np.ones(LANES, dtype=np.uint32)

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
 from hosts.errors import ConfigError, HostsError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
-from hosts.parts import save_arrays
 from hosts.sockets import clock_offset, open_udp
-from hosts.wire.codec import Caller
 from hosts.worker.client import Client
 from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
@@ -27,6 +25,8 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line
 from hosts.worker.trainer import Block, EmptyCalls, Trainer
 from hosts.workload.trace import Trace
+from logs.parts import save_arrays
+from protocol.codec import Caller
 
 
 class Job:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from hosts.errors import MalformedDatagram
 from hosts.keys import KeySpace
 from hosts.window import Window
-from hosts.wire.bitmap import lanes_in
-from hosts.wire.codec import Caller, Codec, Keys, Message, Values, answers
-from hosts.wire.hashing import lanes_of, ps_ids_of
-from hosts.wire.header import WINDOW, Header, Op
-from hosts.wire.packing import Packing, pack
+from protocol.bitmap import lanes_in
+from protocol.codec import Caller, Codec, Keys, Message, Values, answers
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import WINDOW, Header, Op
+from protocol.packing import Packing, pack
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7

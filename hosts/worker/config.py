@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hosts.model.logistic import LEARNING_RATE, SCALE
-from hosts.wire.header import WINDOW
+from protocol.header import WINDOW
 
 
 class _Strict(BaseModel):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.errors import LedgerError
-from hosts.wire.codec import Values
+from protocol.codec import Values
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _HEAD = np.dtype(

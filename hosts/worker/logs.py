@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hosts.parts import Parts
-from hosts.wire.header import Op
 from hosts.worker.client import RpcRecord
 from hosts.worker.trainer import OperationRecord
+from logs.parts import Parts
+from protocol.header import Op
 
 ARMS = ("profile", "neither", "proxy", "hot", "both")
 OPS = tuple(op.name.lower() for op in (Op.PULL, Op.PUSH, Op.EMPTY))

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hosts.model import Model
-from hosts.wire.header import Op
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.workload.trace import Trace
+from protocol.header import Op
 
 
 @dataclass(frozen=True, slots=True)

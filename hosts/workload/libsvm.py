@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
-from hosts.wire.header import NO_KEY
 from hosts.workload.trace import Samples, Trace
+from protocol.header import NO_KEY
 
 _LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
 _LARGEST = float(np.finfo(np.float32).max)

@@ -15,9 +15,9 @@ import polars as pl
 
 from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
-from hosts.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
-from hosts.wire.header import NO_KEY
 from hosts.workload.trace import Trace
+from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
+from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
 

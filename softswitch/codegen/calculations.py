@@ -10,10 +10,10 @@ from itertools import groupby
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.hashes import hash_function
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.storage import I8, I64
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join, store_bits, untyped
 from softswitch.errors import UnsupportedConstruct
 from softswitch.hashing import ALGORITHMS, InternetChecksum

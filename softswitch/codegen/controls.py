@@ -5,13 +5,13 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter
-from softswitch.codegen.layout import WORD, TableLayout
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.lookup import emit_lookup
 from softswitch.codegen.profiles import emit_member
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import is_null, word
-from softswitch.codegen.values import integer, resize
 from softswitch.errors import located
+from softswitch.memory.layout import WORD, TableLayout
 
 I64 = llvm.IntType(WORD)
 

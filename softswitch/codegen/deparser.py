@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.expressions import integer, resize
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import I64, POINTER
 from softswitch.codegen.traffic import Traffic
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset
 
 

@@ -9,11 +9,11 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.calculations import Calculations
-from softswitch.codegen.layout import METER_WORDS, WORD, Layout
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.tables import word
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset
+from softswitch.memory.layout import METER_WORDS, WORD, Layout
 
 I64 = llvm.IntType(WORD)
 DOUBLE = llvm.DoubleType()

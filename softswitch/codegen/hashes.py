@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.values import integer, resize
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.wire import byte_offset
 from softswitch.codegen.xxh64 import emit_xxh64
 from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, Xxh64, reflect

@@ -5,12 +5,12 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.layout import TableLayout
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.ranked import ranked_function
 from softswitch.codegen.tables import call_find, split, word
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import join
+from softswitch.memory.layout import TableLayout
 
 
 def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:

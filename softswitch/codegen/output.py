@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.layout import words_of
+from softswitch.codegen.expressions import extend, integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split
-from softswitch.codegen.values import extend, integer, resize
 from softswitch.codegen.wire import byte_offset
+from softswitch.memory.layout import words_of
 
 HEADER = 8
 DIGEST = 1 << 31

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.expressions import Arithmetic, extend, integer, resize
 from softswitch.codegen.storage import I8, I32, I64, POINTER, Storage
-from softswitch.codegen.values import Arithmetic, extend, integer, resize
 from softswitch.codegen.wire import byte_offset, load_fields, store_fields
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter
-from softswitch.codegen.layout import WORD
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Place
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split, word
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset, join
 from softswitch.errors import located
+from softswitch.memory.layout import WORD
 
 MOST_VARBIT = (1 << 31) - 1
 MAX_STATES = 4096

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.actions import ActionEmitter
-from softswitch.codegen.layout import NO_ACTION, WORD, TableLayout
+from softswitch.codegen.expressions import integer
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import word
-from softswitch.codegen.values import integer
 from softswitch.codegen.wire import untyped
+from softswitch.memory.layout import NO_ACTION, WORD, TableLayout
 
 I64 = llvm.IntType(WORD)
 

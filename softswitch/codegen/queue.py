@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
+from softswitch.codegen.expressions import integer
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.storage import I64
-from softswitch.codegen.values import integer
 from softswitch.codegen.wire import byte_offset
 
 CAPACITY = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.layout import WORD, TableLayout, words_of
+from softswitch.codegen.expressions import integer
 from softswitch.codegen.loops import Variable, leave_unless, repeat_while
 from softswitch.codegen.tables import I64, POINTER, call_find, is_null, word
-from softswitch.codegen.values import integer
 from softswitch.codegen.wire import join
+from softswitch.memory.layout import WORD, TableLayout, words_of
 
 NULL = llvm.Constant(POINTER, None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.values import integer
+from softswitch.codegen.expressions import integer
 from softswitch.codegen.wire import untyped
 
 I8, I32, I64 = (llvm.IntType(width) for width in (8, 32, 64))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.layout import WORD, TableLayout, words_of
-from softswitch.codegen.values import integer, resize
+from softswitch.codegen.expressions import integer, resize
 from softswitch.hashing import MULTIPLIER
+from softswitch.memory.layout import WORD, TableLayout, words_of
 
 I64 = llvm.IntType(WORD)
 POINTER = llvm.PointerType()

@@ -12,13 +12,13 @@ from enum import IntEnum
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.queue import CAPACITY, RUN_BYTES, Queue
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import I32, I64, WHOLE
 from softswitch.codegen.tables import word
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset
 
 MAX_PASSES = 1024

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.values import integer, resize
+from softswitch.codegen.expressions import integer, resize
 
 BYTE = llvm.IntType(8)
 

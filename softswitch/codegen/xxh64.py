@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.loops import Variable, repeat_while
-from softswitch.codegen.values import integer, resize
 from softswitch.codegen.wire import byte_offset
 from softswitch.hashing import XXH_PRIMES, XXH_STRIPE
 

@@ -26,7 +26,7 @@ from softswitch.ir.expressions import (
     Ternary,
     Unary,
 )
-from softswitch.ir.parsing import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
+from softswitch.ir.parser import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
 from softswitch.ir.program import (
     DROP_PORT,
     ActionProfile,

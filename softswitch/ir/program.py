@@ -7,7 +7,7 @@ from functools import cached_property
 
 from softswitch.errors import StateError
 from softswitch.ir.expressions import Expression, FieldRef, Target
-from softswitch.ir.parsing import Advance, Extract, ParserState, ValueSet, Verify
+from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
 from softswitch.ir.statements import Assert, If, Statement
 from softswitch.ir.tables import Action, Control, Invocation, Table
 

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.codegen.layout import METER_WORDS, Layout
 from softswitch.errors import TableFull
+from softswitch.memory.layout import METER_WORDS, Layout
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.coding import split
 from softswitch.state.memory import Memory

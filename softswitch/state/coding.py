@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.codegen.layout import WORD, TableLayout, words_of
+from softswitch.memory.layout import WORD, TableLayout, words_of
 
 WORD_MASK = (1 << WORD) - 1
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from softswitch import ir
-from softswitch.codegen.layout import NO_ACTION, Layout, TableLayout
 from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.memory.layout import NO_ACTION, Layout, TableLayout
 from softswitch.pipeline import (
     ActionCall,
     Change,

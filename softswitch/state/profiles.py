@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.codegen.layout import GROUP, ProfileLayout
 from softswitch.errors import StateError, TableFull
+from softswitch.memory.layout import GROUP, ProfileLayout
 from softswitch.pipeline import ActionCall, UseGroup, UseMember
 from softswitch.state.coding import data_words
 from softswitch.state.memory import Memory

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softswitch.codegen.layout import TableLayout
 from softswitch.hashing import MULTIPLIER
+from softswitch.memory.layout import TableLayout
 from softswitch.native import compiled, int64
 
 # Columns of a table's row in the descriptor array. Offsets are in words.

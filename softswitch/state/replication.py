@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.codegen.layout import CLONE_SESSIONS, MULTICAST_GROUPS, ReplicationLayout
 from softswitch.errors import StateError, TableFull
+from softswitch.memory.layout import CLONE_SESSIONS, MULTICAST_GROUPS, ReplicationLayout
 from softswitch.pipeline import MAX_REPLICAS, Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool

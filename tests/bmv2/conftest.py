@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.dataplane import Dataplane
+from targets.dataplane import Dataplane
 from tests.harness import testnet
 from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.p4rt import Client, load_p4info

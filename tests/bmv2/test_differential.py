@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
+from protocol.hashing import lane_of
+from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change, EntryWrite, Output
 from tests.bmv2.conftest import Bmv2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from hosts.wire.header import HOTLINE_PORT, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op
+from protocol.header import HOTLINE_PORT, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op
 
 FLAGS = {Op.PULL: KEYS, Op.PUSH: KEYS | VALUES, Op.EMPTY: 0}
 ANSWER_FLAGS = {Op.PULL: RESPONSE | VALUES, Op.PUSH: RESPONSE, Op.EMPTY: RESPONSE, Op.CONTROL: RESPONSE}

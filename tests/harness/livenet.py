@@ -17,16 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller import Controller, Job, Route, Server, Worker
-from hosts import addressing
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
-from hosts.wire import control, frames
-from hosts.wire.codec import Caller, FastCodec
-from hosts.wire.control import Command
-from hosts.wire.frames import UdpEndpoint, UdpFrame
-from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from hosts.worker.client import Client
+from protocol import addressing, control, frames
+from protocol.codec import Caller, FastCodec
+from protocol.control import Command
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline

@@ -11,8 +11,8 @@ import grpc
 from finsy.proto import p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 
-from conformance.encoding import Encoder, minimal
 from softswitch.pipeline import CounterValue, EntryWrite
+from targets.encoding import Encoder, minimal
 
 ELECTION_ID = 10
 TIMEOUT = 20

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from finsy.proto import p4i, p4r
 
-from conformance.encoding import Encoder, minimal
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -22,6 +21,7 @@ from softswitch.pipeline import (
     MeterConfig,
     Replica,
 )
+from targets.encoding import Encoder, minimal
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 FAST = 100_000

@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from hosts.errors import MalformedDatagram
-from hosts.wire import frames
-from hosts.wire.codec import FastCodec, Message
-from hosts.wire.frames import UdpEndpoint, UdpFrame
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import KEYS, MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
+from protocol import frames
+from protocol.codec import FastCodec, Message
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.hashing import lane_of
+from protocol.header import KEYS, MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
 

@@ -11,18 +11,17 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts import addressing
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
-from hosts.wire import control, frames
-from hosts.wire.codec import Caller, FastCodec, Keys, Values
-from hosts.wire.control import Command, Control, Status
-from hosts.wire.frames import UdpEndpoint, UdpFrame
-from hosts.wire.hashing import lane_of, ps_of
-from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
+from protocol import addressing, control, frames
+from protocol.codec import Caller, FastCodec, Keys, Values
+from protocol.control import Command, Control, Status
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.hashing import lane_of, ps_of
+from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from tests.harness.switches import CPU_PORT, Attached, Switch
 
 JOB = 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.status import DROP_REASONS
-from hosts.wire.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pipeline

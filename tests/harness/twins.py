@@ -8,11 +8,11 @@ from pathlib import Path
 import grpc
 from finsy.proto import p4i, p4r
 
-from conformance.dataplane import Dataplane
-from conformance.p4runtime import reason_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.pipeline import Notice, Output
+from targets.dataplane import Dataplane
+from targets.p4runtime import reason_of
 from tests.harness.p4rt import Client, load_p4info
 from tests.harness.p4rt_writer import P4RuntimeWriter
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import WINDOW_BITS, Header, Op
+from protocol.hashing import lane_of
+from protocol.header import WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hosts.addressing import SWITCH_NAME
+from protocol.addressing import SWITCH_NAME
 from topologies.leftovers import marked_processes
 
 PATIENCE_S = 180.0

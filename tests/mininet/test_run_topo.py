@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.schema import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
+from logs.columns import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
 from tests.mininet.run_topo import command_line, run_topo
 from topologies.config import JOBS
 from topologies.leftovers import marked_processes

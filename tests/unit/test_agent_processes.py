@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 from hosts.keys import KeySpace
-from hosts.wire.header import HOTLINE_PORT
 from hosts.worker import ledger
 from hosts.workload.generator import R1, generate
+from protocol.header import HOTLINE_PORT
 
 JOBS = {1: "neither", 2: "proxy"}
 SIZE = 3000

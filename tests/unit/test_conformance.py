@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4i
 
-from conformance import cli, runner, targets
+from conformance import cli, runner
 from conformance.driver import Driver
 from conformance.errors import ConformanceError, Mismatch, Refusal, StfError
 from conformance.names import Names, read_p4info
 from conformance.pairs import Pair, pairs_in
 from conformance.parser import parse
 from conformance.runner import Outcome
-from conformance.target import Target
 from softswitch.errors import EntryExists, ProgramError
 from softswitch.ir import Between, Masked, Match
 from softswitch.pipeline import (
@@ -31,6 +30,8 @@ from softswitch.pipeline import (
     Output,
     Replica,
 )
+from targets import in_process as targets
+from targets.target import Target
 from tests.harness.match_kinds import MATCH_KINDS
 
 PROGRAM = MATCH_KINDS.with_suffix(".json")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from controller import hotset
 from controller.errors import HotSetError, LogError
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import NO_KEY
+from protocol.hashing import lane_of
+from protocol.header import NO_KEY
 
 LARGEST = 2**64 - 2
 

@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from common.concurrency import together
 from controller import Controller, Job, Route, State, Worker, hotset
 from controller.client import SwitchClient
-from controller.concurrency import together
 from controller.errors import (
     MoveRefused,
     NoAnswer,
@@ -31,8 +31,8 @@ from controller.errors import (
 )
 from controller.inband import InBand
 from controller.status import Status
-from hosts.wire.hashing import ps_of
-from hosts.wire.header import CONTROLLER_CALLER, MODULUS, WINDOW
+from protocol.hashing import ps_of
+from protocol.header import CONTROLLER_CALLER, MODULUS, WINDOW
 from tests.harness.livenet import LiveNet
 
 JOB = 3

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from controller.errors import HotSetError
 from controller.migrate import WAVE, Move, execute, plan
 from controller.tables import Change, HotParam, State, Update
-from hosts.wire.control import MAX_KEYS, Command
-from hosts.wire.hashing import lane_of, ps_of
+from protocol.control import MAX_KEYS, Command
+from protocol.hashing import lane_of, ps_of
 
 JOB = 7
 OTHER_JOB = 8

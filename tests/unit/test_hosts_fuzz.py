@@ -12,12 +12,12 @@ from hosts.errors import MalformedDatagram
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
-from hosts.wire import control
-from hosts.wire.codec import Caller, Codec, FastCodec, Message, answers
-from hosts.wire.control import Command, Control
-from hosts.wire.header import RESPONSE, VALUES, Op, unpack
-from hosts.wire.scapy_layer import ScapyCodec
 from hosts.worker.client import Client
+from protocol import control
+from protocol.codec import Caller, Codec, FastCodec, Message, answers
+from protocol.control import Command, Control
+from protocol.header import RESPONSE, VALUES, Op, unpack
+from protocol.scapy_layer import ScapyCodec
 
 SIZE = 100
 FAST = FastCodec()

@@ -6,8 +6,8 @@ import struct
 from random import Random
 
 from hosts.errors import MalformedDatagram
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import HOTLINE_PORT, WINDOW_BITS, Op, unpack
+from protocol.hashing import lane_of
+from protocol.header import HOTLINE_PORT, WINDOW_BITS, Op, unpack
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change
 from tests.harness import frames, testnet

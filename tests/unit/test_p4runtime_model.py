@@ -11,13 +11,13 @@ from finsy.proto import p4r
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.encoding import Encoder
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
+from targets.encoding import Encoder
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
 from tests.unit.p4runtime.harness import (
     DELETE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hosts.wire.hashing import lane_of
-from hosts.wire.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
+from protocol.hashing import lane_of
+from protocol.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change, EntryPlace

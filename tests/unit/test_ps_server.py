@@ -8,12 +8,12 @@ import pytest
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
-from hosts.wire import control
-from hosts.wire.codec import FastCodec, Message
-from hosts.wire.control import Command, Control, Status
-from hosts.wire.hashing import ps_of
-from hosts.wire.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
-from hosts.wire.scapy_layer import ScapyCodec
+from protocol import control
+from protocol.codec import FastCodec, Message
+from protocol.control import Command, Control, Status
+from protocol.hashing import ps_of
+from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
+from protocol.scapy_layer import ScapyCodec
 
 CODEC = FastCodec()
 MINE = [key for key in range(64) if ps_of(key, 2) == 0][:4]

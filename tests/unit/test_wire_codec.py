@@ -11,12 +11,12 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from hosts.errors import MalformedDatagram
-from hosts.wire import control, frames
-from hosts.wire.codec import Caller, Codec, FastCodec, Keys, Message, Values, answers
-from hosts.wire.control import Command, Control, Status
-from hosts.wire.frames import UdpEndpoint, UdpFrame
-from hosts.wire.hashing import lanes_of, ps_ids_of
-from hosts.wire.header import (
+from protocol import control, frames
+from protocol.codec import Caller, Codec, FastCodec, Keys, Message, Values, answers
+from protocol.control import Command, Control, Status
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import (
     HEADER_BYTES,
     KEYS,
     LANES,
@@ -28,8 +28,8 @@ from hosts.wire.header import (
     Op,
     offset_of,
 )
-from hosts.wire.packing import pack
-from hosts.wire.scapy_layer import Hotline, HotlineControl, ScapyCodec
+from protocol.packing import pack
+from protocol.scapy_layer import Hotline, HotlineControl, ScapyCodec
 
 FAST, SCAPY = FastCodec(), ScapyCodec()
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosts.keys import KeySpace
-from hosts.wire.hashing import lane_of, lanes_of, ps_ids_of, ps_of
-from hosts.wire.header import LANES
+from protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
+from protocol.header import LANES
 
 
 @settings(deadline=None)

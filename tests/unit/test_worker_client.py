@@ -7,11 +7,11 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.window import MS, RetransmissionTimer, Window
-from hosts.wire.codec import Caller, FastCodec, Message
-from hosts.wire.hashing import lanes_of
-from hosts.wire.header import KEYS, RESPONSE, VALUES, Header, Op
-from hosts.wire.scapy_layer import ScapyCodec
 from hosts.worker.client import Client
+from protocol.codec import Caller, FastCodec, Message
+from protocol.hashing import lanes_of
+from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
+from protocol.scapy_layer import ScapyCodec
 
 CODEC = FastCodec()
 SIZE = 200

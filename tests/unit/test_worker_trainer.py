@@ -11,11 +11,11 @@ from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
-from hosts.wire.codec import Caller, FastCodec
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Block, EmptyCalls, Trainer
 from hosts.workload.generator import R1, generate
+from protocol.codec import Caller, FastCodec
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from analysis.schema import ARMS
 from analysis.summary import load_name
+from logs.columns import ARMS
 from topologies.session import START_AHEAD_NS, Session
 
 _PROBE_STEPS = 8

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from analysis.record import Block, ServerUse
-from analysis.schema import ARMS
+from logs.columns import ARMS
 from topologies.agents import call_all
 from topologies.config import JOBS
 from topologies.session import Ran, Session

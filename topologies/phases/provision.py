@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from controller import Controller, Job, Route, Server, Worker
 from controller.tables import KIND_PRIVILEGED
-from hosts import addressing
-from hosts.wire.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+from protocol import addressing
+from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from topologies.config import JOBS, OFFLOADED, Config
 
 EPOCH = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from analysis.merge import last_updates
 from controller import Controller, hotset
+from logs.merge import last_updates
 from topologies.agents import call_all
 from topologies.config import JOBS
 from topologies.progress import Phase

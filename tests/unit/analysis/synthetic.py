@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse
-from analysis.schema import ARMS, OPERATIONS, RPC
+from logs.columns import ARMS, OPERATIONS, RPC
 
 ROUNDS = 6
 LOADS = (0.5, 0.8)

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.merge import last_updates, merge_logs
-from analysis.schema import CONNECTIONS, RPC, UPDATES
+from logs.columns import CONNECTIONS, RPC, UPDATES
+from logs.merge import last_updates, merge_logs
 
 
 @pytest.fixture

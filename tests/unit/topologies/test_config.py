@@ -10,7 +10,7 @@ import pytest
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
-from hosts.wire.hashing import lanes_of
+from protocol.hashing import lanes_of
 from topologies.config import (
     JOBS,
     MAX_SERVERS,

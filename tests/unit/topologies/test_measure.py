@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from analysis.record import RunRecord, ServerUse
-from analysis.schema import ARMS
+from logs.columns import ARMS
 from topologies.config import JOBS, Config
 from topologies.phases.measure import measure
 from topologies.progress import Reporter

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller import Job, Server, Worker
 from controller.tables import ROWS
-from hosts import addressing
+from protocol import addressing
 from topologies.config import JOBS, MAX_SERVERS, MAX_WORKERS, Config
 from topologies.phases.provision import rows
 

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 from finsy.proto import p4i
 
-from conformance import bmv2
 from conformance.errors import Refusal
-from conformance.target import Target
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
+from targets import bmv2
+from targets.target import Target
 
 Opener = Callable[[bytes, p4i.P4Info], AbstractContextManager[Target]]
 """Takes BMv2 JSON and its P4Info; raises `Refusal` or `SwitchError` for a program that it does not take."""

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from conformance.p4runtime import RECONNECT_SOON, P4RuntimeError, reason_of
 from softswitch.pipeline import Output
+from targets.p4runtime import RECONNECT_SOON, P4RuntimeError, reason_of
 
 _STREAM = "/p4.bm.DataplaneInterface/PacketStream"
 _TIMEOUT = 30.0

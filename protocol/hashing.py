@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hosts.wire.header import LANES
+from protocol.header import LANES
 
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1

@@ -14,8 +14,8 @@ from enum import IntEnum
 import numpy as np
 
 from hosts.errors import MalformedDatagram
-from hosts.wire.codec import Keys, Values
-from hosts.wire.header import (
+from protocol.codec import Keys, Values
+from protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,
     KEY_BYTES,

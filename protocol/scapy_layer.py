@@ -25,8 +25,8 @@ from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
 from hosts.errors import MalformedDatagram
-from hosts.wire.codec import MAX_U32, Caller, Keys, Message, Values
-from hosts.wire.header import (
+from protocol.codec import MAX_U32, Caller, Keys, Message, Values
+from protocol.header import (
     HEADER_BYTES,
     HOTLINE_PORT,
     KEYS,
@@ -39,7 +39,7 @@ from hosts.wire.header import (
     Op,
     check,
 )
-from hosts.wire.packing import Packing
+from protocol.packing import Packing
 
 _OPS = {op.value: op.name.lower() for op in Op}
 _COMMANDS = {1: "seed", 2: "collect", 3: "values", 4: "hello"}

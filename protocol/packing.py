@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.wire.header import BITMAP_DTYPE, LANES
+from protocol.header import BITMAP_DTYPE, LANES
 
 
 @dataclass(frozen=True, slots=True)

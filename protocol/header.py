@@ -121,7 +121,7 @@ CONTROL_SHAPES = {(int(op), flags) for op, allowed in _CONTROL_SHAPES.items() fo
 def check(header: Header, length: int) -> None:
     """Check shape and length of a datagram of `length` bytes; raises `MalformedDatagram`.
 
-    For CONTROL it checks the header alone: what follows is hosts/wire/control.py's.
+    For CONTROL it checks the header alone: what follows is protocol/control.py's.
     """
     (version, op, flags, _, _, _, _, count, reserved, _, _, live, served, refused, _, _, _, _) = header
     if version != VERSION:

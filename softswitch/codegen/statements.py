@@ -5,12 +5,12 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.externs import Externs
-from softswitch.codegen.layout import Layout
 from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.values import integer, resize
 from softswitch.errors import located
+from softswitch.memory.layout import Layout
 
 
 class ActionEmitter:

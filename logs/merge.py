@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from analysis.errors import AnalysisError
-from analysis.schema import CONNECTIONS, OPERATIONS, RPC, UPDATES
+from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.actions import ActionEmitter
 from softswitch.codegen.checksums import emit_update, emit_verify
 from softswitch.codegen.controls import emit_control
 from softswitch.codegen.deparser import emit_deparser
-from softswitch.codegen.layout import Layout
+from softswitch.codegen.expressions import integer
 from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
+from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import I32
 from softswitch.codegen.tables import POINTER
 from softswitch.codegen.traffic import Traffic, needs_queues
-from softswitch.codegen.values import integer
+from softswitch.memory.layout import Layout
 
 I64 = llvm.IntType(64)
 PROCESS = llvm.FunctionType(I32, [POINTER, I32, POINTER, I32, I64, I64, POINTER, I32])

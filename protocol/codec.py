@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.wire.header import (
+from protocol.header import (
     ECHOED,
     HEADER_BYTES,
     HEADER_DTYPE,
@@ -30,7 +30,7 @@ from hosts.wire.header import (
     offset_of,
     unpack,
 )
-from hosts.wire.packing import Packing
+from protocol.packing import Packing
 
 Keys = NDArray[np.uint64]
 Values = NDArray[np.uint32]

@@ -14,10 +14,7 @@ from typing import NoReturn
 
 from finsy.proto import p4i, p4r
 
-from conformance.dataplane import Dataplane
-from conformance.encoding import Encoder
 from conformance.errors import ConformanceError, Refusal
-from conformance.p4runtime import Client, P4RuntimeError
 from softswitch.errors import SwitchError
 from softswitch.pipeline import (
     CounterValue,
@@ -28,6 +25,9 @@ from softswitch.pipeline import (
     Output,
     Replica,
 )
+from targets.dataplane import Dataplane
+from targets.encoding import Encoder
+from targets.p4runtime import Client, P4RuntimeError
 
 DEVICE_ID = 1
 _STOP_SECONDS = 10.0
@@ -98,7 +98,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Bmv2:
-    """A running BMv2 (`conformance.target.Target`)."""
+    """A running BMv2 (`targets.target.Target`)."""
 
     def __init__(self, client: Client, ports: Dataplane, p4info: p4i.P4Info) -> None:
         self._client = client

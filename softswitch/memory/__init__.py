@@ -1,0 +1,1 @@
+"""The block of memory that compiled code and control plane share."""
