@@ -12,7 +12,7 @@ from conformance.expectation import check
 from conformance.names import Names
 from conformance.replication import Replication
 from softswitch.errors import SwitchError
-from softswitch.pipeline import Change, CounterValue, EntryPlace, EntryWrite, MeterConfig, Output
+from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
 from targets.target import Target
 
 _LOG = logging.getLogger("conformance")
@@ -116,7 +116,7 @@ class Driver:
             raise StfError(f"no entry was added as {handle}")
         entry = self._handles[handle]
         self._names.check_direct_counter(counter, entry.table)
-        return self._target.entry_counter(EntryPlace(entry.table, entry.key, entry.priority))
+        return self._target.entry_counter(EntryKey(entry.table, entry.key, entry.priority))
 
     # -- registers and meters
 

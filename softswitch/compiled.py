@@ -15,7 +15,7 @@ from softswitch.pipeline import (
     ActionCall,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Notice,
@@ -97,9 +97,9 @@ class CompiledPipeline:
         """Apply writes in order as one batch (`Pipeline.write_entries`)."""
         return self._entries.write(writes)
 
-    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
-        """The entries at some places (`Pipeline.find_entries`)."""
-        return self._entries.find(places)
+    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
+        """Entries as they are now (`Pipeline.find_entries`)."""
+        return self._entries.find(entries)
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
         """All entries of a table (`Pipeline.read_entries`)."""
@@ -113,19 +113,19 @@ class CompiledPipeline:
         """Replace or restore a table's default action (`Pipeline.set_default`)."""
         self._entries.set_default(table, action)
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         return self._entries.counter(entry)
 
-    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         self._entries.set_counter(entry, value)
 
-    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         self._entries.set_meter(entry, config)
 
-    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """When each entry was last hit (`Pipeline.last_hits`)."""
         return self._entries.last_hits(entries)
 

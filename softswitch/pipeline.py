@@ -88,7 +88,7 @@ class EntryWrite(NamedTuple):
     priority: int = 0
 
 
-class EntryPlace(NamedTuple):
+class EntryKey(NamedTuple):
     """An entry of a table by what it matches."""
 
     table: str
@@ -169,8 +169,8 @@ class Pipeline(Protocol):
         """
         ...
 
-    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
-        """The entry at each of these places as it is now; None where there is none."""
+    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
+        """Each of these entries as it is now; None where there is none."""
         ...
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
@@ -190,19 +190,19 @@ class Pipeline(Protocol):
         """Replace the table's default action; None restores the program's own."""
         ...
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
 
-    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter; `EntryMissing` where there is no such entry."""
         ...
 
-    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter, None for one that is always green; or `EntryMissing`."""
         ...
 
-    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """When each entry was last hit, in µs since start; 0 for never, -1 where there is no such entry."""
         ...
 

@@ -19,7 +19,7 @@ from softswitch.errors import SwitchError
 from softswitch.pipeline import (
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Output,
@@ -131,7 +131,7 @@ class Bmv2:
 
     # -- counters, meters, registers
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter."""
         query = p4r.Entity()
         query.direct_counter_entry.table_entry.CopyFrom(self._encoder.place(*entry))

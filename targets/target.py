@@ -8,7 +8,7 @@ from typing import Protocol
 from softswitch.pipeline import (
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Output,
@@ -31,7 +31,7 @@ class Target(Protocol):
         """Replace a table's default action."""
         ...
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter."""
         ...
 

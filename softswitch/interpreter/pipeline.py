@@ -16,7 +16,7 @@ from softswitch.pipeline import (
     ActionCall,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Notice,
@@ -68,13 +68,13 @@ class InterpretedPipeline:
             return error
         return None
 
-    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
         """Entries as they are now (`Pipeline.find_entries`)."""
-        return [self._find(place) for place in places]
+        return [self._find(entry) for entry in entries]
 
-    def _find(self, place: EntryPlace) -> StoredEntry | None:
-        table = self._controls.tables[place.table]
-        found = table.find(place.key, place.priority)
+    def _find(self, entry: EntryKey) -> StoredEntry | None:
+        table = self._controls.tables[entry.table]
+        found = table.find(entry.key, entry.priority)
         return None if found is None else table.stored(found)
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
@@ -90,24 +90,24 @@ class InterpretedPipeline:
         """Replace or restore a table's default action (`Pipeline.set_default`)."""
         self._controls.tables[table].set_default(action)
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         return CounterValue(*self._entry(entry).count)
 
-    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         self._entry(entry).count = list(value)
 
-    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         self._entry(entry).meter.configure(config)
 
-    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """When entries were last hit (`Pipeline.last_hits`)."""
         return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
 
-    def _entry(self, place: EntryPlace) -> Entry:
-        return self._controls.tables[place.table].entry(place.key, place.priority)
+    def _entry(self, entry: EntryKey) -> Entry:
+        return self._controls.tables[entry.table].entry(entry.key, entry.priority)
 
     # -- action profiles
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from finsy.proto import p4r
 
-from softswitch.pipeline import Change, EntryPlace, EntryWrite, Pipeline, StoredEntry
+from softswitch.pipeline import Change, EntryKey, EntryWrite, Pipeline, StoredEntry
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
@@ -39,12 +39,12 @@ class Batch:
         self._steps: list[EntryWrite | Action] = []
         self._afterwards: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
-        self._entries: dict[EntryPlace, StoredEntry | None] = {}
+        self._entries: dict[EntryKey, StoredEntry | None] = {}
         self._grown: dict[str, int] = {}
 
     # -- table entries
 
-    def find(self, place: EntryPlace) -> StoredEntry | None:
+    def find(self, place: EntryKey) -> StoredEntry | None:
         """The entry at a place, as the batch leaves it so far."""
         if place in self._entries:
             return self._entries[place]
@@ -56,7 +56,7 @@ class Batch:
 
     def write_entry(self, write: EntryWrite) -> None:
         """Add a write of a table entry, which is known to succeed."""
-        place = EntryPlace(write.table, write.key, write.priority)
+        place = EntryKey(write.table, write.key, write.priority)
         self._steps.append(write)
         self._entries[place] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:

@@ -16,7 +16,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     StoredEntry,
@@ -133,10 +133,10 @@ class Entries:
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
-    def _encoded(self, places: Sequence[EntryPlace]) -> tuple[Words, Offsets]:
+    def _encoded(self, entries: Sequence[EntryKey]) -> tuple[Words, Offsets]:
         ops = [
-            [self._rows[p.table], *match_words(self._layout.tables[p.table], p.key, p.priority)]
-            for p in places
+            [self._rows[e.table], *match_words(self._layout.tables[e.table], e.key, e.priority)]
+            for e in entries
         ]
         return _flat(ops)
 
@@ -148,7 +148,7 @@ class Entries:
         return found
 
     @contextmanager
-    def _record(self, entry: EntryPlace) -> Iterator[int]:
+    def _record(self, entry: EntryKey) -> Iterator[int]:
         """Word offset of an entry's record, with the lock held; or `EntryMissing`."""
         encoded = self._encoded([entry])
         with self._memory.locked():
@@ -159,26 +159,26 @@ class Entries:
 
     # -- what packets leave in an entry
 
-    def counter(self, entry: EntryPlace) -> CounterValue:
+    def counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             return CounterValue(*self._memory.words[cell : cell + 2].tolist())
 
-    def set_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             self._memory.words[cell : cell + 2] = value
 
-    def set_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         words = meter_words(config)
         with self._record(entry) as record:
             at = record + self._layout.tables[entry.table].meter
             self._memory.words[at : at + len(words)] = words
 
-    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """When each entry was last hit (`Pipeline.last_hits`)."""
         encoded = self._encoded(entries)
         offsets = np.array([self._layout.tables[e.table].last_hit for e in entries], dtype=np.int64)
@@ -194,10 +194,10 @@ class Entries:
         """Entries of a table (`Pipeline.entry_count`)."""
         return int(self._memory.words[self._layout.tables[table].header + COUNT])
 
-    def find(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
-        """The entries at some places (`Pipeline.find_entries`)."""
-        encoded = self._encoded(places)
-        layouts = [self._layout.tables[place.table] for place in places]
+    def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
+        """Entries as they are now (`Pipeline.find_entries`)."""
+        encoded = self._encoded(entries)
+        layouts = [self._layout.tables[entry.table] for entry in entries]
         with self._memory.locked():
             copies = [
                 self._copy(layout, int(record))

@@ -14,7 +14,7 @@ from softswitch.pipeline import (
     ActionCall,
     Change,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Pipeline,
@@ -35,11 +35,11 @@ def compiled(name: str) -> Program:
 
 def insert(
     pipeline: Pipeline, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
-) -> EntryPlace:
+) -> EntryKey:
     """Add an entry, which has to succeed."""
     results = pipeline.write_entries([EntryWrite(Change.INSERT, table, key, action, priority)])
     assert results == [None], results
-    return EntryPlace(table, key, priority)
+    return EntryKey(table, key, priority)
 
 
 # -- state

@@ -16,7 +16,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Replica,
@@ -80,7 +80,7 @@ class P4RuntimeWriter:
     def _write_entry(self, write: EntryWrite) -> bool:
         is_done = self._send(self._update(write))
         if is_done and write.change is not Change.DELETE and write.table in self._metered:
-            self.set_entry_meter(EntryPlace(write.table, write.key, write.priority), None)
+            self.set_entry_meter(EntryKey(write.table, write.key, write.priority), None)
         return is_done
 
     def _update(self, write: EntryWrite) -> p4r.Update:
@@ -95,14 +95,14 @@ class P4RuntimeWriter:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self._send(self._encode.default(table, action))
 
-    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         entity = p4r.Entity()
         message = entity.direct_counter_entry
         message.table_entry.CopyFrom(self._encode.place(*entry))
         message.data.packet_count, message.data.byte_count = value
         self._modify(entity)
 
-    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         entity = p4r.Entity()
         entity.direct_meter_entry.table_entry.CopyFrom(self._encode.place(*entry))
         _configure(entity.direct_meter_entry, config)

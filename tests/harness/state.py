@@ -12,7 +12,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Pipeline,
@@ -31,7 +31,7 @@ class StateDrawer:
     def __init__(self, program: ir.Program, random: Random) -> None:
         self.program = program
         self.random = random
-        self.places: list[EntryPlace] = []
+        self.places: list[EntryKey] = []
         self.members: dict[str, dict[int, set[int]]] = {p.name: {} for p in program.profiles}
         self.kinds = self._kinds()
 
@@ -73,7 +73,7 @@ class StateDrawer:
             place = random.choice(known)
         else:
             key = tuple(self.match(part) for part in table.key)
-            place = EntryPlace(table.name, key, self.priority(table))
+            place = EntryKey(table.name, key, self.priority(table))
             self.places.append(place)
         if change is Change.DELETE and random.random() < 0.9:
             self.places.remove(place)
@@ -221,7 +221,7 @@ def _outcome(write: Callable[[], None]) -> type | None:
     return None
 
 
-def cells(pipeline: Pipeline, entries: Sequence[EntryPlace] = ()) -> object:
+def cells(pipeline: Pipeline, entries: Sequence[EntryKey] = ()) -> object:
     """All that packets leave behind: registers, counters, entries with their counters and hits."""
     program = pipeline.program
     return (

@@ -24,7 +24,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     MeterConfig,
     Output,
@@ -60,7 +60,7 @@ class Wire:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self.told.append((table, action))
 
-    def entry_counter(self, _entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, _entry: EntryKey) -> CounterValue:
         return self.counter
 
     def read_counter(self, _name: str, start: int, stop: int) -> list[CounterValue]:

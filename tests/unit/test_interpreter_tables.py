@@ -12,7 +12,7 @@ from softswitch.pipeline import (
     ActionCall,
     Change,
     CounterValue,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     StoredEntry,
     UseGroup,
@@ -75,7 +75,7 @@ def test_a_hash_picks_the_member_of_a_group(filled: InterpretedPipeline) -> None
 def test_an_empty_group_does_nothing(filled: InterpretedPipeline) -> None:
     filled.write_group(PATHS, 1, [])
     assert send(filled, selected=1) == (0, 0, 1, MISS | FIRST_MISSED)
-    place = EntryPlace("Choose.selected", (Masked(1, 0xFF),), 9)
+    place = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
     assert filled.entry_counter(place) == (1, 11)
 
 
@@ -115,7 +115,7 @@ def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
 
 def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline) -> None:
     send(filled, selected=1, now=5)
-    place = EntryPlace("Choose.selected", (Masked(1, 0xFF),), 9)
+    place = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
     [stored, missing] = filled.find_entries([place, place._replace(priority=8)])
     assert stored == StoredEntry(place.key, UseGroup(1), 9, CounterValue(1, 11), 0)
     assert missing is None
@@ -149,11 +149,11 @@ def test_only_bits_under_the_mask_of_a_key_count() -> None:
 
 def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline) -> None:
     places = [
-        EntryPlace("Choose.profiled", (1,)),
-        EntryPlace("Choose.profiled", (2,)),
-        EntryPlace("Choose.profiled", (3,)),
-        EntryPlace("Choose.plain", (ANYTHING,)),
-        EntryPlace("Choose.first", (2,)),
+        EntryKey("Choose.profiled", (1,)),
+        EntryKey("Choose.profiled", (2,)),
+        EntryKey("Choose.profiled", (3,)),
+        EntryKey("Choose.plain", (ANYTHING,)),
+        EntryKey("Choose.first", (2,)),
     ]
     send(filled, profiled=1, selected=2, now=40)
     send(filled, profiled=1, now=70)
@@ -161,7 +161,7 @@ def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline)
 
 
 def test_counters_and_meters_need_their_entry(filled: InterpretedPipeline) -> None:
-    place = EntryPlace("Choose.selected", (Masked(4, 4),), 4)
+    place = EntryKey("Choose.selected", (Masked(4, 4),), 4)
     filled.set_entry_counter(place, CounterValue(10, 20))
     send(filled, selected=4)
     assert filled.entry_counter(place) == (11, 31)

@@ -13,7 +13,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked, Match
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import ActionCall, Change, EntryPlace, EntryWrite
+from softswitch.pipeline import ActionCall, Change, EntryKey, EntryWrite
 from tests.harness.match_kinds import MATCH_KINDS, PREFIXES, WIDE, WIDE_MASKS, masked, probe
 
 PROGRAM = load_program(MATCH_KINDS.with_suffix(".json").read_bytes())
@@ -108,7 +108,7 @@ class Kinds(RuleBasedStateMachine):
         """Counters agree, but for priorities that entries once shared: a tie may count either."""
         for key, priority in getattr(self, "keys", {}).get("ternary", []):
             if priority not in self.tied:
-                place = EntryPlace("Pick.ternary_table", key, priority)
+                place = EntryKey("Pick.ternary_table", key, priority)
                 assert self.fast.entry_counter(place) == self.oracle.entry_counter(place)
 
 

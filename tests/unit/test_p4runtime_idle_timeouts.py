@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softswitch.p4runtime.entities.idle_timeouts import SHORTEST, IdleTimers
-from softswitch.pipeline import EntryPlace
+from softswitch.pipeline import EntryKey
 
-A, B = EntryPlace("t", (1,)), EntryPlace("t", (2,))
+A, B = EntryKey("t", (1,)), EntryKey("t", (2,))
 SECOND = 1_000_000  # µs
 
 
-def timers(hits: dict[EntryPlace, int]) -> IdleTimers:
+def timers(hits: dict[EntryKey, int]) -> IdleTimers:
     return IdleTimers(lambda places: [hits.get(place, 0) for place in places])
 
 
@@ -52,7 +52,7 @@ def test_a_timeout_is_no_shorter_than_can_be_served() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, SECOND), st.booleans()), max_size=40))
 def test_an_entry_is_idle_when_nothing_happened_for_its_timeout(steps: list[tuple[int, bool]]) -> None:
-    hits: dict[EntryPlace, int] = {}
+    hits: dict[EntryKey, int] = {}
     idle, timeout, now = timers(hits), 300_000, 0
     idle.start(A, timeout * 1000, 0)
     active = 0

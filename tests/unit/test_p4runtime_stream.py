@@ -7,7 +7,7 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
-from softswitch.pipeline import EntryPlace
+from softswitch.pipeline import EntryKey
 from tests.unit.p4runtime.entity_model import entity, named
 from tests.unit.p4runtime.harness import (
     DELETE,
@@ -48,8 +48,8 @@ def seen(address: int, timeout_ns: int, kind: int = INSERT) -> p4r.Update:
     return p4r.Update(type=kind, entity=answer)  # type: ignore[arg-type]  # an enum's value
 
 
-def place(address: int) -> EntryPlace:
-    return EntryPlace("Entities.seen", (address,))
+def place(address: int) -> EntryKey:
+    return EntryKey("Entities.seen", (address,))
 
 
 async def macs(controller: Controller) -> list[int]:

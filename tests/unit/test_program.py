@@ -8,7 +8,7 @@ from protocol.hashing import lane_of
 from protocol.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
-from softswitch.pipeline import Change, EntryPlace
+from softswitch.pipeline import Change, EntryKey
 from tests.harness import frames, testnet
 from tests.harness.frames import Parsed
 from tests.harness.testnet import OFFLOADED, PLAIN
@@ -345,4 +345,4 @@ def test_other_traffic_is_switched_by_address(switch: CompiledPipeline) -> None:
     assert switch.process(1, b"\xff" * 6 + arp[6:], 0, 0) == []
     assert testnet.drops(switch) == {"no_route": 1}
     key = (testnet.number(testnet.WORKER[2][0]),)
-    assert switch.entry_counter(EntryPlace("HotlineIngress.forward.forward", key)) == (1, len(arp))
+    assert switch.entry_counter(EntryKey("HotlineIngress.forward.forward", key)) == (1, len(arp))

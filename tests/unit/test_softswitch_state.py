@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
 from softswitch.jit import MachineCode
-from softswitch.pipeline import ActionCall, Change, CounterValue, EntryPlace, EntryWrite
+from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite
 from tests.harness import testnet
 
 PROGRAM = testnet.program()
@@ -68,7 +68,7 @@ class Tables(RuleBasedStateMachine):
     def counters_agree(self) -> None:
         for address in getattr(self, "model", {}):
             count = self.counts[address]
-            assert self.pipeline.entry_counter(EntryPlace(FORWARD, (address,))) == CounterValue(
+            assert self.pipeline.entry_counter(EntryKey(FORWARD, (address,))) == CounterValue(
                 count, 60 * count
             )
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from softswitch.pipeline import EntryPlace
+from softswitch.pipeline import EntryKey
 
 SHORTEST = 10_000  # µs; shorter timeouts last as long
 
@@ -22,16 +22,16 @@ class IdleTimers:
     `last_hits` is the pipeline's. It is asked only about entries whose timer has run out.
     """
 
-    def __init__(self, last_hits: Callable[[Sequence[EntryPlace]], list[int]]) -> None:
+    def __init__(self, last_hits: Callable[[Sequence[EntryKey]], list[int]]) -> None:
         self._last_hits = last_hits
-        self._timers: dict[EntryPlace, _Timer] = {}
-        self._ends: list[tuple[int, EntryPlace, _Timer]] = []
+        self._timers: dict[EntryKey, _Timer] = {}
+        self._ends: list[tuple[int, EntryKey, _Timer]] = []
 
-    def start(self, place: EntryPlace, timeout_ns: int, now: int) -> None:
+    def start(self, place: EntryKey, timeout_ns: int, now: int) -> None:
         """Watch an entry from now on."""
         self._start(place, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
 
-    def stop(self, place: EntryPlace) -> None:
+    def stop(self, place: EntryKey) -> None:
         """No longer watch an entry; harmless where it is not watched."""
         self._timers.pop(place, None)
 
@@ -40,9 +40,9 @@ class IdleTimers:
         self._drop_stopped()
         return self._ends[0][0] if self._ends else None
 
-    def expired(self, now: int) -> list[EntryPlace]:
+    def expired(self, now: int) -> list[EntryKey]:
         """The entries whose timeout is over; their timers start anew."""
-        ended: list[tuple[EntryPlace, _Timer]] = []
+        ended: list[tuple[EntryKey, _Timer]] = []
         while (end := self.next_end()) is not None and end <= now:
             _, place, timer = heapq.heappop(self._ends)
             ended.append((place, timer))
@@ -55,7 +55,7 @@ class IdleTimers:
             self._start(place, _Timer(active, timer.timeout))
         return expired
 
-    def _start(self, place: EntryPlace, timer: _Timer) -> None:
+    def _start(self, place: EntryKey, timer: _Timer) -> None:
         self._timers[place] = timer
         heapq.heappush(self._ends, (timer.start + timer.timeout, place, timer))
 

@@ -11,7 +11,7 @@ from softswitch.ir import Invocation, Match, Program
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.p4info import P4Info, Table
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import ActionCall, EntryPlace, MeterConfig
+from softswitch.pipeline import ActionCall, EntryKey, MeterConfig
 
 
 class Key(NamedTuple):
@@ -79,9 +79,9 @@ class TableStore:
             raise self._wrong_priority(priority)
         return Key(self.table.key.decode(entry.match), priority)
 
-    def place(self, key: Key) -> EntryPlace:
+    def place(self, key: Key) -> EntryKey:
         """Where the pipeline has an entry."""
-        return EntryPlace(self.name, key.matches, key.priority)
+        return EntryKey(self.name, key.matches, key.priority)
 
     def describe(self, key: Key, message: p4r.TableEntry) -> None:
         """Fill in which entry it is: table, match fields and priority."""

@@ -23,7 +23,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     Pipeline,
     StoredEntry,
@@ -80,7 +80,7 @@ class TableEntries:
         """The entries that a query selects, as they are now (P4Runtime 1.4 §9.1.6)."""
         return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
-    def idle(self, place: EntryPlace) -> p4r.TableEntry:
+    def idle(self, place: EntryKey) -> p4r.TableEntry:
         """What a notification says of an entry whose idle timeout is over (P4Runtime 1.4 §16.4)."""
         store, key = self._stores.named(place.table), Key(place.key, place.priority)
         message = p4r.TableEntry()

@@ -20,7 +20,7 @@ from softswitch.pipeline import (
     CounterValue,
     DigestMessage,
     EntryAction,
-    EntryPlace,
+    EntryKey,
     EntryWrite,
     LogRecord,
     MeterConfig,
@@ -56,7 +56,7 @@ class ModelPipeline:
             ]
             self.tables[name] = {(entry.key, entry.priority): entry for entry in entries}
         self.defaults: dict[str, EntryAction | None] = {name: None for name in program.tables}
-        self.entry_meters: dict[EntryPlace, MeterConfig] = {}
+        self.entry_meters: dict[EntryKey, MeterConfig] = {}
         self.profiles = {profile.name: Profile() for profile in program.profiles}
         self.sizes = {profile.name: profile.size for profile in program.profiles}
         self.multicast: dict[int, list[Replica]] = {}
@@ -108,7 +108,7 @@ class ModelPipeline:
             return EntryMissing()
         if write.change is Change.DELETE:
             del entries[place]
-            self.entry_meters.pop(EntryPlace(write.table, *place), None)
+            self.entry_meters.pop(EntryKey(write.table, *place), None)
             return None
         assert write.action is not None
         self._check_reference(write.table, write.action)
@@ -129,7 +129,7 @@ class ModelPipeline:
                 case UseGroup(group):
                     assert group in profile.groups
 
-    def find_entries(self, places: Sequence[EntryPlace]) -> list[StoredEntry | None]:
+    def find_entries(self, places: Sequence[EntryKey]) -> list[StoredEntry | None]:
         return [self.tables[place.table].get((place.key, place.priority)) for place in places]
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
@@ -141,33 +141,33 @@ class ModelPipeline:
     def set_default(self, table: str, action: EntryAction | None) -> None:
         self.defaults[table] = action
 
-    def entry_counter(self, entry: EntryPlace) -> CounterValue:
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
         return self._entry(entry).counter
 
-    def set_entry_counter(self, entry: EntryPlace, value: CounterValue) -> None:
+    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         self._update(entry, self._entry(entry)._replace(counter=value))
 
-    def set_entry_meter(self, entry: EntryPlace, config: MeterConfig | None) -> None:
+    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         self._entry(entry)
         if config is None:
             self.entry_meters.pop(entry, None)
         else:
             self.entry_meters[entry] = config
 
-    def last_hits(self, entries: Sequence[EntryPlace]) -> list[int]:
+    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
 
-    def hit(self, entry: EntryPlace, now: int) -> None:
+    def hit(self, entry: EntryKey, now: int) -> None:
         """Play a packet that hits an entry."""
         self._update(entry, self._entry(entry)._replace(last_hit=now))
 
-    def _entry(self, place: EntryPlace) -> StoredEntry:
+    def _entry(self, place: EntryKey) -> StoredEntry:
         (found,) = self.find_entries([place])
         if found is None:
             raise EntryMissing()
         return found
 
-    def _update(self, place: EntryPlace, entry: StoredEntry) -> None:
+    def _update(self, place: EntryKey, entry: StoredEntry) -> None:
         self.tables[place.table][place.key, place.priority] = entry
 
     # -- action profiles
