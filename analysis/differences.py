@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
 from analysis.statistics import Estimator, paired_difference, quantile, ratio
-from logs.columns import ARMS, BASELINE
+from logs.columns import ARMS, BASELINE, OPS
 
-OPERATIONS = ("pull", "push", "step")
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -53,7 +52,7 @@ def compare(
 
 def _complete_rounds(operations: pl.DataFrame) -> list[int]:
     measured = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
-    return sorted(measured.filter(pl.col("kinds") == len(ARMS) * len(OPERATIONS))["round"].to_list())
+    return sorted(measured.filter(pl.col("kinds") == len(ARMS) * len(OPS))["round"].to_list())
 
 
 def _estimators(
@@ -61,7 +60,7 @@ def _estimators(
 ) -> Iterator[tuple[str, Estimator]]:
     index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32}).with_row_index()
     own_operations = operations.filter(pl.col("arm") == arm).join(index, on="round")
-    for op in OPERATIONS:
+    for op in OPS:
         rows = own_operations.filter(pl.col("op") == op)
         yield f"{op}_mean", _mean(rows, index)
         for name, q in QUANTILES.items():

@@ -1,5 +1,9 @@
-"""Exceptions of the analysis; each message is one line meant for the user."""
+"""Errors of the analysis."""
+
+from __future__ import annotations
+
+from common.errors import HotlineError
 
 
-class AnalysisError(Exception):
-    """The logs or the record of a run cannot be used; the text names the file and what is wrong."""
+class AnalysisError(HotlineError):
+    """The record of a run cannot be used; the text names the file and what is wrong."""

@@ -18,16 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from analysis.summary import Summary
-from logs.columns import ARMS, CLASSES, METRICS
+from logs.columns import ARMS, CLASSES, METRICS, TRANSFERS
 
-COLOURS = {"neither": "#555555", "proxy": "#3b7dd8", "hot": "#e07b1a", "both": "#2c9a57"}
-METRIC_COLOURS = {
-    "w_proc": "#9ecae1",
-    "w_queue": "#4292c6",
-    "ps_proc": "#e6550d",
-    "ps_queue": "#fdae6b",
-    "n_tx": "#bdbdbd",
-}
+COLOURS = dict(zip(ARMS, ("#555555", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
+METRIC_COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#bdbdbd"), strict=True))
 POINTS = 400
 """Points of a CDF curve; more would not be seen."""
 
@@ -42,7 +36,7 @@ def figures(run: Path, summary: Summary) -> dict[str, str]:
     completion = _operations(operations_frame, list(summary.loads))
     return {
         "Completion of pull and push, from the scheduled start": svg(completion),
-        "Latency of RPCs": svg(_by_column(rpc_frame, "op", ["pull", "push"])),
+        "Latency of RPCs": svg(_by_column(rpc_frame, "op", list(TRANSFERS))),
         "Latency of RPCs by class": svg(_by_column(rpc_frame, "class", list(CLASSES))),
         "Where an RPC's time goes": svg(_breakdown(summary)),
     }
@@ -69,7 +63,7 @@ def _operations(frame: pl.DataFrame, loads: list[str]) -> Figure:
     )
     for row, load in zip(axes, loads, strict=True):
         at_load = frame.filter(pl.col("load").cast(pl.Float64).round(6) == round(float(load), 6))
-        for axis, op in zip(row, ("pull", "push"), strict=True):
+        for axis, op in zip(row, TRANSFERS, strict=True):
             _cdfs(axis, at_load.filter(pl.col("op") == op))
             axis.set_title(f"{op}, load {load}")
     return figure

@@ -14,6 +14,7 @@ from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
 from analysis.table import ROWS, Row, facts
 from logs.columns import ARMS, BASELINE
+from protocol.arms import MEASURED
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
@@ -39,7 +40,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
 def losses(summary: Summary) -> Iterator[str]:
     """Metrics for which an arm with offload is worse than the baseline, interval and all."""
     for name, load in summary.loads.items():
-        for arm in ("hot", "both"):
+        for arm in (arm.name for arm in MEASURED if arm.offloaded):
             for row in ROWS:
                 found = load.differences.get(arm, {}).get(row.metric)
                 if found is not None and found.low is not None and found.low > 0:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from analysis.differences import Comparison, compare
 from analysis.errors import AnalysisError
 from analysis.record import Block, RunRecord, ServerUse
-from logs.columns import ARMS, CLASSES, METRICS
+from logs.columns import ARMS, CLASSES, METRICS, OPS, TRANSFERS, load_name
+from protocol.arms import HOT
 
 
 class _Model(BaseModel):
@@ -92,11 +93,6 @@ class Summary(_Model):
     loads: dict[str, LoadSummary]
 
 
-def load_name(load: float) -> str:
-    """A load as it is named in `summary.json`: 0.5 -> "0.5"."""
-    return f"{load:g}"
-
-
 def summarise(run: Path, record: RunRecord) -> Summary:
     """Compute the summary of a run folder with merged logs; AnalysisError where the run ended before."""
     if record.accounting is None or not record.blocks:
@@ -133,7 +129,7 @@ def _empty_rpcs(run: Path) -> pl.DataFrame:
 
 
 def _hot_update_share(rpc: pl.DataFrame) -> float | None:
-    pushes = rpc.filter((pl.col("arm") == "hot") & (pl.col("op") == "push") & pl.col("measured"))
+    pushes = rpc.filter((pl.col("arm") == HOT.name) & (pl.col("op") == "push") & pl.col("measured"))
     lanes = int(pushes["lanes"].cast(pl.Int64).sum())
     return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
 
@@ -165,14 +161,14 @@ def _arms(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> d
 def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> ArmSummary:
     steps = sum(block.steps for block in blocks)
     use = total_use(blocks)
-    latency = {op: operations.filter(pl.col("op") == op)["latency_us"] for op in ("pull", "push", "step")}
+    latency = {op: operations.filter(pl.col("op") == op)["latency_us"] for op in OPS}
     rpcs_per_step = _mean(operations.filter(pl.col("op") == "step")["rpcs"]) or 0.0
     of_class = {name: rpc.filter(pl.col("class") == name)["latency_us"] for name in CLASSES}
     step = _distribution(latency["step"])
     return ArmSummary(
         steps=steps,
         rpcs_per_step=rpcs_per_step,
-        op_latency_us={op: _distribution(latency[op]) for op in ("pull", "push")},
+        op_latency_us={op: _distribution(latency[op]) for op in TRANSFERS},
         rpc_latency_us=_distribution(rpc["latency_us"]),
         rpc_latency_by_class_us={name: _distribution(values) for name, values in of_class.items()},
         rpcs_per_step_by_class={

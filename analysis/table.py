@@ -12,7 +12,7 @@ from rich.table import Table
 
 from analysis.differences import Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
-from logs.columns import ARMS, BASELINE, CLASSES, METRICS
+from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
 
 WIDTH = 100
 
@@ -27,11 +27,7 @@ class Row:
 
 
 ROWS = (
-    *(
-        Row(f"{op}_{q}", f"{op} {q}, µs", ",.0f")
-        for op in ("pull", "push")
-        for q in ("mean", "p50", "p95", "p99")
-    ),
+    *(Row(f"{op}_{q}", f"{op} {q}, µs", ",.0f") for op in TRANSFERS for q in ("mean", "p50", "p95", "p99")),
     Row("step_mean", "step mean, µs", ",.0f"),
     Row("rpc_mean", "RPC mean, µs", ",.0f"),
     Row("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),

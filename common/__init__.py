@@ -1,1 +1,1 @@
-"""What every room needs."""
+"""The base of all errors, strict settings, coroutines side by side."""

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from common.concurrency import together
 from controller.encoding import Encoder
-from controller.errors import NotPrimary, PipelineError, SwitchError
+from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Update
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
@@ -39,13 +39,13 @@ E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
-    A present primary is outbid, and its place is free again at the end. Raises `SwitchError` at once for an
+    A present primary is outbid, and its place is free again at the end. Raises `DeviceError` at once for an
     address that is none.
     """
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, device_id: int = 1, primary: bool = True) -> None:
         if not _is_host_and_port(address):
-            raise SwitchError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
+            raise DeviceError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
         self.address = address
         self._device_id = device_id
         self._primary = primary
@@ -141,7 +141,7 @@ class SwitchClient:
                 if not error.details:
                     raise
                 index, detail = next(iter(error.details.items()))
-                raise SwitchError(
+                raise DeviceError(
                     f"switch {self.address} refused {len(error.details)} of {len(batch)} updates, first: "
                     f"{batch[index].change.value} of {batch[index].row}: "
                     f"{detail.canonical_code.name}: {detail.message}"
@@ -165,7 +165,7 @@ class SwitchClient:
             except fy.P4ClientError as error:
                 raise self._error("connection", error) from error
             except asyncio.TimeoutError:
-                raise SwitchError(
+                raise DeviceError(
                     f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s"
                 ) from None
             if switch.is_primary or not self._primary:
@@ -183,22 +183,22 @@ class SwitchClient:
         """Turn what may go wrong on the connection into one clear error."""
         closed = f"switch {self.address} has closed the connection"
         if not self._switch.is_up:
-            raise SwitchError(closed)
+            raise DeviceError(closed)
         try:
             yield
         except fy.P4ClientError as error:
             raise self._error(what, error) from error
         except grpc.aio.UsageError as error:
-            raise SwitchError(closed) from error
+            raise DeviceError(closed) from error
 
-    def _error(self, what: str, error: fy.P4ClientError) -> SwitchError:
+    def _error(self, what: str, error: fy.P4ClientError) -> DeviceError:
         if error.code == fy.GRPCStatusCode.UNAVAILABLE:
-            return SwitchError(
+            return DeviceError(
                 f"no switch answers at {self.address}; is it running, and is the address right?"
             )
         if error.code == fy.GRPCStatusCode.PERMISSION_DENIED:
             return self._not_primary()
-        return SwitchError(f"switch {self.address}: {what} failed: {error.code.name}: {error.message}")
+        return DeviceError(f"switch {self.address}: {what} failed: {error.code.name}: {error.message}")
 
     def _not_primary(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing_extensions import Self
 
 from controller.client import DEFAULT_ADDRESS, SwitchClient
-from controller.errors import SwitchError, UnknownJob, UnknownKey
+from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.inband import PATIENCE, InBand
 from controller.migrate import Plan, Progress, execute, plan
 from controller.status import Counters, Status, read_counters, read_status
@@ -201,7 +201,7 @@ class Controller:
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
         free = sorted(set(range(ROWS)) - {row.row for row in workers})
         if not free:
-            raise SwitchError(f"all {ROWS} rows of table workers are taken")
+            raise DeviceError(f"all {ROWS} rows of table workers are taken")
         me = addressing.controller()
         row = Worker(
             job=job,

@@ -1,27 +1,27 @@
 """Exceptions of the controller: everything a user may be told derives from `ControllerError`."""
 
+from __future__ import annotations
 
-class ControllerError(Exception):
+from common.errors import HotlineError
+
+
+class ControllerError(HotlineError):
     """Base of all errors that the controller reports; its text is one clear line."""
-
-
-class LogError(ControllerError):
-    """An update log that cannot be read as one."""
 
 
 class HotSetError(ControllerError):
     """A hot-set file that is not one, or that does not fit into the switch."""
 
 
-class SwitchError(ControllerError):
+class DeviceError(ControllerError):
     """The switch cannot be reached, or refused what it was asked."""
 
 
-class PipelineError(SwitchError):
+class PipelineError(DeviceError):
     """The switch runs no pipeline or one that is not ours."""
 
 
-class NotPrimary(SwitchError):
+class NotPrimary(DeviceError):
     """Another controller has become primary, so that this one may no longer write."""
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from controller.errors import HotSetError, LogError
+from controller.errors import HotSetError
 from controller.tables import SLOTS
-from hosts.errors import WorkloadError
+from logs.errors import DataError
 from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
 from protocol.hashing import lanes_of
 from protocol.header import LANES, NO_KEY
@@ -45,7 +45,7 @@ def build(
 
     A log is Parquet or CSV with either the columns key, updates (counts) or iteration, worker, key (one
     update a row). `job` keeps only the rows of that job, of logs that have the column. Logs may be larger
-    than memory. Raises `LogError`, and `HotSetError` when no switch could hold the hot set.
+    than memory. Raises `DataError`, and `HotSetError` when no switch could hold the hot set.
     """
     if top_k > MOST_KEYS:
         raise HotSetError(
@@ -64,20 +64,20 @@ def build(
     try:
         total, magnitude, nulls, parts = summary.collect(engine="streaming").row(0)
         if nulls:
-            raise LogError(_fault(counted) or f"{names}: {nulls} rows have an empty column")
+            raise DataError(_fault(counted) or f"{names}: {nulls} rows have an empty column")
         # Sums are of 64 bits and would wrap silently.
         if magnitude >= _MOST_UPDATES:
-            raise LogError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
+            raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
         # A part of the keys at a time, so that memory does not grow with the logs.
         tops = [
             _top(rows.filter(pl.col("key") % parts == part), top_k).collect(engine="streaming")
             for part in range(parts)
         ]
     except pl.exceptions.PolarsError as error:
-        raise LogError(_fault(counted) or f"{names}: cannot be read: {first_line(error)}") from error
+        raise DataError(_fault(counted) or f"{names}: cannot be read: {first_line(error)}") from error
     hot = _top(pl.concat(tops).lazy(), top_k).collect()
     if not hot.height:
-        raise LogError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
+        raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
     if hot.height < top_k:
         log.warning("only %d keys have updates, fewer than the %d asked for", hot.height, top_k)
     return _check(
@@ -125,7 +125,7 @@ def read(path: Path) -> pl.DataFrame:
     """Read and check a hot set. Raises `HotSetError`."""
     try:
         is_parquet = read_head(path).startswith(PARQUET_MAGIC)
-    except WorkloadError as error:
+    except DataError as error:
         raise HotSetError(str(error)) from error
     if not is_parquet:
         raise HotSetError(f"{path}: not a Parquet file; `hotline hotset build` writes hot sets")
@@ -186,28 +186,22 @@ class _Counted:
 
     @staticmethod
     def open(path: Path, job: int | None) -> _Counted:
-        try:
-            log = UpdateLog.open(path)
-        except WorkloadError as error:
-            raise LogError(str(error)) from error
+        log = UpdateLog.open(path)
         columns = next((form for form in (_COUNTS, UPDATES) if set(form) <= set(log.names)), None)
         if columns is None:
-            raise LogError(
+            raise DataError(
                 f"{path}: has the columns {_shortened(', '.join(log.names))}; "
                 "an update log has key, updates or iteration, worker, key"
             )
         if job is None:
             return _Counted(log, columns, job)
         if "job" not in log.names:
-            raise LogError(f"{path}: has no column job, so job {job} cannot be picked out of it")
+            raise DataError(f"{path}: has no column job, so job {job} cannot be picked out of it")
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
         """Rows of key and updates, not read yet; updates are null where any column is."""
-        try:
-            rows = self.log.scan(self.columns)
-        except WorkloadError as error:
-            raise LogError(str(error)) from error
+        rows = self.log.scan(self.columns)
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())
         count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)

@@ -22,10 +22,10 @@ from common.concurrency import together
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
-from hosts.errors import MalformedDatagram
 from protocol import addressing, control, frames
 from protocol.codec import Caller, FastCodec, Message
 from protocol.control import Command, Control, Status
+from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack

@@ -16,7 +16,8 @@ from typing import Any
 
 import pydantic
 
-from hosts.errors import ConfigError, HostsError
+from common.errors import HotlineError
+from hosts.errors import AgentConfigError
 from protocol.codec import Codec, FastCodec
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ def execute(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]])
     """Run one command line and print its one answer, an error included."""
     try:
         say(ok=True, **_dispatch(line, handlers))
-    except (HostsError, OSError) as error:
+    except (HotlineError, OSError) as error:
         say(error=str(error))
 
 
@@ -66,28 +67,28 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
     try:
         command = json.loads(line)
     except ValueError as error:
-        raise ConfigError(f"a command must be one line of JSON: {error}") from None
+        raise AgentConfigError(f"a command must be one line of JSON: {error}") from None
     if not isinstance(command, dict) or command.get("cmd") not in handlers:
-        raise ConfigError(f"unknown command {line.strip()[:80]}; known: {', '.join(handlers)}")
+        raise AgentConfigError(f"unknown command {line.strip()[:80]}; known: {', '.join(handlers)}")
     arguments: dict[str, Any] = {name: value for name, value in command.items() if name != "cmd"}
     handler = handlers[command["cmd"]]
     try:
         inspect.signature(handler).bind(**arguments)
     except TypeError as error:
-        raise ConfigError(f"command {command['cmd']}: {error}") from None
+        raise AgentConfigError(f"command {command['cmd']}: {error}") from None
     return handler(**arguments)
 
 
 def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
-    """The configuration in a JSON file; raises `ConfigError` naming the first wrong value."""
+    """The configuration in a JSON file; raises `AgentConfigError` naming the first wrong value."""
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise AgentConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{path}: {place}: {first['msg']}") from error
+        raise AgentConfigError(f"{path}: {place}: {first['msg']}") from error
 
 
 def make_codec(name: str) -> Codec:

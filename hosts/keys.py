@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import ConfigError
+from hosts.errors import AgentConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class KeySpace:
 
     @staticmethod
     def load(path: Path) -> KeySpace:
-        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raises `ConfigError`."""
+        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raises `AgentConfigError`."""
         try:
             keys = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: cannot be read as an array of keys: {error}") from error
+            raise AgentConfigError(f"{path}: cannot be read as an array of keys: {error}") from error
         if keys.dtype != np.uint64 or keys.ndim != 1 or bool(np.any(keys[1:] <= keys[:-1])):
-            raise ConfigError(f"{path}: must be a 1-D array of sorted, distinct uint64 keys")
+            raise AgentConfigError(f"{path}: must be a 1-D array of sorted, distinct uint64 keys")
         return KeySpace(len(keys), keys)
 
     def positions(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import polars as pl
 
-BASELINE = "neither"
-ARMS = (BASELINE, "proxy", "hot", "both")
+from protocol import arms
+
+BASELINE = arms.NEITHER.name
+ARMS = tuple(arm.name for arm in arms.MEASURED)
+TRANSFERS = ("pull", "push")
+"""Operations that move parameters, each a series of RPCs."""
+OPS = (*TRANSFERS, "step")
+CALLS = (*TRANSFERS, "empty")
+"""What an RPC asks for."""
 CLASSES = ("all_hit", "mixed", "cold")
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
 
-ARM = pl.Enum(["profile", *ARMS])
+ARM = pl.Enum([arm.name for arm in arms.ARMS])
+
+
+def load_name(load: float) -> str:
+    """A load as records and results name it: 0.5 -> "0.5"."""
+    return f"{load:g}"
 
 
 def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:
@@ -26,7 +38,7 @@ RPC = _schema(
         "round": pl.Int32,
         "load": pl.Float32,
         "iteration": pl.UInt32,
-        "op": pl.Enum(["pull", "push", "empty"]),
+        "op": pl.Enum(CALLS),
         "class": pl.Enum(CLASSES),
         "t_send_us": pl.Int64,
         "request_bytes": pl.UInt16,
@@ -53,7 +65,7 @@ OPERATIONS = _schema(
         "round": pl.Int32,
         "load": pl.Float32,
         "iteration": pl.UInt32,
-        "op": pl.Enum(["pull", "push", "step"]),
+        "op": pl.Enum(OPS),
         "scheduled_us": pl.Int64,
         "start_us": pl.Int64,
         "end_us": pl.Int64,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.errors import AnalysisError
 from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
+from logs.errors import DataError
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
 
@@ -21,7 +21,7 @@ def merge_logs(parts: Path, run: Path) -> None:
     """Write the four logs of a run from the part files in `parts`, and remove the parts.
 
     Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
-    AnalysisError, and keeps all parts, when one of them has other columns than its log.
+    DataError, and keeps all parts, when one of them has other columns than its log.
     """
     files = sorted(parts.glob("*.parquet"))
     for log, schema in (("rpc", RPC), ("operations", OPERATIONS), ("connections", CONNECTIONS)):
@@ -57,6 +57,6 @@ def _merge(files: list[Path], schema: pl.Schema, target: Path) -> None:
     for file in files:
         missing = set(schema) - set(pl.read_parquet_schema(file))
         if missing:
-            raise AnalysisError(f"{file}: no column {', '.join(sorted(missing))}")
+            raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
     columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
     pl.concat([pl.scan_parquet(file).select(columns) for file in files]).sink_parquet(target)

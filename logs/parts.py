@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 class Parts:
     """Numbered parts DIRECTORY/NAME-<n>.parquet of one log, each complete in itself."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, schema: pl.Schema) -> None:
         self._directory = directory
         self._name = name
+        self._schema = schema
         self._next = len(list(directory.glob(f"{name}-*.parquet")))
 
-    def write(self, rows: pl.DataFrame) -> None:
-        """Write a part, if there is anything to write; it appears whole or not at all."""
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Write a part, if there is anything to write; it appears whole or not at all.
+
+        `columns` has an array, or a number or text for all rows, for each column of the log.
+        """
+        if set(columns) != set(self._schema):
+            raise ValueError(f"{self._name}: columns {sorted(columns)}, not {sorted(self._schema)}")
+        rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
         if not rows.height:
             return
         path = self._directory / f"{self._name}-{self._next}.parquet"

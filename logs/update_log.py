@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hosts.errors import WorkloadError
+from logs.errors import DataError
 
 UPDATES = ("iteration", "worker", "key")
 """Columns of a log with one update a row."""
@@ -29,13 +29,13 @@ class UpdateLog:
 
     @staticmethod
     def open(path: Path) -> UpdateLog:
-        """Read the header; raises `WorkloadError`."""
+        """Read the header; raises `DataError`."""
         is_parquet = read_head(path).startswith(PARQUET_MAGIC)
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
         try:
             names = frame.collect_schema().names()
         except pl.exceptions.PolarsError as error:
-            raise WorkloadError(f"{path}: cannot be read: {first_line(error)}") from error
+            raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
         if not is_parquet:
             _check_separators(path, names)
         return UpdateLog(path, tuple(names), is_parquet)
@@ -47,7 +47,7 @@ class UpdateLog:
         frame = pl.scan_parquet(self.path, glob=False).select(columns)
         for name, type_ in frame.collect_schema().items():
             if not type_.is_integer():
-                raise WorkloadError(f"{self.path}: column {name} is {type_}; integers expected")
+                raise DataError(f"{self.path}: column {name} is {type_}; integers expected")
         return frame.select(pl.col(name).cast(pl.UInt64) for name in columns)
 
     def fault(self, columns: Sequence[str]) -> str | None:
@@ -86,14 +86,14 @@ class UpdateLog:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a data file; raises `WorkloadError` unless it is a file that can be read twice."""
+    """The first bytes of a data file; raises `DataError` unless it is a file that can be read twice."""
     try:
         if path.exists() and not path.is_file():
-            raise WorkloadError(f"{path}: not a regular file; a log or training set is read more than once")
+            raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def first_line(error: Exception) -> str:
@@ -109,9 +109,9 @@ def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
 def _check_separators(path: Path, names: Sequence[str]) -> None:
     for name in names:
         if name != name.strip():
-            raise WorkloadError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
+            raise DataError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
-        raise WorkloadError(f"{path}, line 1: {names[0]!r} has no comma; columns are separated by commas")
+        raise DataError(f"{path}, line 1: {names[0]!r} has no comma; columns are separated by commas")
 
 
 def _is_integer(text: str) -> bool:

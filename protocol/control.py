@@ -13,8 +13,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from hosts.errors import MalformedDatagram
 from protocol.codec import Keys, Values
+from protocol.errors import MalformedDatagram
 from protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,

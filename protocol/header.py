@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hosts.errors import MalformedDatagram
+from protocol.errors import MalformedDatagram
 
 LANES = 32
 """Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""

@@ -24,8 +24,8 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
-from hosts.errors import MalformedDatagram
 from protocol.codec import MAX_U32, Caller, Keys, Message, Values
+from protocol.errors import MalformedDatagram
 from protocol.header import (
     HEADER_BYTES,
     HOTLINE_PORT,

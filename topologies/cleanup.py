@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from topologies.errors import TopologyError
+from common.errors import HotlineError
 from topologies.leftovers import only_run
 
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if found:
                 names = f" and the interfaces {', '.join(found.interfaces)}" if found.interfaces else ""
                 print(f"removed {found.processes} processes{names} of a killed run")
-    except (TopologyError, PermissionError) as error:
+    except (HotlineError, PermissionError) as error:
         print(f"hotline: {error}", file=sys.stderr)
         return 1
     return 0

@@ -11,22 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from analysis.summary import load_name
 from controller.tables import ROWS, SLOTS
 from hosts.model.logistic import LEARNING_RATE, SCALE
-from logs.columns import ARMS
+from logs.columns import load_name
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
+from protocol.arms import ARMS, OFFLOADED
 from protocol.header import LANES
 from topologies.errors import ConfigError
 
-JOBS = {"profile": 1, **{arm: number for number, arm in enumerate(ARMS, start=2)}}
-"""Job of the profile phase and of each arm."""
-OFFLOADED = frozenset({"profile", "hot", "both"})
-"""Jobs that have the hot set in the switch, each in slots of its own."""
+EPOCH = 1
+"""Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
 """Size of table `servers`."""
-MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(JOBS))
-MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(JOBS) - MAX_SERVERS)
+MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(ARMS))
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(ARMS) - MAX_SERVERS)
 """Every worker and server calls in every job; one row is the controller's."""
 MAX_TOP_K = LANES * SLOTS // len(OFFLOADED) * 7 // 8
 """An eighth of the slots is room for lanes that get more keys than others."""

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mininet.cli import CLI
-
 from analysis.record import RunRecord
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
 from protocol import addressing
+from protocol.arms import JOBS
 from topologies.agents import call_all, supervised
 from topologies.capture import capture
-from topologies.config import JOBS, Config
+from topologies.config import Config
 from topologies.errors import AgentFailed
 from topologies.fleet import fleet
 from topologies.machine import describe_machine, describe_versions
+from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.phases.accounting import account
 from topologies.phases.calibrate import calibrate

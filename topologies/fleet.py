@@ -10,11 +10,11 @@ from pathlib import Path
 
 from hosts.workload.trace import Trace
 from protocol import addressing
+from protocol.arms import ARMS
 from protocol.header import HOTLINE_PORT
 from topologies.agents import Agent, Answer, command_in
-from topologies.config import JOBS, Config
+from topologies.config import EPOCH, Config
 from topologies.network import Network
-from topologies.phases.provision import EPOCH, is_proxied
 from topologies.placement import Placement
 
 
@@ -68,7 +68,7 @@ def _server_config(number: int, config: Config, run: Path, placement: Placement,
         "codec": config.codec,
         "cpu": placement.servers,
         **keys,
-        "jobs": [{"job": job, "epoch": EPOCH, "connected": not is_proxied(arm)} for arm, job in JOBS.items()],
+        "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.proxied} for arm in ARMS],
         "service": {"address": service.address, "port": HOTLINE_PORT},
     }
 
@@ -87,8 +87,8 @@ def _worker_config(number: int, config: Config, run: Path, placement: Placement)
         "learning_rate": config.learning_rate,
         "trace": str(run / "trace"),
         "jobs": [
-            {"job": job, "arm": arm, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(job)}
-            for arm, job in JOBS.items()
+            {"job": arm.job, "arm": arm.name, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(arm.job)}
+            for arm in ARMS
         ],
         "services": [
             {"ps": ps, "address": service.address, "port": HOTLINE_PORT}

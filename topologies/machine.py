@@ -8,7 +8,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-import mininet.net
+from topologies.mininet_api import VERSION
 
 _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 
@@ -29,7 +29,7 @@ def describe_versions(target: str) -> dict[str, str]:
     """Versions of this project, of what it runs on and of the target."""
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
     versions |= {package: version(package) for package in _PACKAGES}
-    versions["mininet"] = mininet.net.VERSION
+    versions["mininet"] = VERSION
     if target == "bmv2":
         versions["bmv2"] = _output("simple_switch_grpc", "--version")
     return versions

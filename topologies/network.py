@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mininet.log import lg, setLogLevel
-from mininet.net import Mininet
-
 from protocol import addressing
 from topologies.config import Config
+from topologies.mininet_api import Mininet, lg, setLogLevel
 from topologies.nodes import TARGETS, TargetSwitch, TestbedHost
 from topologies.placement import Placement
 

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mininet.node import Host, Switch
-
 from controller.tables import CPU_PORT
 from protocol.addressing import Endpoint
 from topologies.errors import SwitchFailed
+from topologies.mininet_api import Host, Switch
 
 DEVICE_ID = 1
 _START_S = 30.0

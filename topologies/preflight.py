@@ -80,7 +80,7 @@ def _check_programs(config: Config) -> None:
 
 def _check_mininet() -> None:
     try:
-        importlib.import_module("mininet.net")
+        importlib.import_module("topologies.mininet_api")
     except ModuleNotFoundError as error:
         if error.name == "distutils":
             raise PreflightError(

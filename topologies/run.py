@@ -18,13 +18,13 @@ from analysis.record import read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
+from common.errors import HotlineError
 from controller import ControllerError
-from hosts.errors import HostsError
 from hosts.workload.trace import Trace
 from protocol.addressing import switch_interfaces
 from topologies import preflight
 from topologies.config import VARIABLES, Config, load_config
-from topologies.errors import AccountingError, TopologyError
+from topologies.errors import AccountingError
 from topologies.folder import create_run_folder, give_to_user, point_latest_to
 from topologies.leftovers import only_run
 from topologies.phases.workload import read_data
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("hotline: interrupted; nothing was run", file=sys.stderr)
         return INTERRUPTED
-    except (TopologyError, ControllerError, HostsError, AnalysisError) as error:
+    except (HotlineError, ControllerError, AnalysisError) as error:
         print(f"hotline: {error}", file=sys.stderr)
         return 1
 
@@ -81,7 +81,7 @@ def _run(config: Config, data: Trace | None, reporter: Reporter) -> int:
     except asyncio.CancelledError:
         print(f"hotline: interrupted; the logs so far are in {run}", file=sys.stderr)
         return INTERRUPTED
-    except (TopologyError, ControllerError, HostsError):
+    except (HotlineError, ControllerError):
         print(f"hotline: the run failed; the logs so far are in {run}", file=sys.stderr)
         raise
     finally:

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.record import RunRecord, ServerUse
 from common.concurrency import together
+from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
-from topologies.config import JOBS, Config
+from topologies.config import Config
 from topologies.machine import run_queue_ns
 from topologies.network import Network
 from topologies.progress import Reporter
@@ -67,7 +68,7 @@ class Session:
 
     async def run_steps(
         self,
-        arm: str,
+        arm: Arm,
         first_step: int,
         steps: int,
         *,
@@ -85,7 +86,7 @@ class Session:
         start_ns = time.monotonic_ns() + START_AHEAD_NS
         command: dict[str, Any] = {
             "cmd": "run",
-            "job": JOBS[arm],
+            "job": arm.job,
             "first_step": first_step,
             "steps": steps,
             "period_ns": period_ns,

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import WorkloadError
 from hosts.workload.trace import Batch
+from logs.errors import DataError
 from protocol.codec import Values
 
 Floats: TypeAlias = NDArray[np.floating]
@@ -50,13 +50,11 @@ def sigmoid(numbers: Floats) -> Floats:
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
     """Numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped.
 
-    Raises `WorkloadError` for numbers that are not finite.
+    Raises `DataError` for numbers that are not finite.
     """
     finite = np.isfinite(numbers)
     if not finite.all():
-        raise WorkloadError(
-            f"a gradient is {numbers[~finite][0]}: feature values or learning rate are too large"
-        )
+        raise DataError(f"a gradient is {numbers[~finite][0]}: feature values or learning rate are too large")
     limits = np.iinfo(np.int32)
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
     units = np.rint(np.asarray(numbers, np.float64) * scale).clip(limits.min, limits.max).astype(np.int32)

@@ -13,8 +13,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from common.errors import HotlineError
 from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
-from hosts.errors import HostsError
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
@@ -111,7 +111,7 @@ def main(path: Path) -> None:
             settle(config.cpu)
             say(ready=True)
             serve(process, sockets, Commands(sys.stdin.fileno()))
-    except (HostsError, OSError) as error:
+    except (HotlineError, OSError) as error:
         say(error=str(error))
         sys.exit(1)
 

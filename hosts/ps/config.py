@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from common.settings import Strict
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class JobConfig(_Strict):
+class JobConfig(Strict):
     """A job at this PS."""
 
     job: int = Field(ge=0, lt=2**16)
@@ -22,14 +20,14 @@ class JobConfig(_Strict):
     """One connected socket for each worker, as without the proxy."""
 
 
-class ServiceConfig(_Strict):
+class ServiceConfig(Strict):
     """This PS's service address, which the switch owns."""
 
     address: str
     port: int = Field(gt=0, lt=2**16)
 
 
-class PsConfig(_Strict):
+class PsConfig(Strict):
     """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
 
     ps: int = Field(ge=0, lt=2**15)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic
 
-from hosts.errors import MalformedDatagram
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import Server
 from hosts.ps.store import Store
 from protocol import control
 from protocol.codec import Codec
+from protocol.errors import MalformedDatagram
 from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
 _OP_AT = offset_of("op")

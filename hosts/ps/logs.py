@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from hosts.ps.store import Store
+from logs.columns import CONNECTIONS, UPDATES
 from logs.parts import Parts
 
 _US = 1000
@@ -21,36 +21,24 @@ class PsLogs:
     def __init__(self, directory: Path, ps: int, clock_offset: int) -> None:
         self._ps = ps
         self._offset = clock_offset
-        self._connections = Parts(directory, f"connections-ps-{ps}")
-        self._updates = Parts(directory, f"updates-ps-{ps}")
+        self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
+        self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
 
     def write_connections(self, contacts: array[int]) -> None:
         """Write the contacts since the last part (`Server.contacts`)."""
         time, worker, job = np.array(contacts, dtype=np.int64).reshape(-1, 3).T
         self._connections.write(
-            pl.DataFrame(
-                {
-                    "time_us": (time + self._offset) // _US,
-                    "ps": pl.repeat(self._ps, len(time), dtype=pl.UInt16, eager=True),
-                    "worker": pl.Series(worker, dtype=pl.UInt16),
-                    "job": pl.Series(job, dtype=pl.UInt16),
-                }
-            )
+            {"time_us": (time + self._offset) // _US, "ps": self._ps, "worker": worker, "job": job}
         )
 
     def write_updates(self, stores: Mapping[int, Store]) -> None:
         """Write all parameters' counts so far: the last part of a PS holds everything."""
-        tables = []
-        for job, store in stores.items():
-            at = np.flatnonzero(store.updates[:-1])
-            tables.append(
-                pl.DataFrame(
-                    {
-                        "job": pl.repeat(job, len(at), dtype=pl.UInt16, eager=True),
-                        "ps": pl.repeat(self._ps, len(at), dtype=pl.UInt16, eager=True),
-                        "key": store.space.keys(at),
-                        "updates": store.updates[at].astype(np.uint64),
-                    }
-                )
-            )
-        self._updates.write(pl.concat(tables))
+        updated = {job: np.flatnonzero(store.updates[:-1]) for job, store in stores.items()}
+        self._updates.write(
+            {
+                "job": np.repeat(list(updated), list(map(len, updated.values()))),
+                "ps": self._ps,
+                "key": np.concatenate([stores[job].space.keys(at) for job, at in updated.items()]),
+                "updates": np.concatenate([stores[job].updates[at] for job, at in updated.items()]),
+            }
+        )

@@ -14,12 +14,12 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import MalformedDatagram
 from hosts.ps.store import Positions, Store
 from hosts.window import Window
 from protocol.bitmap import lanes_in
 from protocol.codec import Caller, Codec, Values, answers
 from protocol.control import Command, Control, Status, build
+from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of
 from protocol.header import PS_CALLER_BASE, WINDOW, Op
 from protocol.packing import pack

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hosts.errors import MalformedDatagram
 from hosts.ps.store import Store
 from protocol.bitmap import bitmap_of, lanes_in
 from protocol.codec import Codec, Keys, Message, Values
+from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from common.errors import HotlineError
 from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
-from hosts.errors import ConfigError, HostsError
+from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
 from hosts.worker.client import Client
@@ -42,7 +43,7 @@ class Job:
         )
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
-            raise ConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
+            raise AgentConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
         sock = stack.enter_context(open_udp((config.address, job.udp_port)))
         self.line = Line(sock, [services[ps] for ps in range(config.n_ps)], offset)
         path = config.log_dir / f"ledger-worker-{config.worker}-job-{job.job}-epoch-{job.epoch}.bin"
@@ -58,7 +59,9 @@ class Worker:
         self._commands = commands
         self._trace = Trace.load(config.trace)
         if config.worker > self._trace.workers:
-            raise ConfigError(f"{config.trace}: has {self._trace.workers} workers, this is {config.worker}")
+            raise AgentConfigError(
+                f"{config.trace}: has {self._trace.workers} workers, this is {config.worker}"
+            )
         self._jobs = {job.job: Job(config, job, self._trace, offset, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.worker, offset)
         self._model: Model = (
@@ -88,7 +91,9 @@ class Worker:
         try:
             keys = pl.read_parquet(file, columns=["key"], glob=False)["key"].to_numpy()
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise ConfigError(f"{file}: cannot be read as a hot set: {str(error).splitlines()[0]}") from error
+            raise AgentConfigError(
+                f"{file}: cannot be read as a hot set: {str(error).splitlines()[0]}"
+            ) from error
         client.hint(keys.astype(np.uint64))
         return {"keys": len(keys)}
 
@@ -155,7 +160,7 @@ class Worker:
 
     def _job(self, job: int) -> Job:
         if job not in self._jobs:
-            raise ConfigError(f"job {job} is not one of this worker's: {sorted(self._jobs)}")
+            raise AgentConfigError(f"job {job} is not one of this worker's: {sorted(self._jobs)}")
         return self._jobs[job]
 
     def _drive(
@@ -204,7 +209,7 @@ def main(path: Path) -> None:
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)
-    except (HostsError, OSError) as error:
+    except (HotlineError, OSError) as error:
         say(error=str(error))
         sys.exit(1)
 

@@ -5,26 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from common.settings import Strict
 from hosts.model.logistic import LEARNING_RATE, SCALE
+from protocol.arms import JOBS
 from protocol.header import WINDOW
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class JobConfig(_Strict):
+class JobConfig(Strict):
     """A job of this worker: one arm of the experiment."""
 
     job: int = Field(ge=0, lt=2**16)
-    arm: Literal["profile", "neither", "proxy", "hot", "both"]
+    arm: str = Field(pattern=f"^({'|'.join(JOBS)})$")
     epoch: int = Field(ge=0, lt=2**32)
     udp_port: int = Field(gt=0, lt=2**16)
 
 
-class ServiceConfig(_Strict):
+class ServiceConfig(Strict):
     """Where a PS is reached: its service address, which the switch owns."""
 
     ps: int = Field(ge=0, lt=2**15)
@@ -32,7 +30,7 @@ class ServiceConfig(_Strict):
     port: int = Field(gt=0, lt=2**16)
 
 
-class WorkerConfig(_Strict):
+class WorkerConfig(Strict):
     """A worker process."""
 
     worker: int = Field(ge=1, lt=2**15)

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from hosts.errors import HostsError
+from common.errors import HotlineError
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, R2, generate
 from hosts.workload.trace import Trace
@@ -49,7 +49,7 @@ def main(
         else:
             trace = _generate(shape, workers, steps, keys_per_step, seed)
         trace.save(output)
-    except HostsError as error:
+    except HotlineError as error:
         raise click.ClickException(str(error)) from error
     updates = len(trace.position)
     click.echo(f"{output}: {trace.name}, {trace.workers} workers x {trace.steps} steps, {updates:,} updates")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns
+from logs.errors import DataError
 
 _SHIFT = 10.0
 """Flattens the law's head, so that no feature is in every sample: click data has no such feature left in."""
@@ -84,7 +84,7 @@ class PowerLaw:
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     """The law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`.
 
-    Raises `WorkloadError` when a mini-batch has so many keys that the hot ones cannot have their share.
+    Raises `DataError` when a mini-batch has so many keys that the hot ones cannot have their share.
     """
 
     wanted = float(shape.keys_per_step)
@@ -109,7 +109,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         abs(keys - wanted) > _TOLERANCE * wanted
         or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE
     ):
-        raise WorkloadError(
+        raise DataError(
             f"{shape.keys_per_step} keys per step are too many for workload {shape.name}, whose hottest "
             f"{shape.hot} parameters take {shape.hot_share:.0%} of the updates; {shape.hot // 2} are possible"
         )

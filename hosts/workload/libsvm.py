@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
+from logs.errors import DataError
 from protocol.header import NO_KEY
 
 _LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
@@ -21,7 +21,7 @@ Sample = tuple[int, list[int], list[float]]
 
 
 def read_samples(path: Path) -> Iterator[Sample]:
-    """Label (0 or 1), indices and values of each line; raises `WorkloadError` with the line's number."""
+    """Label (0 or 1), indices and values of each line; raises `DataError` with the line's number."""
     negative: int | None = None
     try:
         with path.open(encoding="ascii") as lines:
@@ -36,10 +36,10 @@ def read_samples(path: Path) -> Iterator[Sample]:
                             raise ValueError("labels 0 and -1 in one file; use 0/1 or -1/+1")
                         negative = label
                 except ValueError as error:
-                    raise WorkloadError(f"{path}, line {number}: {error}; {_TAKEN}") from None
+                    raise DataError(f"{path}, line {number}: {error}; {_TAKEN}") from None
                 yield max(label, 0), indices, values
     except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{path}: cannot be read as libsvm: {error}") from error
+        raise DataError(f"{path}: cannot be read as libsvm: {error}") from error
 
 
 def _parse(tokens: list[str]) -> Sample:
@@ -70,7 +70,7 @@ def _parse(tokens: list[str]) -> Sample:
 def load(path: Path, workers: int, samples_per_step: int) -> Trace:
     """A trace of a training set: mini-batches in file order, dealt to the workers in turn.
 
-    What does not fill a last round of mini-batches is left out; raises `WorkloadError` when not one is full.
+    What does not fill a last round of mini-batches is left out; raises `DataError` when not one is full.
     """
     labels: list[int] = []
     lengths: list[int] = []
@@ -83,11 +83,11 @@ def load(path: Path, workers: int, samples_per_step: int) -> Trace:
         values += sample_values
     steps = len(labels) // (workers * samples_per_step)
     if not steps:
-        raise WorkloadError(
+        raise DataError(
             f"{path}: {len(labels)} samples; {workers} mini-batches take {workers * samples_per_step}"
         )
     if not indices:
-        raise WorkloadError(f"{path}: no sample has a feature")
+        raise DataError(f"{path}: no sample has a feature")
     keys, position = np.unique(np.array(indices, dtype=np.uint64), return_inverse=True)
     length = np.array(lengths, dtype=np.uint32)
     start = np.append(0, np.cumsum(length, dtype=np.int64))

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
+from logs.errors import DataError
 from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
 from protocol.header import NO_KEY
 
@@ -26,16 +26,16 @@ def load(path: Path, workers: int) -> Trace:
     """A trace of an update log: mini-batches in order of iteration, dealt to the workers in turn.
 
     The log's own workers need not be as many. What does not fill a last round is left out; raises
-    `WorkloadError` when the log has fewer mini-batches than there are workers.
+    `DataError` when the log has fewer mini-batches than there are workers.
     """
     updates = _read(path)
     keys, position = np.unique(updates["key"].to_numpy(), return_inverse=True)
     if len(keys) and keys[-1] == NO_KEY:
-        raise WorkloadError(f"{path}: key {NO_KEY} means 'no key' on the wire")
+        raise DataError(f"{path}: key {NO_KEY} means 'no key' on the wire")
     sizes = updates.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
     steps = len(sizes) // workers
     if not steps:
-        raise WorkloadError(f"{path}: {len(sizes)} mini-batches (iteration, worker) for {workers} workers")
+        raise DataError(f"{path}: {len(sizes)} mini-batches (iteration, worker) for {workers} workers")
     if len(sizes) % workers:
         log.warning("%s: the last %d mini-batches are left out", path, len(sizes) % workers)
 
@@ -52,7 +52,7 @@ def load(path: Path, workers: int) -> Trace:
 
 
 def is_update_log(path: Path) -> bool:
-    """Whether a data file is an update log rather than a libsvm training set; raises `WorkloadError`.
+    """Whether a data file is an update log rather than a libsvm training set; raises `DataError`.
 
     It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
     """
@@ -75,15 +75,13 @@ def _read(path: Path) -> pl.DataFrame:
     updates = UpdateLog.open(path)
     missing = [name for name in UPDATES if name not in updates.names]
     if missing:
-        raise WorkloadError(
+        raise DataError(
             f"{path}: lacks the column {', '.join(missing)}; an update log has {', '.join(UPDATES)}"
         )
     try:
         rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
     except pl.exceptions.PolarsError as error:
-        raise WorkloadError(
-            updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}"
-        ) from error
+        raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
     if rows.null_count().sum_horizontal().item():
-        raise WorkloadError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
+        raise DataError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
     return rows

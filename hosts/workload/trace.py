@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import WorkloadError
 from hosts.keys import KeySpace
+from logs.errors import DataError
 
 _META = "trace.json"
 _KEYS = "keys.npy"
@@ -85,7 +85,7 @@ class Trace:
         return Batch(positions, label, sample, data.column[entries], x)
 
     def save(self, directory: Path) -> None:
-        """Write the trace; raises `WorkloadError`."""
+        """Write the trace; raises `DataError`."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             np.save(directory / "key_start.npy", self.key_start)
@@ -97,7 +97,7 @@ class Trace:
                     np.save(directory / f"{name}.npy", column)
             (directory / _META).write_text(json.dumps(self._meta(), indent=1) + "\n")
         except OSError as error:
-            raise WorkloadError(f"{directory}: cannot write the trace: {error.strerror or error}") from error
+            raise DataError(f"{directory}: cannot write the trace: {error.strerror or error}") from error
 
     def _meta(self) -> dict[str, object]:
         return {
@@ -111,7 +111,7 @@ class Trace:
 
     @staticmethod
     def load(directory: Path) -> Trace:
-        """Map a trace that was saved; raises `WorkloadError`."""
+        """Map a trace that was saved; raises `DataError`."""
         try:
             meta = json.loads((directory / _META).read_text())
             columns: dict[str, NDArray[Any]] = {name: _map(directory, name) for name in meta["samples"]}
@@ -125,7 +125,7 @@ class Trace:
                 samples=_samples(columns) if columns else None,
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise WorkloadError(f"{directory}: cannot be read as a trace: {error}") from error
+            raise DataError(f"{directory}: cannot be read as a trace: {error}") from error
 
 
 def _samples(columns: dict[str, NDArray[Any]]) -> Samples:

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hosts.errors import MalformedDatagram
 from protocol import frames
 from protocol.codec import FastCodec, Message
+from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of
 from protocol.header import KEYS, MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from protocol.arms import JOBS
 from tests.mininet.run_topo import Run, free_port, run_topo
-from topologies.config import JOBS
 
 pytestmark = pytest.mark.mininet
 

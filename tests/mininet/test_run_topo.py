@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from logs.columns import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
+from protocol.arms import JOBS
 from tests.mininet.run_topo import command_line, run_topo
-from topologies.config import JOBS
 from topologies.leftovers import marked_processes
 
 pytestmark = pytest.mark.mininet

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller import hotset
-from controller.errors import HotSetError, LogError
+from controller.errors import HotSetError
+from logs.errors import DataError
 from protocol.hashing import lane_of
 from protocol.header import NO_KEY
 
@@ -60,9 +61,9 @@ def test_top_k_is_that_of_a_counter_with_ties_by_key(
 def test_one_job_is_picked_out(tmp_path: Path) -> None:
     log = parquet(tmp_path / "a.parquet", job=[1, 2, 2], ps=[0, 0, 0], key=[5, 5, 6], updates=[10, 1, 3])
     assert hotset.build([log], 5, job=2)["key"].to_list() == [6, 5]
-    with pytest.raises(LogError, match="no update of job 3"):
+    with pytest.raises(DataError, match="no update of job 3"):
         hotset.build([log], 5, job=3)
-    with pytest.raises(LogError, match=r"c\.csv: has no column job"):
+    with pytest.raises(DataError, match=r"c\.csv: has no column job"):
         hotset.build([csv(tmp_path / "c.csv", "key,updates\n1,1\n")], 5, job=3)
 
 
@@ -95,7 +96,7 @@ def test_one_job_is_picked_out(tmp_path: Path) -> None:
 )
 def test_a_bad_log_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
     log = csv(tmp_path / "log.csv", text)
-    with pytest.raises((LogError, HotSetError), match=message) as error:
+    with pytest.raises((DataError, HotSetError), match=message) as error:
         hotset.build([log], 5)
     assert str(error.value).startswith(str(log)) and "\n" not in str(error.value)
 
@@ -110,7 +111,7 @@ def test_parquet_logs_are_read_as_strictly(tmp_path: Path) -> None:
         ({"key": [1, 2], "updates": [1, 1], "job": [1, None]}, "row 2: column job is null"),
     ]:
         pl.DataFrame(columns).write_parquet(path)
-        with pytest.raises(LogError, match=message) as error:
+        with pytest.raises(DataError, match=message) as error:
             hotset.build([path], 5, job=1 if "job" in columns else None)
         assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
@@ -124,7 +125,7 @@ def test_large_counts_are_added_up_exactly(tmp_path: Path) -> None:
 def test_the_wrong_log_of_several_is_named(tmp_path: Path) -> None:
     good_log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
     bad_log = csv(tmp_path / "b.csv", "key,updates\n1,\n")
-    with pytest.raises(LogError, match=r"b\.csv, line 2"):
+    with pytest.raises(DataError, match=r"b\.csv, line 2"):
         hotset.build([good_log, bad_log], 5)
 
 
@@ -153,7 +154,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for path in (fifo, Path("/dev/null"), tmp_path):
-        with pytest.raises(LogError, match="not a regular file"):
+        with pytest.raises(DataError, match="not a regular file"):
             hotset.build([path], 5)
         with pytest.raises(HotSetError, match="not a regular file"):
             hotset.read(path)
@@ -170,7 +171,7 @@ def test_the_output_may_not_destroy_anything(tmp_path: Path) -> None:
 
 
 def test_a_missing_log_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"gone\.csv: cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"gone\.csv: cannot be read: No such file"):
         hotset.build([tmp_path / "gone.csv"], 5)
 
 

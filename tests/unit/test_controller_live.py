@@ -21,11 +21,11 @@ from common.concurrency import together
 from controller import Controller, Job, Route, State, Worker, hotset
 from controller.client import SwitchClient
 from controller.errors import (
+    DeviceError,
     MoveRefused,
     NoAnswer,
     NotPrimary,
     PipelineError,
-    SwitchError,
     UnknownJob,
     UnknownKey,
 )
@@ -248,7 +248,7 @@ def test_settings_are_written_only_where_they_differ() -> None:
             assert await status(net) == before
             await controller.set_proxy(JOB, False)
             assert [(job.offload, job.proxy) for job in (await controller.status()).jobs] == [(True, False)]
-            with pytest.raises(SwitchError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
+            with pytest.raises(DeviceError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
                 await controller.remove(Route("02:00:00:00:09:09", 9))
             await controller.install(Job(8, True, True), replace(net.servers[1].row, job=8))
             with pytest.raises(UnknownJob, match=r"job 8 has the parameter servers 1 .* must be 0, 1"):
@@ -301,7 +301,7 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
             await net.servers[0].muted.wait()
             await net.switch_off()
             with pytest.raises(
-                SwitchError, match=r"has closed the connection|no switch answers|packet-out failed"
+                DeviceError, match=r"has closed the connection|no switch answers|packet-out failed"
             ):
                 await asyncio.wait_for(loading, 5)
 
@@ -313,7 +313,7 @@ def test_no_switch_is_one_clear_error() -> None:
         async with Controller("127.0.0.1:1"):
             pass
 
-    with pytest.raises(SwitchError, match=r"no switch answers at 127\.0\.0\.1:1; is it running"):
+    with pytest.raises(DeviceError, match=r"no switch answers at 127\.0\.0\.1:1; is it running"):
         asyncio.run(scenario())
 
 
@@ -374,7 +374,7 @@ def test_the_first_error_ends_what_runs_beside_it() -> None:
     ended = []
 
     async def fail() -> None:
-        raise SwitchError("first")
+        raise DeviceError("first")
 
     async def wait() -> None:
         try:
@@ -382,6 +382,6 @@ def test_the_first_error_ends_what_runs_beside_it() -> None:
         finally:
             ended.append(True)
 
-    with pytest.raises(SwitchError, match="first"):
+    with pytest.raises(DeviceError, match="first"):
         asyncio.run(together([wait(), fail()]))
     assert ended == [True]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hosts.errors import MalformedDatagram
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -16,6 +15,7 @@ from hosts.worker.client import Client
 from protocol import control
 from protocol.codec import Caller, Codec, FastCodec, Message, answers
 from protocol.control import Command, Control
+from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op, unpack
 from protocol.scapy_layer import ScapyCodec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from random import Random
 
-from hosts.errors import MalformedDatagram
+from protocol.errors import MalformedDatagram
 from protocol.hashing import lane_of
 from protocol.header import HOTLINE_PORT, WINDOW_BITS, Op, unpack
 from softswitch.compiled import CompiledPipeline

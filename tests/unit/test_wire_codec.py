@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from hosts.errors import MalformedDatagram
 from protocol import control, frames
 from protocol.codec import Caller, Codec, FastCodec, Keys, Message, Values, answers
 from protocol.control import Command, Control, Status
+from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import (

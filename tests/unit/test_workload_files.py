@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from hosts.errors import WorkloadError
 from hosts.model.logistic import to_fixed_point
 from hosts.workload import libsvm, replay
 from hosts.workload.__main__ import main
 from hosts.workload.trace import Trace
+from logs.errors import DataError
 
 SET = """\
 +1 1:1 5:0.5   # a comment
@@ -63,7 +63,7 @@ def test_libsvm(tmp_path: Path) -> None:
 def test_what_is_no_libsvm(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "set"
     path.write_text(text)
-    with pytest.raises(WorkloadError, match=message):
+    with pytest.raises(DataError, match=message):
         libsvm.load(path, workers=2, samples_per_step=2)
 
 
@@ -107,14 +107,14 @@ def test_replay(tmp_path: Path, kind: str) -> None:
 def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
-    with pytest.raises(WorkloadError, match=message):
+    with pytest.raises(DataError, match=message):
         replay.load(path, workers=2)
 
 
 def test_a_float_key_in_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pl.DataFrame({"iteration": [1], "worker": [1], "key": [3.0]}).write_parquet(path)
-    with pytest.raises(WorkloadError, match="column key is Float64; integers expected"):
+    with pytest.raises(DataError, match="column key is Float64; integers expected"):
         replay.load(path, workers=1)
 
 
@@ -144,13 +144,13 @@ def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "log[1]*.csv"
     path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
     assert replay.load(path, workers=1).space.all().tolist() == [4]
-    with pytest.raises(WorkloadError, match="/dev/null: not a regular file"):
+    with pytest.raises(DataError, match="/dev/null: not a regular file"):
         replay.is_update_log(Path("/dev/null"))
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_has_no_fixed_point(number: float) -> None:
-    with pytest.raises(WorkloadError, match=f"a gradient is {number}"):
+    with pytest.raises(DataError, match=f"a gradient is {number}"):
         to_fixed_point(np.array([1.0, number]), 2.0)
 
 

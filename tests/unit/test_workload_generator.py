@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.errors import WorkloadError
 from hosts.model import LogisticRegression
 from hosts.workload.generator import R1, R2, Shape, calibrate, generate
 from hosts.workload.trace import Trace, distinct_columns
+from logs.errors import DataError
 
 SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
 
@@ -90,8 +90,8 @@ def test_distinct_columns(batches: int, draws: int, size: int, seed: int) -> Non
 
 
 def test_what_is_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="cannot be read as a trace"):
+    with pytest.raises(DataError, match="cannot be read as a trace"):
         Trace.load(tmp_path)
     (tmp_path / "trace.json").write_text("{}")
-    with pytest.raises(WorkloadError, match="cannot be read as a trace"):
+    with pytest.raises(DataError, match="cannot be read as a trace"):
         Trace.load(tmp_path)

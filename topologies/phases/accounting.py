@@ -13,8 +13,8 @@ from analysis.record import Accounting
 from controller import Controller, Register
 from hosts.keys import KeySpace
 from hosts.worker import ledger
-from topologies.config import JOBS
-from topologies.phases.provision import EPOCH, is_offloaded
+from protocol.arms import ARMS
+from topologies.config import EPOCH
 from topologies.session import Session
 
 Values = npt.NDArray[np.uint32]
@@ -26,20 +26,20 @@ async def account(session: Session, space: KeySpace) -> Accounting:
     sent, unknown, mismatched = 0, 0, 0
     applied = served_pushes(session.parts)
     complete = all(worker.alive for worker in session.workers)
-    with session.reporter.phase("accounting", len(JOBS)) as phase:
+    with session.reporter.phase("accounting", len(ARMS)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
         async with Controller(session.network.address) as controller:
-            for done, (arm, job) in enumerate(JOBS.items(), start=1):
-                registers = await controller.registers(job) if is_offloaded(arm) else []
-                held = held_by_servers(dumps, job, space) + held_by_switch(registers, space)
+            for done, arm in enumerate(ARMS, start=1):
+                registers = await controller.registers(arm.job) if arm.offloaded else []
+                held = held_by_servers(dumps, arm.job, space) + held_by_switch(registers, space)
                 sums = [
-                    ledger.read(session.parts / f"ledger-worker-{number}-job-{job}-epoch-{EPOCH}.bin")
+                    ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
                     for number in range(1, len(session.workers) + 1)
                 ]
                 sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
                 unknown += sum(each.lanes_unknown for each in sums)
                 mismatched += mismatches([each.sent for each in sums], [each.unknown for each in sums], held)
-                applied += sum(int(dump[f"job{job}_updates"].sum()) for dump in dumps)
+                applied += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
     # The log of a worker that died lacks its last pushes; the books of values stay complete.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from analysis.summary import load_name
-from logs.columns import ARMS
+from logs.columns import load_name
+from protocol.arms import MEASURED, NEITHER, Arm
 from topologies.session import START_AHEAD_NS, Session
 
 _PROBE_STEPS = 8
@@ -16,26 +16,25 @@ async def calibrate(session: Session) -> float:
 
     The first few steps only tell how many fill the time; they also warm every arm up.
     """
-    with session.reporter.phase("calibrate", 2 * len(ARMS)) as phase:
+    with session.reporter.phase("calibrate", 2 * len(MEASURED)) as phase:
         steps, done = _PROBE_STEPS, 0
         capacity: dict[str, float] = {}
         for _ in range(2):
             first = session.take_steps(steps)
-            for arm in ARMS:
-                capacity[arm] = await _rate(session, arm, first, steps)
+            for arm in MEASURED:
+                capacity[arm.name] = await _rate(session, arm, first, steps)
                 done += 1
                 phase.update(done)
-            steps = max(
-                _PROBE_STEPS, round(capacity["neither"] * session.config.calibration_s / len(session.workers))
-            )
+            rate_each = capacity[NEITHER.name] / len(session.workers)
+            steps = max(_PROBE_STEPS, round(rate_each * session.config.calibration_s))
     session.record.capacity = capacity
     session.record.offered_rate = {
-        load_name(load): load * capacity["neither"] for load in session.config.loads
+        load_name(load): load * capacity[NEITHER.name] for load in session.config.loads
     }
-    return capacity["neither"]
+    return capacity[NEITHER.name]
 
 
-async def _rate(session: Session, arm: str, first_step: int, steps: int) -> float:
+async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     """Steps/s of all workers together, in a closed loop."""
     called = time.monotonic_ns()
     await session.run_steps(arm, first_step, steps)

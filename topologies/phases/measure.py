@@ -6,9 +6,8 @@ import random
 from dataclasses import dataclass
 
 from analysis.record import Block, ServerUse
-from logs.columns import ARMS
+from protocol.arms import MEASURED, NEITHER, Arm
 from topologies.agents import call_all
-from topologies.config import JOBS
 from topologies.session import Ran, Session
 
 
@@ -18,7 +17,7 @@ class Planned:
 
     round: int
     load: float
-    arm: str
+    arm: Arm
     first_step: int
     steps: int
     period_ns: int
@@ -30,7 +29,7 @@ async def measure(session: Session, capacity: float) -> None:
     """Run all rounds at fractions of `capacity` (steps/s of all workers) and record their blocks."""
     config = session.config
     chance = random.Random(config.seed)
-    with session.reporter.phase("measure", config.rounds * len(config.loads) * len(ARMS)) as phase:
+    with session.reporter.phase("measure", config.rounds * len(config.loads) * len(MEASURED)) as phase:
         use = await session.server_use()
         for number in range(config.rounds):
             blocks = _plan(session, number, capacity, chance)
@@ -43,7 +42,7 @@ async def measure(session: Session, capacity: float) -> None:
 
 async def measure_emulator(session: Session) -> None:
     """RPCs without lanes, one worker at a time: what switch, kernel and agents cost without any work."""
-    command = {"cmd": "empty", "job": JOBS["neither"], "count": session.config.empty_rpcs}
+    command = {"cmd": "empty", "job": NEITHER.job, "count": session.config.empty_rpcs}
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command)
@@ -59,7 +58,7 @@ def _plan(session: Session, number: int, capacity: float, chance: random.Random)
         steps = max(2, round(session.config.block_ms * 1e6 / period_ns))
         first = session.take_steps(steps)
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
-        blocks += [Planned(number, load, arm, first, steps, period_ns, offsets) for arm in ARMS]
+        blocks += [Planned(number, load, arm, first, steps, period_ns, offsets) for arm in MEASURED]
     return blocks
 
 
@@ -83,14 +82,14 @@ async def _run(
     block = Block(
         round=planned.round,
         load=planned.load,
-        arm=planned.arm,
+        arm=planned.arm.name,
         first_step=planned.first_step,
         steps=sum(answer.steps for answer in answers),
         period_ns=planned.period_ns,
         loss=_mean_loss(answers),
         behind_ns=behind_ns,
         fell_behind=behind_ns > planned.period_ns,
-        servers=_difference(after[planned.arm], before[planned.arm]),
+        servers=_difference(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         run_queue_ms={name: (queued[name] - queued_before[name]) / 1e6 for name in queued},
     )

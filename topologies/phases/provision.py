@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from controller import Controller, Job, Route, Server, Worker
 from controller.tables import KIND_PRIVILEGED
 from protocol import addressing
+from protocol.arms import ARMS
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
-from topologies.config import JOBS, OFFLOADED, Config
-
-EPOCH = 1
-"""Epoch of every caller: a run starts with a fresh switch."""
-
-_PROXIED = {"proxy", "both"}
+from topologies.config import EPOCH, Config
 
 
 async def provision(address: str, config: Config) -> None:
@@ -28,16 +24,6 @@ def rows(config: Config) -> list[Route | Server | Job | Worker]:
     return [*_routes(config), *_jobs(config), *_callers(config)]
 
 
-def is_proxied(arm: str) -> bool:
-    """Whether the switch is the connection proxy of this arm."""
-    return arm in _PROXIED
-
-
-def is_offloaded(arm: str) -> bool:
-    """Whether this arm has a hot set in the switch."""
-    return arm in OFFLOADED
-
-
 def _routes(config: Config) -> Iterator[Route]:
     for number in range(1, config.workers + 1):
         yield Route(addressing.worker(number).mac, addressing.worker_port(number))
@@ -46,11 +32,11 @@ def _routes(config: Config) -> Iterator[Route]:
 
 
 def _jobs(config: Config) -> Iterator[Job | Server]:
-    for arm, job in JOBS.items():
+    for arm in ARMS:
         for number in range(1, config.servers + 1):
             host, service = addressing.server(number), addressing.service(number)
             yield Server(
-                job=job,
+                job=arm.job,
                 ps=number - 1,
                 mac=host.mac,
                 addr=host.address,
@@ -60,30 +46,30 @@ def _jobs(config: Config) -> Iterator[Job | Server]:
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
             )
-        yield Job(job, offload=is_offloaded(arm), proxy=is_proxied(arm))
+        yield Job(arm.job, offload=arm.offloaded, proxy=arm.proxied)
 
 
 def _callers(config: Config) -> Iterator[Worker]:
     """Workers, and the parameter servers as privileged callers; each has a row of its own."""
     row = 0
-    for job in JOBS.values():
+    for arm in ARMS:
         for number in range(1, config.workers + 1):
             host = addressing.worker(number)
             yield Worker(
-                job=job,
+                job=arm.job,
                 worker=number,
                 epoch=EPOCH,
                 row=row,
                 mac=host.mac,
                 addr=host.address,
-                udp_port=addressing.worker_udp_port(job),
+                udp_port=addressing.worker_udp_port(arm.job),
                 port=addressing.worker_port(number),
             )
             row += 1
         for number in range(1, config.servers + 1):
             host = addressing.server(number)
             yield Worker(
-                job=job,
+                job=arm.job,
                 worker=PS_CALLER_BASE + number - 1,
                 epoch=EPOCH,
                 row=row,

@@ -7,8 +7,8 @@ from functools import partial
 
 from controller import Controller, hotset
 from logs.merge import last_updates
+from protocol.arms import BOTH, HOT, OFFLOADED, PROFILE
 from topologies.agents import call_all
-from topologies.config import JOBS
 from topologies.progress import Phase
 from topologies.session import Session
 
@@ -19,7 +19,7 @@ async def select(session: Session) -> list[int]:
     """Write `hotset.parquet` from the profile's update logs; the keys, most updated first."""
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
-        hot = await asyncio.to_thread(hotset.build, logs, session.config.top_k, JOBS["profile"])
+        hot = await asyncio.to_thread(hotset.build, logs, session.config.top_k, PROFILE.job)
         hotset.write(hot, session.hot_set)
     keys: list[int] = hot["key"].to_list()
     return keys
@@ -32,20 +32,20 @@ async def load(session: Session, keys: list[int]) -> None:
             loaded = asyncio.Event()
             training = asyncio.ensure_future(_train_until(loaded, session))
             try:
-                await controller.load(JOBS["profile"], keys, progress=partial(_show, phase, 0))
+                await controller.load(PROFILE.job, keys, progress=partial(_show, phase, 0))
             finally:
                 loaded.set()
                 await training
-            for number, arm in enumerate(("hot", "both"), start=1):
-                await controller.load(JOBS[arm], keys, progress=partial(_show, phase, number * len(keys)))
-        for arm in ("profile", "hot", "both"):
-            command = {"cmd": "hint", "job": JOBS[arm], "file": str(session.hot_set)}
+            for number, arm in enumerate((HOT, BOTH), start=1):
+                await controller.load(arm.job, keys, progress=partial(_show, phase, number * len(keys)))
+        for arm in OFFLOADED:
+            command = {"cmd": "hint", "job": arm.job, "file": str(session.hot_set)}
             await call_all(session.workers, command)
 
 
 async def _train_until(stop: asyncio.Event, session: Session) -> None:
     while not stop.is_set():
-        await session.run_steps("profile", session.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME)
+        await session.run_steps(PROFILE, session.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME)
 
 
 def _show(phase: Phase, before: int, done: int, _: int) -> None:

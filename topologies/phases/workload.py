@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from hosts.errors import WorkloadError
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
+from logs.errors import DataError
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.progress import Reporter
@@ -24,7 +24,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
             if replay.is_update_log(config.data):
                 return replay.load(config.data, config.workers)
             return libsvm.load(config.data, config.workers, config.samples_per_step)
-    except WorkloadError as error:
+    except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.errors import AnalysisError
 from logs.columns import CONNECTIONS, RPC, UPDATES
+from logs.errors import DataError
 from logs.merge import last_updates, merge_logs
 
 
@@ -65,6 +65,6 @@ def test_a_part_with_a_missing_column_is_named_and_all_parts_stay(parts: Path, t
     write_updates(parts, ps=0, part=0, updates=1)
     bad = parts / "connections-ps-0-0.parquet"
     pl.DataFrame({"time_us": [1], "ps": [0], "job": [1]}).write_parquet(bad)
-    with pytest.raises(AnalysisError, match=r"connections-ps-0-0\.parquet: no column worker"):
+    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column worker"):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2

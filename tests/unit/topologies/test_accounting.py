@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,8 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
             tmp_path / f"rpc-worker-{worker}-{op}.parquet"
         )
     assert served_pushes(tmp_path) == 600
+
+
+def test_mininet_leaves_the_loggers_of_others_alone() -> None:
+    assert logging.getLoggerClass() is logging.Logger
+    assert logging.getLogger("made.after.mininet").getEffectiveLevel() == logging.getLogger().level

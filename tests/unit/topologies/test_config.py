@@ -10,13 +10,12 @@ import pytest
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
+from protocol.arms import JOBS, OFFLOADED
 from protocol.hashing import lanes_of
 from topologies.config import (
-    JOBS,
     MAX_SERVERS,
     MAX_TOP_K,
     MAX_WORKERS,
-    OFFLOADED,
     SERVER_ROWS,
     Config,
     load_config,

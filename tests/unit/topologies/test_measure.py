@@ -13,7 +13,8 @@ from rich.console import Console
 
 from analysis.record import RunRecord, ServerUse
 from logs.columns import ARMS
-from topologies.config import JOBS, Config
+from protocol.arms import JOBS, Arm
+from topologies.config import Config
 from topologies.phases.measure import measure
 from topologies.progress import Reporter
 from topologies.session import Ran, Session
@@ -42,10 +43,10 @@ class PlayedSession(Session):
         self.behind_ns = behind_ns
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
-    async def run_steps(self, arm: str, first_step: int, steps: int, **settings: Any) -> list[Ran]:
-        self.played.append({"arm": arm, "first_step": first_step, "steps": steps, **settings})
-        before = self.use[arm]
-        self.use[arm] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
+    async def run_steps(self, arm: Arm, first_step: int, steps: int, **settings: Any) -> list[Ran]:
+        self.played.append({"arm": arm.name, "first_step": first_step, "steps": steps, **settings})
+        before = self.use[arm.name]
+        self.use[arm.name] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
         ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, loss=0.5)
         return [ran] * WORKERS
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from controller import Job, Server, Worker
 from controller.tables import ROWS
 from protocol import addressing
-from topologies.config import JOBS, MAX_SERVERS, MAX_WORKERS, Config
+from protocol.arms import JOBS
+from topologies.config import MAX_SERVERS, MAX_WORKERS, Config
 from topologies.phases.provision import rows
 
 
