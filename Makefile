@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),$(if $($(name)),'$(subst ','\'',$(name)=$($(name)))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test check bench p4 shell clean
+.PHONY: help setup run-topo test soak check bench p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,7 +21,10 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
 
 test: setup ## all tests (root: some build a network; those for BMv2 run where it is installed)
-	@$(AS_ROOT) $(PYTHON) -m pytest $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+soak: setup ## tests that take long: sustained traffic, twenty times the random cases
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 check: setup ## style and types
 	@$(PYTHON) -m ruff check .

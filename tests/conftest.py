@@ -1,4 +1,4 @@
-"""Tests that need root or BMv2 are skipped, with the reason, where that is missing."""
+"""What is skipped where root or BMv2 is missing, what runs one after the other, how much Hypothesis tries."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ import os
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is the machine's affair, and that of what else runs on it.
+settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", settings.get_profile("test"), max_examples=2000)
+settings.load_profile("test")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     no_bmv2 = shutil.which("simple_switch_grpc") is None
     for item in items:
-        if item.get_closest_marker("mininet") and os.geteuid() != 0:
+        needs_root, needs_bmv2 = (item.get_closest_marker(name) for name in ("mininet", "bmv2"))
+        if needs_root and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
-        if item.get_closest_marker("bmv2") and no_bmv2:
+        if needs_bmv2 and no_bmv2:
             item.add_marker(pytest.mark.skip(reason="not on PATH: simple_switch_grpc; see Vagrantfile"))
+        if needs_root or needs_bmv2:
+            # One after the other: they share the names of interfaces, the lock of a run and the CPUs it pins.
+            item.add_marker(pytest.mark.xdist_group("machine"))

@@ -16,6 +16,7 @@ import pytest
 from finsy.proto import p4r
 
 from tests.bmv2.conftest import started
+from tests.harness.effort import seeds
 from tests.harness.p4rt import Client, load_p4info, minimal
 from tests.harness.testnet import CPU_PORT
 
@@ -117,7 +118,7 @@ INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 
 @pytest.mark.bmv2
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_members_are_picked_as_in_bmv2(both: tuple[Client, Client], seed: int) -> None:
     random = Random(seed)
     members: set[int] = set()
@@ -156,7 +157,7 @@ def test_members_are_picked_as_in_bmv2(both: tuple[Client, Client], seed: int) -
 
 
 @pytest.mark.bmv2
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_one_shots_are_picked_from_as_in_bmv2(both: tuple[Client, Client], seed: int) -> None:
     random, there = Random(seed), set[int]()
     for _ in range(40):

@@ -13,6 +13,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
 from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.effort import examples
 from tests.harness.state import StateDrawer, cells
 
 
@@ -40,7 +41,7 @@ def test_they_agree_on_many_frames(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONSTRUCTS)
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), prepared=st.booleans(), steps=st.integers(1, 60))
 def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared: bool, steps: int) -> None:
     construct, program = CONSTRUCTS[name], compiled(name)

@@ -15,6 +15,7 @@ from protocol.header import Header
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
+from tests.harness.effort import examples
 from tests.harness.switches import PipelineSwitch, PlainSwitch, Switch
 from tests.harness.testbed import MS, Testbed
 from tests.harness.testnet import program
@@ -69,19 +70,19 @@ def played(switch: Switch, seed: int, stimuli: int) -> Testbed:
     return bed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
 def test_plain_switch(seed: int) -> None:
     played(PlainSwitch(), seed, 1500).check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32))
 def test_the_p4_program_compiled(code: MachineCode, seed: int) -> None:
     played(PipelineSwitch(CompiledPipeline(PROGRAM, code)), seed, 1500).check()
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 2**32))
 def test_the_p4_program_interpreted(seed: int) -> None:
     played(PipelineSwitch(InterpretedPipeline(PROGRAM)), seed, 400).check()
@@ -156,4 +157,4 @@ class Schedule(RuleBasedStateMachine):
 
 
 TestSchedule = Schedule.TestCase
-TestSchedule.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSchedule.settings = settings(max_examples=examples(60), stateful_step_count=60)

@@ -14,6 +14,7 @@ from softswitch.ir import Between, Masked, Match
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryKey, EntryWrite
+from tests.harness.effort import examples
 from tests.harness.match_kinds import MATCH_KINDS, PREFIXES, WIDE, WIDE_MASKS, masked, probe
 
 PROGRAM = load_program(MATCH_KINDS.with_suffix(".json").read_bytes())
@@ -112,7 +113,7 @@ class Kinds(RuleBasedStateMachine):
                 assert self.fast.entry_counter(place) == self.oracle.entry_counter(place)
 
 
-Kinds.TestCase.settings = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+Kinds.TestCase.settings = settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 TestKinds = Kinds.TestCase
 
 

@@ -14,6 +14,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import ActionCall, UseGroup
+from tests.harness.effort import seeds
 from tests.unit.p4runtime.entity_model import CELLS, EntityModel, Key, Metered, OneShot, entity, named
 from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, Control, controlled, read, write
 from tests.unit.p4runtime.model_pipeline import ModelPipeline
@@ -353,7 +354,7 @@ def check_one_shots(pipeline: ModelPipeline, model: EntityModel) -> None:
     assert len(paths.members) == len(manual) + sum(len(shot.members) for shot in model.one_shots())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize("make", [ModelPipeline, InterpretedPipeline, CompiledPipeline])
 def test_writes_of_every_kind_do_what_the_model_does(make: Any, seed: int) -> None:
     random = Random(seed)

@@ -18,6 +18,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from targets.encoding import Encoder
+from tests.harness.effort import examples, seeds
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
 from tests.unit.p4runtime.harness import (
     DELETE,
@@ -74,7 +75,7 @@ def answers(model: Model, atomicity: int, batch: list[Update]) -> list[str]:
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=examples(50))
     @given(BATCHES)
     def check(batches: list[tuple[int, list[Update]]]) -> None:
         control = controlled(make=make)
@@ -162,7 +163,7 @@ def draw(random: Random, pool: list[Key]) -> tuple[p4r.Update, Update]:
     return message, (change.value, None if malformed else key, value)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 def test_writes_of_every_match_kind_do_what_the_model_does(make: MakePipeline[Any], seed: int) -> None:
     random = Random(seed)

@@ -1,7 +1,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -77,7 +77,6 @@ def test_without_impairment_frames_pass_in_order() -> None:
     assert Line(Impairment()).carry(list(range(100)), drain=False) == list(range(100))
 
 
-@settings(deadline=None)
 @given(probabilities, probabilities, probabilities, st.integers(0, 2**32), st.integers(0, 300))
 def test_frames_are_lost_duplicated_and_reordered_but_never_kept(
     loss: float, duplicate: float, reorder: float, seed: int, count: int

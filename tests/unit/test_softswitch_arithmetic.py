@@ -12,6 +12,7 @@ from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
+from tests.harness.effort import examples
 
 WIDTHS = (8, 32, 48, 64, 120, 512, 9, 7)
 SIGNED = (8, 33, 64, 15)
@@ -108,7 +109,7 @@ def grow(inner: st.SearchStrategy[ir.Expression]) -> st.SearchStrategy[ir.Expres
 EXPRESSIONS = st.recursive(LEAVES, grow, max_leaves=8)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(expression=EXPRESSIONS, width=st.sampled_from((1, 8, 16, 33, 64, 128)), data=st.data())
 def test_compiled_arithmetic_is_exact(expression: ir.Expression, width: int, data: st.DataObject) -> None:
     declared = program(expression, width)

@@ -15,6 +15,7 @@ from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
 from tests.harness import testnet
+from tests.harness.effort import examples, seeds
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
 PROGRAM = testnet.program()
@@ -45,13 +46,13 @@ def compare(random: Random, code: MachineCode, frames: int, program: Program = P
     assert testnet.state_of(fast) == testnet.state_of(oracle)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_agree_on_random_traffic(seed: int, code: MachineCode) -> None:
     """Volume: 10 table states, 200 frames each; tests/bmv2 sends such vectors to BMv2 too."""
     compare(Random(seed), code, 200)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
 def test_agree_on_generated_traffic(random: Random, code: MachineCode) -> None:
     """Search: hypothesis chooses every draw, and shrinks to the shortest disagreement."""

@@ -12,6 +12,7 @@ from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
 from softswitch.jit import MachineCode
 from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite
 from tests.harness import testnet
+from tests.harness.effort import examples
 
 PROGRAM = testnet.program()
 CODE = MachineCode(PROGRAM)
@@ -73,7 +74,7 @@ class Tables(RuleBasedStateMachine):
             )
 
 
-Tables.TestCase.settings = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+Tables.TestCase.settings = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 TestTables = Tables.TestCase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
@@ -71,7 +71,6 @@ def same(left: Message, right: Message) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(messages())
 def test_both_codecs_agree_both_ways(message: Message) -> None:
     datagram = FAST.build(message)
@@ -93,7 +92,6 @@ def operation(seed: int, size: int) -> tuple[Keys, Values, NDArray[np.bool_]]:
     return keys, random.integers(0, 2**32, size, dtype=np.uint32), random.random(size) < random.random()
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 5), st.booleans())
 def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push: bool) -> None:
     keys, values, hinted = operation(seed, size)

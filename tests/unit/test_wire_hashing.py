@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.keys import KeySpace
@@ -11,7 +11,6 @@ from protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
 from protocol.header import LANES
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 300))
 def test_vectors_are_scalars(keys: list[int], n_ps: int) -> None:
     array = np.array(keys, dtype=np.uint64)
@@ -30,7 +29,6 @@ def test_a_known_value() -> None:
     assert (lane_of(1), ps_of(1, 3)) == (19, 1)
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 2**64 - 2), min_size=1), st.lists(st.integers(0, 2**64 - 1), min_size=1))
 def test_key_space(members: set[int], asked: list[int]) -> None:
     space = KeySpace(len(members), np.array(sorted(members), dtype=np.uint64))

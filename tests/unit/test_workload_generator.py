@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hosts.model import LogisticRegression
@@ -77,7 +77,6 @@ def test_there_is_something_to_learn_in_r1_and_nothing_overflows() -> None:
     assert np.abs(values.view(np.int32)).max() < 2**31 / 100
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 2**32 - 1), st.integers(0, 2**32))
 def test_distinct_columns(batches: int, draws: int, size: int, seed: int) -> None:
     drawn = np.random.default_rng(seed).integers(0, min(size, 30), (batches, draws))

@@ -13,7 +13,7 @@ import pytest
 
 from topologies import leftovers
 from topologies.errors import PreflightError
-from topologies.leftovers import MARK, marked_processes, only_run
+from topologies.leftovers import marked_processes, only_run
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -25,8 +25,9 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Processes that would be killed; those of other runs on this machine are left alone."""
+    """Processes that would be killed, among those with a mark of the test's own: runs go on beside it."""
     seen: list[int] = []
+    monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")
     monkeypatch.setattr(leftovers, "_kill", seen.append)
     monkeypatch.setattr(leftovers, "_wait_until_gone", lambda processes: None)
     yield seen
@@ -46,7 +47,7 @@ def test_processes_started_in_a_run_are_marked(lock: Path, killed: list[int]) ->
             assert child.pid in marked_processes()
         finally:
             child.communicate(b"\n")
-    assert MARK not in os.environ
+    assert leftovers.MARK not in os.environ
 
 
 def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path, killed: list[int]) -> None:

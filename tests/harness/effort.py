@@ -1,0 +1,22 @@
+"""How much a test tries: little in `make test`, much in `make soak`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+SOAK_SEEDS = 20
+"""Times as many seeds in `make soak`."""
+
+
+def examples(number: int) -> int:
+    """`max_examples` of a test that has `number` in `make test`; the soak's profile has more."""
+    return number * settings.default.max_examples // settings.get_profile("default").max_examples
+
+
+def seeds(number: int) -> list[Any]:
+    """Parameters 0 to `number` - 1, and many more for the soak."""
+    more = range(number, SOAK_SEEDS * number)
+    return [*range(number), *(pytest.param(seed, marks=pytest.mark.soak) for seed in more)]
