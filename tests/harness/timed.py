@@ -1,0 +1,182 @@
+"""One worker, one switch and one parameter server of which every time is chosen: no clock runs by itself.
+
+The agents are the real ones, behind their public seams: datagrams with their times go in, logs and counters
+come out. The switch is a stand-in that serves the keys it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hosts.keys import KeySpace
+from hosts.model import SyntheticGradient
+from hosts.ps.core import ParameterServer
+from hosts.ps.store import Store
+from hosts.worker.client import Client
+from hosts.worker.ledger import Ledger
+from hosts.worker.trainer import Block, Trainer
+from hosts.workload.trace import Trace
+from protocol.codec import Caller, FastCodec, Keys, Message
+from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
+
+_CODEC = FastCodec()
+US = 1_000
+
+
+class Times(NamedTuple):
+    """What happens to one RPC, in µs."""
+
+    w_proc: int
+    w_queue: int
+    ps_proc: int
+    ps_queue: int
+    n_tx: int
+    switch: int
+
+    def longer(self, n_tx: int) -> Times:
+        """The same, on the way for `n_tx` µs more."""
+        return self._replace(n_tx=self.n_tx + n_tx)
+
+
+@dataclass(frozen=True, slots=True)
+class ByClass:
+    """Times of an RPC by what becomes of it; what a PS sees, it may see twice."""
+
+    all_hit: Times
+    mixed: Times
+    cold: Times
+
+    def of(self, served: int, live: int) -> Times:
+        """Those of an RPC with these bitmaps."""
+        if served == 0:
+            return self.cold
+        return self.all_hit if served == live else self.mixed
+
+    def longer(self, n_tx: int) -> ByClass:
+        """All of them on the way for `n_tx` µs more."""
+        return ByClass(*(each.longer(n_tx) for each in (self.all_hit, self.mixed, self.cold)))
+
+
+class Timed:
+    """Worker `worker` and PS `ps` of `n_ps`, for some jobs. The trace has one mini-batch, `keys`."""
+
+    def __init__(self, worker: int, ps: int, n_ps: int, jobs: Collection[int], keys: Keys) -> None:
+        self.now = 0
+        self._worker = worker
+        order = np.argsort(keys)
+        space = KeySpace(len(keys), keys[order])
+        self._trace = Trace("one batch", worker, 1, space, *_csr(worker, np.argsort(order)))
+        self.stores = {job: Store(space, ps, n_ps) for job in jobs}
+        self.server: ParameterServer[None] = ParameterServer(
+            ps, self.stores, dict.fromkeys(jobs, 1), FastCodec(), self._clock
+        )
+        self.clients = {
+            job: Client(Caller(job, worker, 1), n_ps, space, FastCodec(), self._clock) for job in jobs
+        }
+
+    def _clock(self) -> int:
+        return self.now
+
+    def trainer(self, job: int, block: Block) -> Trainer:
+        """A block of steps; drive it with `operation`."""
+        ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
+        model = SyntheticGradient(seed=1)
+        return Trainer(self._worker, self.clients[job], self._trace, model, ledger, block, self._clock)
+
+    def operation(
+        self,
+        trainer: Trainer,
+        job: int,
+        *,
+        start: int,
+        end: int,
+        times: ByClass,
+        hot: Collection[int] = (),
+        doubled: Callable[[Header], bool] = lambda header: False,
+    ) -> None:
+        """Let the operation that is due run from `start` to `end` (ns) through a switch with `hot` keys.
+
+        Its RPCs leave 1 µs after each other. The PS gets those twice that are `doubled`.
+        """
+        self.now = start
+        trainer.wake(start)
+        self._exchange(self.clients[job], times, hot, doubled)
+        self.now = end
+        trainer.wake(end)
+
+    def empty(self, job: int, ps: int, start: int, times: Times) -> None:
+        """An RPC without lanes, sent at `start`."""
+        client = self.clients[job]
+        self.now = start
+        client.empty(ps)
+        self._exchange(client, ByClass(times, times, times), (), lambda header: False)
+
+    def _exchange(
+        self, client: Client, times: ByClass, hot: Collection[int], doubled: Callable[[Header], bool]
+    ) -> None:
+        sent_at = self.now
+        while (out := client.transmit()) is not None:
+            self._round_trip(client, bytes(out[0]), times, hot, doubled)
+            sent_at += US
+            self.now = sent_at
+
+    def _round_trip(
+        self,
+        client: Client,
+        datagram: bytes,
+        times: ByClass,
+        hot: Collection[int],
+        doubled: Callable[[Header], bool],
+    ) -> None:
+        t0 = self.now
+        request = _serve(_CODEC.parse(datagram), hot)
+        header = request.header
+        took = times.of(header.served, header.live)
+        if header.served and header.served == header.live:
+            answer = _answer(request)
+        else:
+            at_server = bytes(_CODEC.build(request))
+            for _ in range(1 + doubled(header)):
+                answer = self._at_server(at_server, t0 + took.n_tx // 2 * US, took)
+        answer = answer._replace(header=answer.header._replace(residence=took.switch))
+        arrival = t0 + (took.n_tx + took.ps_proc + took.ps_queue) * US
+        read = arrival + took.w_queue * US
+        self.now = read + took.w_proc * US
+        client.receive(bytes(_CODEC.build(answer)), arrival, read)
+
+    def _at_server(self, datagram: bytes, arrival: int, took: Times) -> Message:
+        read = arrival + took.ps_queue * US
+        self.now = read + took.ps_proc * US
+        out = self.server.handle(datagram, arrival, read, None)
+        assert out is not None
+        return _CODEC.parse(bytes(out[1]))
+
+
+def _csr(worker: int, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One mini-batch for the last of `worker` workers; the others have empty ones."""
+    starts = np.zeros(worker + 1, dtype=np.int64)
+    starts[-1] = len(batch)
+    return starts, batch.astype(np.uint32)
+
+
+def _serve(request: Message, hot: Collection[int]) -> Message:
+    """The request as the switch sends it on: hot lanes marked, a pull's with values."""
+    if request.keys is None:
+        return request
+    header = request.header
+    served = sum(1 << lane for lane, key in enumerate(request.keys.tolist()) if key in hot)
+    if not served or header.op == Op.PUSH:
+        return request._replace(header=header._replace(served=served))
+    values = np.zeros(header.count, dtype=np.uint32)
+    return Message(header._replace(served=served, flags=KEYS | VALUES), request.keys, values)
+
+
+def _answer(request: Message) -> Message:
+    """The switch's own answer to a request of which it has served every lane."""
+    if request.header.op == Op.PUSH:
+        return Message(request.header._replace(flags=RESPONSE))
+    return Message(request.header._replace(flags=RESPONSE | VALUES), None, request.values)
