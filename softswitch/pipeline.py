@@ -12,12 +12,6 @@ from typing import NamedTuple, Protocol
 
 from softswitch.ir import Match, Program
 
-GROUP_SHARE = 64
-"""All groups of a profile together may list this many members for each member that the profile can have."""
-
-MAX_REPLICAS = 1 << 16
-"""Replicas that all multicast groups and clone sessions together may have."""
-
 
 class Output(NamedTuple):
     """A frame that leaves the switch: egress port number and bytes."""
@@ -216,7 +210,7 @@ class Pipeline(Protocol):
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
 
         Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups
-        already, or all groups would list more than `GROUP_SHARE * ActionProfile.size` members.
+        already, or all groups would list more than `limits.GROUP_SHARE * ActionProfile.size` members.
         """
         ...
 

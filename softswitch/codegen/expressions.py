@@ -15,8 +15,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
-
-MOST_BITS = 4096
+from softswitch.limits import MAX_EXPRESSION_BITS
 
 COMPARISONS = {
     ir.Op.EQ: "==",
@@ -127,9 +126,9 @@ class Arithmetic:
                 return Interval(min(one.low, other.low), max(one.high, other.high))
             case ir.Binary(op, left, right) if op in BOUNDS:
                 bounds = BOUNDS[op](self.interval(left), self.interval(right))
-                if bounds.bits > MOST_BITS:
+                if bounds.bits > MAX_EXPRESSION_BITS:
                     raise UnsupportedConstruct(
-                        f"an expression of more than {MOST_BITS} bits (operator `{op.value}`)"
+                        f"an expression of more than {MAX_EXPRESSION_BITS} bits (operator `{op.value}`)"
                     )
                 return bounds
         return Interval(0, 1)
@@ -287,12 +286,12 @@ def _or(a: Interval, c: Interval) -> Interval:
 
 
 def _shl(a: Interval, c: Interval) -> Interval:
-    shift = min(c.high, MOST_BITS + 1)
+    shift = min(c.high, MAX_EXPRESSION_BITS + 1)
     return Interval(min(a.low << shift, a.low), a.high << shift)
 
 
 def _shr(a: Interval, c: Interval) -> Interval:
-    return Interval(min(a.low >> c.low, a.low >> min(c.high, MOST_BITS)), max(a.high >> c.low, 0))
+    return Interval(min(a.low >> c.low, a.low >> min(c.high, MAX_EXPRESSION_BITS)), max(a.high >> c.low, 0))
 
 
 def _quotient(a: Interval, _: Interval) -> Interval:

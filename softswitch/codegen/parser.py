@@ -12,11 +12,10 @@ from softswitch.codegen.storage import I32, I64
 from softswitch.codegen.tables import split, word
 from softswitch.codegen.wire import byte_offset, join
 from softswitch.errors import located
+from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.memory.layout import WORD
 
 MOST_VARBIT = (1 << 31) - 1
-MAX_STATES = 4096
-"""States that one packet visits at most, so that a parser that takes no bytes ends."""
 
 
 def emit_parser(actions: ActionEmitter) -> None:
@@ -40,13 +39,12 @@ class _ParserEmitter:
         b = self.b
         states = self.program.parser
         blocks = [b.append_basic_block(f"parse_{state.name}") for state in states]
-        looping = [number for number in range(len(states)) if _can_return(states, number)]
-        visits = self._visits() if looping else None
+        steps = self._steps() if _may_exceed(states, MAX_PARSER_STEPS) else None
         b.branch(blocks[self.program.start_state])
-        for number, (state, block) in enumerate(zip(states, blocks, strict=True)):
+        for state, block in zip(states, blocks, strict=True):
             b.position_at_end(block)
-            if visits is not None and number in looping:
-                self._count_visit(visits)
+            if steps is not None:
+                self._count_step(steps)
             self.packet.too_short = self._failure("PacketTooShort")
             with located(f"parser state {state.name}"):
                 for operation in state.operations:
@@ -54,17 +52,17 @@ class _ParserEmitter:
             self._select(state, blocks)
         b.position_at_end(self.done)
 
-    def _visits(self) -> llvm.Value:
+    def _steps(self) -> llvm.Value:
         with self.b.goto_entry_block():
-            visits = self.b.alloca(I32, name="visits")
-        self.b.store(integer(32, 0), visits)
-        return visits
+            steps = self.b.alloca(I32, name="steps")
+        self.b.store(integer(32, 0), steps)
+        return steps
 
-    def _count_visit(self, visits: llvm.Value) -> None:
+    def _count_step(self, steps: llvm.Value) -> None:
         b = self.b
-        count = b.add(b.load(visits, typ=I32), integer(32, 1))
-        b.store(count, visits)
-        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_STATES)), self.done)
+        count = b.add(b.load(steps, typ=I32), integer(32, 1))
+        b.store(count, steps)
+        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
 
     def _failure(self, error: str) -> llvm.Block:
         """A block that ends parsing with an error of the core library."""
@@ -205,6 +203,11 @@ class _ParserEmitter:
         found.add_incoming(integer(1, 0), probe)
         found.add_incoming(integer(1, 1), compare)
         return found
+
+
+def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
+    """Whether a packet may visit more states than that; counting costs nothing where it cannot."""
+    return len(states) > steps or any(_can_return(states, number) for number in range(len(states)))
 
 
 def _can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:

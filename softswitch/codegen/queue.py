@@ -8,9 +8,10 @@ from softswitch.codegen.expressions import integer
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.storage import I64
 from softswitch.codegen.wire import byte_offset
+from softswitch.limits import MAX_PASSES
 
-CAPACITY = 1024
-"""Packets that one call can put into a queue; others are dropped."""
+CAPACITY = MAX_PASSES
+"""Packets that one call can put into a queue: each waits for a pass of its own."""
 RUN_BYTES = 8
 
 

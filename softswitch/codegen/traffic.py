@@ -20,9 +20,8 @@ from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import I32, I64, WHOLE
 from softswitch.codegen.tables import word
 from softswitch.codegen.wire import byte_offset
+from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 
-MAX_PASSES = 1024
-"""Passes through ingress or egress that one frame causes at most; what is left then is dropped."""
 LOW = 0xFFFFFFFF
 
 
@@ -184,7 +183,7 @@ class Traffic:
         """Where a recirculated frame goes, and an `i1`: is there room?"""
         b = self.b
         used = b.load(self._frames_used, typ=I64)
-        fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, FRAME_MEMORY))
+        fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))
         return byte_offset(b, self.frames, used), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
@@ -269,10 +268,6 @@ class Traffic:
         self.b.branch(self.following)
 
 
-FRAME_MEMORY = 1 << 20
-"""Bytes of recirculated frames that one frame can cause."""
-
-
 def work_bytes(packet_bytes: int) -> int:
     """Memory for both queues and the recirculated frames."""
-    return 2 * CAPACITY * (packet_bytes + RUN_BYTES) + FRAME_MEMORY
+    return 2 * CAPACITY * (packet_bytes + RUN_BYTES) + MAX_RECIRCULATED_BYTES

@@ -1,8 +1,8 @@
 """Expressions on integers without bound. BMv2: expressions.cpp, data.h.
 
 Fixed here where BMv2 ends or depends on memory: division by 0 yields 0, `/` and `%` round down, a shift by
-`MOST_SHIFT` or more (or by a negative amount) leaves no bits of the value, and an element that a stack does
-not have reads as 0 and takes nothing.
+`MAX_EXPRESSION_BITS` or more (or by a negative amount) leaves no bits of the value, and an element that a
+stack does not have reads as 0 and takes nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from softswitch import ir
 from softswitch.interpreter.packet import Packet
+from softswitch.limits import MAX_EXPRESSION_BITS
 
-MOST_SHIFT = 4096
 UINT32 = (1 << 32) - 1
 UINT64 = (1 << 64) - 1
 
@@ -31,11 +31,11 @@ def _remainder(left: int, right: int) -> int:
 
 
 def _shift_left(value: int, amount: int) -> int:
-    return value << amount if 0 <= amount < MOST_SHIFT else 0
+    return value << amount if 0 <= amount < MAX_EXPRESSION_BITS else 0
 
 
 def _shift_right(value: int, amount: int) -> int:
-    return value >> (amount if amount >= 0 else MOST_SHIFT)
+    return value >> (amount if amount >= 0 else MAX_EXPRESSION_BITS)
 
 
 BINARY: dict[ir.Op, Callable[[int, int], int]] = {

@@ -1,7 +1,7 @@
 """The parser. An error leaves what was parsed so far, and the packet goes on. BMv2: parser.cpp.
 
-Fixed here where BMv2 has no limit or reads behind the packet: at most `MAX_STATES` states are visited, and a
-lookahead behind the end is PacketTooShort.
+Fixed here where BMv2 has no limit or reads behind the packet: at most `MAX_PARSER_STEPS` states are visited,
+and a lookahead behind the end is PacketTooShort.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from softswitch import ir
 from softswitch.interpreter.expressions import ParserError, evaluate, field_at
 from softswitch.interpreter.packet import Packet
+from softswitch.limits import MAX_PARSER_STEPS
 
-MAX_STATES = 4096
 MOST_VARBIT = (1 << 31) - 1
 """BMv2 takes the width of a varbit field as an `int`; larger values are this one."""
 
@@ -37,7 +37,7 @@ def parse(
     program = packet.program
     state: int | None = program.start_state
     try:
-        for _ in range(MAX_STATES):
+        for _ in range(MAX_PARSER_STEPS):
             if state is None:
                 break
             for operation in program.parser[state].operations:

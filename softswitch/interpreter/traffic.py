@@ -21,9 +21,8 @@ from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
+from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.pipeline import DigestMessage, Output, Replica
-
-MAX_PASSES = 1024
 
 
 class InstanceType(IntEnum):
@@ -63,6 +62,7 @@ class TrafficManager:
         self._controls = controls
         self._ingress: deque[Packet] = deque()
         self._egress: deque[Queued] = deque()
+        self._recirculated = 0
         self.value_sets: list[list[int]] = [[] for _ in program.value_sets]
         self.groups: dict[int, tuple[Replica, ...]] = {}
         self.sessions: dict[int, CloneSession] = {}
@@ -70,6 +70,7 @@ class TrafficManager:
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """All that leaves because of one frame, in order."""
         self._externs.now = now
+        self._recirculated = 0
         packet = self._arriving(port, frame, len(frame))
         packet.set_standard("ingress_port", port)
         packet.set_standard("packet_length", len(frame))
@@ -210,6 +211,12 @@ class TrafficManager:
         return b"".join(headers) + packet.frame[packet.position :]
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
+        """There has to be room for all headers, as compiled code makes it before it knows which are valid."""
+        largest = sum(self._program.headers[header].most_bytes for header in self._program.deparser)
+        largest += len(packet.frame) - packet.position
+        if self._recirculated + largest > MAX_RECIRCULATED_BYTES:
+            return
+        self._recirculated += len(frame)
         again = self._arriving(packet.port, frame, len(frame))
         again.reset_metadata(packet, field_list)
         again.set_standard("instance_type", InstanceType.RECIRCULATED)

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from softswitch import ir
-from softswitch.pipeline import GROUP_SHARE, MAX_REPLICAS
+from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
 
 WORD = 64
 HEADER_WORDS = 4

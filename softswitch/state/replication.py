@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch.errors import StateError, TableFull
+from softswitch.limits import MAX_REPLICAS
 from softswitch.memory.layout import CLONE_SESSIONS, MULTICAST_GROUPS, ReplicationLayout
-from softswitch.pipeline import MAX_REPLICAS, Replica
+from softswitch.pipeline import Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.interpreter.traffic import MAX_PASSES
+from softswitch.limits import MAX_PASSES
 from softswitch.pipeline import CounterValue, Output, Replica
 from tests.harness.constructs import compiled, replicate
 

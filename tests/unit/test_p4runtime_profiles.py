@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from finsy.proto import p4i, p4r
 
+from softswitch.limits import GROUP_SHARE
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.pipeline import GROUP_SHARE, ActionCall
+from softswitch.pipeline import ActionCall
 from tests.unit.p4runtime.entity_model import OneShot, entity, named
 from tests.unit.p4runtime.harness import (
     DELETE,

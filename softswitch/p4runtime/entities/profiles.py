@@ -9,11 +9,12 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.ir import DROP_PORT, Program
+from softswitch.limits import GROUP_SHARE
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.p4info import P4Info, Profile
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import GROUP_SHARE, ActionCall
+from softswitch.pipeline import ActionCall
 
 Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 

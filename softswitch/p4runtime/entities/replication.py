@@ -9,10 +9,11 @@ from typing import Generic, TypeVar
 from finsy.proto import p4r
 from grpc import StatusCode
 
+from softswitch.limits import MAX_REPLICAS
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import MAX_REPLICAS, Pipeline, Replica
+from softswitch.pipeline import Pipeline, Replica
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
 MOST_GROUP = (1 << 16) - 1  # mcast_grp is a bit<16>

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.ir import Match, Program
+from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
 from softswitch.pipeline import (
-    GROUP_SHARE,
-    MAX_REPLICAS,
     ActionCall,
     Change,
     CounterValue,
