@@ -73,7 +73,7 @@ class _ControlEmitter:
         program = self.packet.program
         if table.profile is None:
             return action
-        return program.profile_actions(table.profile)[program.actions[action].name]
+        return program.profile_actions[table.profile][program.actions[action].name]
 
     def _constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
         """A table without key and with a constant default is just its action (p4c's `tbl_...`)."""

@@ -7,8 +7,9 @@ from softswitch.interpreter.calculations import calculate
 from softswitch.interpreter.expressions import evaluate
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import Packet
+from softswitch.interpreter.profiles import ProfileState
 from softswitch.interpreter.statements import count, execute
-from softswitch.interpreter.tables import Doing, Entry, ProfileState, TableState
+from softswitch.interpreter.tables import Doing, Entry, TableState
 
 
 class Controls:
@@ -17,8 +18,11 @@ class Controls:
     def __init__(self, program: ir.Program, externs: Externs) -> None:
         self._program = program
         self._externs = externs
-        self.tables = {name: TableState(program, table) for name, table in program.tables.items()}
         self.profiles = [ProfileState(program, number) for number in range(len(program.profiles))]
+        self.tables = {
+            name: TableState(program, table, None if table.profile is None else self.profiles[table.profile])
+            for name, table in program.tables.items()
+        }
 
     def run(self, packet: Packet, control: ir.Control) -> None:
         """Go through the control's nodes; `exit` leaves it behind the action that has it."""

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from softswitch import ir
+from softswitch.checks import (
+    check_clone_session,
+    check_index,
+    check_multicast_group,
+    check_replicas,
+    check_value_set,
+)
 from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.expressions import UINT64
@@ -59,6 +66,8 @@ class InterpretedPipeline:
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply writes in order (`Pipeline.write_entries`)."""
+        for write in writes:
+            self._controls.tables[write.table].check(write)
         return [self._write(write) for write in writes]
 
     def _write(self, write: EntryWrite) -> Exception | None:
@@ -117,18 +126,27 @@ class InterpretedPipeline:
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
         """Add, change or remove a group (`Pipeline.write_group`)."""
-        listed = None if members is None else tuple(members)
-        self._controls.profiles[self._profile_index[profile]].write_group(group, listed)
+        self._controls.profiles[self._profile_index[profile]].write_group(group, members)
 
     # -- packet replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Set the copies of a group (`Pipeline.write_multicast_group`)."""
+        check_multicast_group(group)
+        self._check_replicas(self._traffic.groups.get(group, ()), replicas)
         self._traffic.groups[group] = tuple(replicas)
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Set the copies of a session (`Pipeline.write_clone_session`)."""
+        check_clone_session(session)
+        before = self._traffic.sessions.get(session)
+        self._check_replicas(before.replicas if before else (), replicas)
         self._traffic.sessions[session] = CloneSession(tuple(replicas), length)
+
+    def _check_replicas(self, before: Sequence[Replica], after: Sequence[Replica]) -> None:
+        groups, sessions = self._traffic.groups.values(), self._traffic.sessions.values()
+        held = sum(map(len, groups)) + sum(len(session.replicas) for session in sessions)
+        check_replicas(held - len(before) + len(after))
 
     # -- counters, meters, registers, value sets
 
@@ -139,11 +157,15 @@ class InterpretedPipeline:
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""
-        self._externs.counters[self._counter_index[name]][index] = list(value)
+        cells = self._externs.counters[self._counter_index[name]]
+        check_index(name, index, len(cells))
+        cells[index] = list(value)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure a meter cell (`Pipeline.write_meter`)."""
-        self._externs.meters[self._meter_index[name]][index].configure(config)
+        cells = self._externs.meters[self._meter_index[name]]
+        check_index(name, index, len(cells))
+        cells[index].configure(config)
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Read register cells (`Pipeline.read_register`)."""
@@ -151,10 +173,13 @@ class InterpretedPipeline:
 
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write a register cell (`Pipeline.write_register`)."""
-        self._externs.registers[self._register_index[name]][index] = value
+        cells = self._externs.registers[self._register_index[name]]
+        check_index(name, index, len(cells))
+        cells[index] = value
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace a value set's members (`Pipeline.write_value_set`)."""
         number = self._value_set_index[name]
-        widths = self.program.value_sets[number].widths
-        self._traffic.value_sets[number] = [join_key(member, widths) for member in members]
+        declared = self.program.value_sets[number]
+        check_value_set(declared, members)
+        self._traffic.value_sets[number] = [join_key(member, declared.widths) for member in members]

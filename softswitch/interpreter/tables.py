@@ -1,4 +1,4 @@
-"""Entries of tables, members and groups of action profiles. BMv2: match_tables.cpp, action_profile.cpp.
+"""Entries of tables. BMv2: match_tables.cpp.
 
 Fixed here where BMv2 depends on the order of its search: of entries of equal rank the oldest wins.
 """
@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from softswitch import ir
-from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.checks import check_action, check_default, table_full
+from softswitch.errors import EntryExists, EntryMissing
 from softswitch.interpreter.expressions import evaluate
 from softswitch.interpreter.meters import Meter
 from softswitch.interpreter.packet import Packet
+from softswitch.interpreter.profiles import ProfileState
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -45,9 +47,10 @@ class Entry:
 class TableState:
     """The entries of one table by key and rank."""
 
-    def __init__(self, program: ir.Program, table: ir.Table) -> None:
+    def __init__(self, program: ir.Program, table: ir.Table, profile: ProfileState | None = None) -> None:
         self._program = program
         self._table = table
+        self._profile = profile
         self._entries: dict[tuple[Key, int], Entry] = {}
         for entry in table.const_entries:
             call = ActionCall(program.actions[entry.invocation.action].name, entry.invocation.args)
@@ -68,6 +71,11 @@ class TableState:
         ]
         return max(matching, key=lambda found: found[0])[1] if matching else None
 
+    def check(self, write: EntryWrite) -> None:
+        """Refuse an update whose action the table cannot have, or whose member or group is not there."""
+        if write.action is not None:
+            self._resolved(write.action)
+
     def write(self, write: EntryWrite) -> None:
         """Apply an update, or raise and change nothing."""
         name = self._table.name
@@ -80,7 +88,7 @@ class TableState:
             del self._entries[self._place(write.key, write.priority)]
             return
         if write.change is Change.INSERT and len(self._entries) >= self._table.size:
-            raise TableFull(f"table {name} is full: it holds its {self._table.size} entries")
+            raise table_full(self._table)
         assert write.action is not None
         self._put(write.key, write.priority, write.action)
 
@@ -97,6 +105,7 @@ class TableState:
 
     def set_default(self, action: EntryAction | None) -> None:
         """Replace the default action; None restores the program's own."""
+        check_default(self._table, action)
         self.default = self._table.default if action is None else self._resolved(action)
 
     def entry(self, key: Key, priority: int) -> Entry:
@@ -124,12 +133,11 @@ class TableState:
         return len(self._entries)
 
     def _resolved(self, action: EntryAction) -> Doing:
-        if isinstance(action, ActionCall) != (self._table.profile is None):
-            wanted = "an action" if self._table.profile is None else "a member or group"
-            raise StateError(f"an entry of table {self._table.name} needs {wanted}")
-        if isinstance(action, ActionCall):
-            return self._program.invocation(self._table, action.name, action.args)
-        return action
+        doing = check_action(self._program, self._table, action)
+        if not isinstance(doing, ir.Invocation):
+            assert self._profile is not None
+            self._profile.check_use(doing)
+        return doing
 
 
 def _key_value(packet: Packet, part: ir.KeyField) -> int:
@@ -147,50 +155,3 @@ def _matches(match: ir.Match, value: int) -> bool:
         case ir.Between(low, high):
             return low <= value <= high
     return value == match
-
-
-class ProfileState:
-    """Members and groups of one action profile."""
-
-    def __init__(self, program: ir.Program, number: int) -> None:
-        self._program = program
-        self._profile = program.profiles[number]
-        self._tables = [table for table in program.tables.values() if table.profile == number]
-        self._members: dict[int, ActionCall] = {}
-        self._groups: dict[int, tuple[int, ...]] = {}
-
-    def choose(self, doing: UseMember | UseGroup, selected: int) -> ActionCall | None:
-        """The action of a member, or of the member that hash `selected` picks; None of an empty group."""
-        if isinstance(doing, UseMember):
-            return self._members[doing.member]
-        members = self._groups[doing.group]
-        return self._members[members[selected % len(members)]] if members else None
-
-    def write_member(self, member: int, action: ActionCall | None) -> None:
-        """Add, change or remove a member."""
-        if action is None:
-            del self._members[member]
-            return
-        self._check_action(action)
-        self._check_room("member", member, len(self._members), member in self._members)
-        self._members[member] = action
-
-    def write_group(self, group: int, members: tuple[int, ...] | None) -> None:
-        """Add, change or remove a group."""
-        if members is None:
-            del self._groups[group]
-            return
-        self._check_room("group", group, len(self._groups), group in self._groups)
-        self._groups[group] = members
-
-    def _check_action(self, action: ActionCall) -> None:
-        """All tables of a profile have the same actions, under numbers of their own."""
-        for table in self._tables:
-            self._program.invocation(table, action.name, action.args)
-
-    def _check_room(self, kind: str, number: int, held: int, known: bool) -> None:
-        if not known and held >= self._profile.size:
-            raise TableFull(
-                f"action profile {self._profile.name} has no room for {kind} {number}: "
-                f"it holds its {self._profile.size} {kind}s"
-            )

@@ -247,21 +247,39 @@ class Program:
         """Width of a field, in bits."""
         return self.type_of(ref).width
 
-    def profile_actions(self, profile: int) -> dict[str, int]:
-        """Actions that members of a profile can have, by name (p4c has one of the name for each table)."""
-        return {
-            self.actions[index].name: index
-            for table in self.tables.values()
-            if table.profile == profile
-            for index in table.actions
-        }
+    @cached_property
+    def profile_actions(self) -> tuple[dict[str, int], ...]:
+        """For each profile the actions that its members can have, by name (p4c has one for each table)."""
+        return tuple(
+            {
+                self.actions[index].name: index
+                for table in self.tables.values()
+                if table.profile == profile
+                for index in table.actions
+            }
+            for profile in range(len(self.profiles))
+        )
+
+    def call(self, action: int, args: tuple[int, ...]) -> Invocation:
+        """An action with run-time data; `StateError` where it takes more or less."""
+        expected = len(self.actions[action].parameters)
+        if len(args) != expected:
+            name = self.actions[action].name
+            raise StateError(f"action {name} takes {expected} parameters, not {len(args)}")
+        return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:
-        """The call of one of the table's actions by name (p4c repeats some names for other tables)."""
-        for index in table.actions:
-            if self.actions[index].name == action:
-                if len(args) != len(self.actions[index].parameters):
-                    expected = len(self.actions[index].parameters)
-                    raise StateError(f"action {action} takes {expected} parameters, not {len(args)}")
-                return Invocation(index, args)
-        raise StateError(f"table {table.name} has no action {action}")
+        """The call of one of the table's actions by name; `StateError` where there is none such."""
+        index = self._action_index.get((table.name, action))
+        if index is None:
+            raise StateError(f"table {table.name} has no action {action}")
+        return self.call(index, args)
+
+    @cached_property
+    def _action_index(self) -> dict[tuple[str, str], int]:
+        """Actions by table and name (p4c repeats some names for other tables)."""
+        return {
+            (name, self.actions[index].name): index
+            for name, table in self.tables.items()
+            for index in reversed(table.actions)
+        }

@@ -32,16 +32,27 @@ from functools import cached_property
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 WORD = 64
 HEADER_WORDS = 4
 METER_WORDS = 9
 GROUP = 1 << 63
 """Marks a reference to a group."""
+
+
+def member_reference(slot: int) -> int:
+    """The word by which entries and groups refer to a member."""
+    return slot + 1
+
+
+def group_reference(slot: int) -> int:
+    """The word by which entries refer to a group."""
+    return GROUP | slot
+
+
 NO_ACTION = (1 << 32) - 1
 """The action of a default record without an action."""
-MULTICAST_GROUPS = 1 << 16
-CLONE_SESSIONS = 1 << 15
 
 
 def words_of(bits: int) -> int:

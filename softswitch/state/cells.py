@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.errors import TableFull
+from softswitch.checks import check_index, check_value_set
 from softswitch.memory.layout import METER_WORDS, Layout
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.coding import split
@@ -47,13 +47,17 @@ class Cells:
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""
-        at = self._layout.counters[self._counters[name]] + 2 * index
+        counter = self._counters[name]
+        check_index(name, index, self._program.counters[counter].size)
+        at = self._layout.counters[counter] + 2 * index
         with self._memory.locked():
             self._memory.words[at : at + 2] = value
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure a meter cell (`Pipeline.write_meter`)."""
-        at = self._layout.meters[self._meters[name]] + METER_WORDS * index
+        meter = self._meters[name]
+        check_index(name, index, self._program.meters[meter].size)
+        at = self._layout.meters[meter] + METER_WORDS * index
         with self._memory.locked():
             self._memory.words[at : at + METER_WORDS] = meter_words(config)
 
@@ -71,7 +75,9 @@ class Cells:
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write a register cell (`Pipeline.write_register`)."""
         register = self._registers[name]
-        size = self._layout.register_bytes(self._program.registers[register].width)
+        declared = self._program.registers[register]
+        check_index(name, index, declared.size)
+        size = self._layout.register_bytes(declared.width)
         at = self._layout.registers[register] * 8 + index * size
         with self._memory.locked():
             self._memory.map[at : at + size] = value.to_bytes(size, "little")
@@ -80,8 +86,7 @@ class Cells:
         """Replace the members of a value set (`Pipeline.write_value_set`)."""
         number = self._value_sets[name]
         declared, count = self._program.value_sets[number], self._layout.value_words[number]
-        if len(members) > declared.size:
-            raise TableFull(f"value set {name} is full: it holds {declared.size} members, not {len(members)}")
+        check_value_set(declared, members)
         words: list[int] = [len(members)]
         for member in members:
             joined = 0

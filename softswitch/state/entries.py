@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from softswitch import ir
-from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.checks import check_action, check_default, table_full
+from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.layout import NO_ACTION, Layout, TableLayout
 from softswitch.pipeline import (
     ActionCall,
@@ -25,7 +26,7 @@ from softswitch.state import write
 from softswitch.state.cells import meter_words
 from softswitch.state.coding import data_words, match_words, read_data, read_key
 from softswitch.state.memory import Memory
-from softswitch.state.profiles import Profile
+from softswitch.state.profiles import Profile, Use
 from softswitch.state.records import COLUMNS, COUNT, FREED, USED, describe
 
 CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
@@ -47,11 +48,6 @@ class Entries:
         self._descriptors = np.array(
             [describe(table) for table in layout.tables.values()], dtype=np.int64
         ).reshape(-1, COLUMNS)
-        self._action_index = {
-            (name, program.actions[index].name): index
-            for name, table in program.tables.items()
-            for index in reversed(table.actions)
-        }
         self._install_own()
         self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
 
@@ -84,18 +80,12 @@ class Entries:
         return op if entry.action is None else op + self._action_words(entry.table, entry.action)
 
     def _action_words(self, table: str, action: EntryAction) -> list[int]:
-        profile = self._program.tables[table].profile
-        if not isinstance(action, ActionCall):
-            if profile is None:
-                raise StateError(f"table {table} has no action profile: its entries name an action")
-            return [self._profiles[profile].reference(action)]
-        index = self._action_index.get((table, action.name))
-        if profile is not None:
-            raise StateError(f"table {table} has an action profile: its entries name a member or group")
-        if index is None or len(action.args) != len(self._program.actions[index].parameters):
-            self._program.invocation(self._program.tables[table], action.name, action.args)
-        assert index is not None
-        return data_words(self._program, ir.Invocation(index, action.args))
+        declared = self._program.tables[table]
+        doing = check_action(self._program, declared, action)
+        if isinstance(doing, ir.Invocation):
+            return data_words(self._program, doing)
+        assert declared.profile is not None
+        return [self._profiles[declared.profile].reference(doing)]
 
     def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
@@ -112,14 +102,12 @@ class Entries:
             return EntryExists(f"table {entry.table} has an entry {entry.key} already")
         if result == write.MISSING:
             return EntryMissing(f"table {entry.table} has no entry {entry.key}")
-        size = self._program.tables[entry.table].size
-        return TableFull(f"table {entry.table} is full: it holds its {size} entries")
+        return table_full(self._program.tables[entry.table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace or restore a table's default action (`Pipeline.set_default`)."""
         declared, layout = self._program.tables[table], self._layout.tables[table]
-        if declared.default_is_const and action is not None:
-            raise StateError(f"the default action of table {table} is constant")
+        check_default(declared, action)
         if action is not None:
             words = self._action_words(table, action)
         elif declared.default is not None and declared.profile is None:
@@ -205,15 +193,20 @@ class Entries:
             ]
         return [copy and self._stored(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)]
 
-    def _copy(self, layout: TableLayout, record: int) -> tuple[list[int], list[int]] | None:
-        """Words of a record and of its group's mask."""
+    def _copy(self, layout: TableLayout, record: int) -> tuple[list[int], list[int], Use | None] | None:
+        """Words of a record, those of its group's mask, and what it refers to; with the lock held."""
         if record < 0:
             return None
         words: list[int] = self._memory.words[record : record + layout.stride].tolist()
+        use = self._uses(layout).get(words[layout.action])
         if not layout.is_ranked:
-            return words, []
+            return words, [], use
         group = layout.groups + words[layout.field_words] * layout.group_stride
-        return words, self._memory.words[group : group + layout.field_words].tolist()
+        return words, self._memory.words[group : group + layout.field_words].tolist(), use
+
+    def _uses(self, layout: TableLayout) -> dict[int, Use]:
+        """What the words of a table's records refer to."""
+        return {} if layout.table.profile is None else self._profiles[layout.table.profile].uses
 
     def read(self, table: str) -> Iterator[StoredEntry]:
         """All entries of a table (`Pipeline.read_entries`)."""
@@ -223,11 +216,16 @@ class Entries:
             end = layout.records + used * layout.stride
             records = self._memory.words[layout.records : end].copy().reshape(used, layout.stride)
             masks = self._group_masks(layout)
+            uses = self._uses(layout).copy()
         live = records[records[:, layout.action] != np.uint64(FREED)] if used else records
-        if not layout.is_ranked:
-            return (self._stored(layout, record.tolist(), []) for record in live)
-        group = layout.field_words
-        return (self._stored(layout, record.tolist(), masks[record[group]].tolist()) for record in live)
+        rows = (record.tolist() for record in live)
+        action, group = layout.action, layout.field_words
+        return (
+            self._stored(
+                layout, row, masks[row[group]].tolist() if layout.is_ranked else [], uses.get(row[action])
+            )
+            for row in rows
+        )
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
         """Mask words of every group that a ranked table may have."""
@@ -237,23 +235,23 @@ class Entries:
         used = int(self._memory.words[layout.header + USED])
         return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
 
-    def _stored(self, layout: TableLayout, record: list[int], mask: list[int]) -> StoredEntry:
+    def _stored(
+        self, layout: TableLayout, record: list[int], mask: list[int], use: Use | None
+    ) -> StoredEntry:
         table = layout.table
-        action: EntryAction
-        if table.profile is not None:
-            action = self._profiles[table.profile].use(record[layout.action])
-        else:
-            invocation = read_data(self._program, [record[layout.action], *record[layout.parameters :]])
-            action = ActionCall(self._program.actions[invocation.action].name, invocation.args)
         return StoredEntry(
             key=read_key(layout, record, mask),
-            action=action,
+            action=use or self._call(layout, record),
             priority=record[layout.rank] - 1 if table.has_priority else 0,
             counter=CounterValue(*record[layout.counter : layout.counter + 2])
             if table.has_counter
             else CounterValue(0, 0),
             last_hit=record[layout.last_hit] if table.has_idle_timeout else 0,
         )
+
+    def _call(self, layout: TableLayout, record: list[int]) -> ActionCall:
+        invocation = read_data(self._program, [record[layout.action], *record[layout.parameters :]])
+        return ActionCall(self._program.actions[invocation.action].name, invocation.args)
 
 
 def _flat(ops: list[list[int]]) -> tuple[Words, Offsets]:

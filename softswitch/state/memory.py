@@ -28,8 +28,8 @@ class Memory:
         self.mutex_address: int = lock.ctypes.data
         self.waiting_address: int = self.waiting.ctypes.data
         _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
-        self.control = threading.Lock()
-        """Control-plane threads take this one first."""
+        self.control = threading.RLock()
+        """Control-plane threads take this one first; what they keep beside the memory changes under it."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -7,36 +7,42 @@ import numpy.typing as npt
 
 
 class RunPool:
-    """Runs of words by key, first fit; when a hole is too small they all move together."""
+    """Runs of words by key, each put behind the others; at the region's end all move to its beginning."""
 
     def __init__(self, words: npt.NDArray[np.uint64]) -> None:
         self._words = words
         self._runs: dict[int, tuple[int, int]] = {}
         self._end = 0
-
-    def fits(self, key: int, length: int) -> bool:
-        """Whether a run of this length can stand in place of the one of that key."""
-        others = sum(count for k, (_, count) in self._runs.items() if k != key)
-        return others + length <= len(self._words)
+        self.held = 0
+        """Words of all runs."""
 
     def put(self, key: int, values: list[int]) -> bool:
-        """Replace the run of a key; True if others have moved, so that their places have to be read anew."""
-        self._runs.pop(key, None)
+        """Replace the run of a key, for which there has to be room.
+
+        True if others have moved, so that all of them have to be read anew (`word`).
+        """
+        self.remove(key)
         moved = self._end + len(values) > len(self._words)
         if moved:
             self._compact()
         self._words[self._end : self._end + len(values)] = values
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
+        self.held += len(values)
         return moved
 
     def _compact(self) -> None:
+        """Move the runs together, the first one first, so that none is overwritten before it has moved."""
         end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             self._words[end : end + count] = self._words[first : first + count].copy()
             self._runs[key] = (end, count)
             end += count
         self._end = end
+
+    def length(self, key: int) -> int:
+        """Words of a run; 0 if there is none."""
+        return self._runs.get(key, (0, 0))[1]
 
     def word(self, key: int) -> int:
         """first << 32 | length of a run; 0 if there is none."""
@@ -48,5 +54,6 @@ class RunPool:
         return list(self._runs)
 
     def remove(self, key: int) -> None:
-        """Give the words of a run back."""
-        self._runs.pop(key, None)
+        """Give the words of a run back; harmless where there is none."""
+        _, count = self._runs.pop(key, (0, 0))
+        self.held -= count

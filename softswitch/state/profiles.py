@@ -5,40 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.errors import StateError, TableFull
-from softswitch.memory.layout import GROUP, ProfileLayout
+from softswitch.checks import check_group, check_member, check_use
+from softswitch.memory.layout import ProfileLayout, group_reference, member_reference
 from softswitch.pipeline import ActionCall, UseGroup, UseMember
 from softswitch.state.coding import data_words
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 
+Use = UseMember | UseGroup
+
 
 class Slots:
-    """Gives each number one of `size` places, the lowest free one."""
+    """Gives each number a slot: the one that was freed last, or else the lowest that was never taken."""
 
-    def __init__(self, size: int, what: str) -> None:
-        self._size = size
-        self._what = what
-        self.place: dict[int, int] = {}
-        self.number: dict[int, int] = {}
+    def __init__(self) -> None:
+        self.slot: dict[int, int] = {}
         self._free: list[int] = []
 
     def take(self, number: int) -> int:
-        """The place of a number, a new one if it has none; `TableFull` if all are taken."""
-        if number in self.place:
-            return self.place[number]
-        if len(self.place) == self._size:
-            raise TableFull(f"{self._what} is full: it holds its {self._size}")
-        place = self._free.pop() if self._free else len(self.place)
-        self.place[number], self.number[place] = place, number
-        return place
+        """The slot of a number, a new one if it has none."""
+        if number not in self.slot:
+            self.slot[number] = self._free.pop() if self._free else len(self.slot)
+        return self.slot[number]
 
-    def give_back(self, number: int) -> None:
-        """Free the place of a number, if it has one."""
-        place = self.place.pop(number, None)
-        if place is not None:
-            del self.number[place]
-            self._free.append(place)
+    def give_back(self, number: int) -> int | None:
+        """Free the slot of a number, and say which it was; None if it has none."""
+        slot = self.slot.pop(number, None)
+        if slot is not None:
+            self._free.append(slot)
+        return slot
 
 
 class Profile:
@@ -46,60 +41,60 @@ class Profile:
 
     def __init__(self, program: ir.Program, layout: ProfileLayout, memory: Memory) -> None:
         self._program = program
+        self._number = program.profiles.index(layout.profile)
         self._layout = layout
         self._memory = memory
-        name, size = layout.profile.name, layout.profile.size
-        self._members = Slots(size, f"action profile {name} (members)")
-        self._groups = Slots(size, f"action profile {name} (groups)")
+        self._members, self._groups = Slots(), Slots()
         self._pool = RunPool(memory.words[layout.pool : layout.pool + layout.pool_size])
-        self._actions = program.profile_actions(program.profiles.index(layout.profile))
+        self.uses: dict[int, Use] = {}
+        """What entries' words refer to; it changes under `Memory.control`."""
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
         """Add or change a member, None removes it (`Pipeline.write_member`)."""
-        if action is None:
-            self._members.give_back(member)
-            return
-        if action.name not in self._actions:
-            raise StateError(f"action profile {self._layout.profile.name} has no action {action.name}")
-        words = data_words(self._program, ir.Invocation(self._actions[action.name], action.args))
-        at = self._layout.members + self._members.take(member) * self._layout.stride
-        with self._memory.locked():
-            self._memory.words[at : at + len(words)] = words
+        with self._memory.control:
+            if action is None:
+                slot = self._members.give_back(member)
+                if slot is not None:
+                    del self.uses[member_reference(slot)]
+                return
+            invocation = check_member(self._program, self._number, member, action, self._members.slot)
+            words = data_words(self._program, invocation)
+            slot = self._members.take(member)
+            self.uses[member_reference(slot)] = UseMember(member)
+            at = self._layout.members + slot * self._layout.stride
+            with self._memory.locked():
+                self._memory.words[at : at + len(words)] = words
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
         """Add or change a group, None removes it (`Pipeline.write_group`)."""
-        name = self._layout.profile.name
-        if members is None:
-            place = self._groups.place.get(group)
-            self._pool.remove(group)
-            self._groups.give_back(group)
-            if place is not None:
-                with self._memory.locked():
-                    self._memory.words[self._layout.groups + place] = 0
-            return
-        if not self._pool.fits(group, len(members)):
-            raise TableFull(
-                f"action profile {name} is full: its groups hold {self._layout.pool_size} members"
-            )
-        references = [self.reference(UseMember(member)) for member in members]
-        self._groups.take(group)
-        with self._memory.locked():
-            moved = self._pool.put(group, references)
-            for number in self._groups.place if moved else (group,):
-                place = self._groups.place[number]
-                self._memory.words[self._layout.groups + place] = self._pool.word(number)
+        with self._memory.control:
+            if members is None:
+                self._remove_group(group)
+                return
+            others = self._pool.held - self._pool.length(group)
+            slots, profile = self._members.slot, self._layout.profile
+            check_group(profile, group, members, slots, self._groups.slot, others)
+            references = [member_reference(slots[member]) for member in members]
+            self.uses[group_reference(self._groups.take(group))] = UseGroup(group)
+            with self._memory.locked():
+                moved = self._pool.put(group, references)
+                for number in self._groups.slot if moved else (group,):
+                    self._set_run(self._groups.slot[number], self._pool.word(number))
 
-    def reference(self, use: UseMember | UseGroup) -> int:
+    def _remove_group(self, group: int) -> None:
+        self._pool.remove(group)
+        slot = self._groups.give_back(group)
+        if slot is not None:
+            del self.uses[group_reference(slot)]
+            with self._memory.locked():
+                self._set_run(slot, 0)
+
+    def _set_run(self, slot: int, run: int) -> None:
+        self._memory.words[self._layout.groups + slot] = run
+
+    def reference(self, use: Use) -> int:
         """The word by which an entry refers to a member or group."""
-        slots = self._members if isinstance(use, UseMember) else self._groups
-        if use[0] not in slots.place:
-            what = "member" if isinstance(use, UseMember) else "group"
-            raise StateError(f"action profile {self._layout.profile.name} has no {what} {use[0]}")
-        place = slots.place[use[0]]
-        return place + 1 if isinstance(use, UseMember) else GROUP | place
-
-    def use(self, reference: int) -> UseMember | UseGroup:
-        """The inverse of `reference`."""
-        if reference & GROUP:
-            return UseGroup(self._groups.number[reference ^ GROUP])
-        return UseMember(self._members.number[reference - 1])
+        is_member = isinstance(use, UseMember)
+        slots = self._members.slot if is_member else self._groups.slot
+        check_use(self._layout.profile, use, slots)
+        return (member_reference if is_member else group_reference)(slots[use[0]])

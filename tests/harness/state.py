@@ -144,7 +144,7 @@ class StateDrawer:
         """Add or change a member."""
         number = self.random.randrange(len(self.program.profiles))
         profile = self.program.profiles[number]
-        names = self.program.profile_actions(number)
+        names = self.program.profile_actions[number]
         member = self.random.randrange(1, 7)
         call = self.call([self.program.actions[index] for index in names.values()])
         self.members[profile.name][member] = set()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -9,9 +12,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import EntryExists, EntryMissing, StateError, TableFull
+from softswitch.ir import Masked
 from softswitch.jit import MachineCode
-from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    CounterValue,
+    EntryKey,
+    EntryWrite,
+    Replica,
+    UseGroup,
+    UseMember,
+)
+from softswitch.state.memory import Memory
 from tests.harness import testnet
+from tests.harness.constructs import compiled, insert
 from tests.harness.effort import examples
 
 PROGRAM = testnet.program()
@@ -21,6 +36,8 @@ FORWARD = "HotlineIngress.forward.forward"
 JOBS_SIZE = 64
 SET_JOB = "HotlineIngress.identify.set_job"
 FORWARD_TO = "HotlineIngress.forward.forward_to"
+CLONED = bytes([1, 255, 0, 0, 0, 1]) + bytes(54)
+"""For tests/programs/replication.p4: cloned to session 1, and dropped itself."""
 
 
 def forward(change: Change, address: int, port: int = 0) -> EntryWrite:
@@ -128,3 +145,51 @@ def test_registers_are_read_and_written_in_full_width(
 def test_counters_are_read_and_written(pipeline: CompiledPipeline) -> None:
     pipeline.write_counter("HotlineIngress.drops", 3, CounterValue(5, 6))
     assert pipeline.read_counter("HotlineIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
+
+
+# -- reads and writes as a whole
+
+
+def test_a_read_is_what_it_was_at_the_call_whatever_members_and_groups_become() -> None:
+    pipeline = CompiledPipeline(compiled("profiles"))
+    table, paths = "Choose.selected", "Choose.paths"
+    for member in (1, 2, 3):
+        pipeline.write_member(paths, member, ActionCall("Choose.balance", (member,)))
+    pipeline.write_group(paths, 5, [1, 3])
+    uses = [UseMember(2), UseGroup(5), UseMember(1)]
+    keys = [EntryKey(table, (Masked(value, 0xFF),), value + 1) for value in range(3)]
+    for key, use in zip(keys, uses, strict=True):
+        insert(pipeline, table, key.key, use, key.priority)
+    reader = pipeline.read_entries(table)
+    assert next(reader).action == UseMember(2)
+
+    deleted = [EntryWrite(Change.DELETE, table, key.key, None, key.priority) for key in keys[:2]]
+    assert pipeline.write_entries(deleted) == [None, None]
+    pipeline.write_group(paths, 5, None)
+    pipeline.write_member(paths, 2, None)
+    pipeline.write_member(paths, 9, ActionCall("Choose.balance", (9,)))
+    pipeline.write_group(paths, 6, [9])
+
+    assert [entry.action for entry in reader] == uses[1:]
+    assert [entry.action for entry in pipeline.read_entries(table)] == [UseMember(1)]
+    assert [entry and entry.action for entry in pipeline.find_entries(keys)] == [None, None, UseMember(1)]
+
+
+def test_packets_meet_a_clone_session_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet whenever the lock is free: its clones have the old ports and length, or the new ones."""
+    pipeline = CompiledPipeline(compiled("replication"))
+    locked = Memory.locked
+    met: list[list[tuple[int, int]]] = []
+
+    @contextmanager
+    def followed_by_a_packet(memory: Memory) -> Iterator[None]:
+        with locked(memory):
+            yield
+        with monkeypatch.context() as usual:
+            usual.setattr(Memory, "locked", locked)
+            met.append([(output.port, len(output.frame)) for output in pipeline.process(1, CLONED, 0, 0)])
+
+    pipeline.write_clone_session(1, [Replica(4), Replica(5)], 20)
+    monkeypatch.setattr(Memory, "locked", followed_by_a_packet)
+    pipeline.write_clone_session(1, [Replica(6)], 30)
+    assert met == [[(6, 30)]]

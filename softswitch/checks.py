@@ -1,0 +1,121 @@
+"""What every pipeline refuses of the control plane, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from softswitch import ir
+from softswitch.errors import StateError, TableFull
+from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
+from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
+
+# -- tables
+
+
+def check_action(
+    program: ir.Program, table: ir.Table, action: EntryAction
+) -> ir.Invocation | UseMember | UseGroup:
+    """What an entry or the default of a table does, its action resolved; or `StateError`."""
+    if isinstance(action, ActionCall) != (table.profile is None):
+        wanted = "an action" if table.profile is None else "a member or group"
+        raise StateError(f"an entry of table {table.name} needs {wanted}")
+    if isinstance(action, ActionCall):
+        return program.invocation(table, action.name, action.args)
+    return action
+
+
+def check_default(table: ir.Table, action: EntryAction | None) -> None:
+    """Refuse to replace a default action that the program has made constant."""
+    if table.default_is_const and action is not None:
+        raise StateError(f"the default action of table {table.name} is constant")
+
+
+def table_full(table: ir.Table) -> TableFull:
+    """The refusal of one entry more than the table's size."""
+    return TableFull(f"table {table.name} is full: it holds its {table.size} entries")
+
+
+# -- action profiles
+
+
+def check_member(
+    program: ir.Program, profile: int, number: int, action: ActionCall, members: Collection[int]
+) -> ir.Invocation:
+    """The action of a member to write, beside the `members` that there are; `StateError` or `TableFull`."""
+    declared, actions = program.profiles[profile], program.profile_actions[profile]
+    if action.name not in actions:
+        raise StateError(f"action profile {declared.name} has no action {action.name}")
+    invocation = program.call(actions[action.name], action.args)
+    _check_room(declared, "member", number, members)
+    return invocation
+
+
+def check_group(
+    profile: ir.ActionProfile,
+    number: int,
+    listed: Sequence[int],
+    members: Collection[int],
+    groups: Collection[int],
+    others: int,
+) -> None:
+    """Refuse a group of the `listed` members beside the `groups` that there are.
+
+    `others` is how many members the other groups list.
+    """
+    for member in listed:
+        check_use(profile, UseMember(member), members)
+    _check_room(profile, "group", number, groups)
+    most = GROUP_SHARE * profile.size
+    if others + len(listed) > most:
+        raise TableFull(f"action profile {profile.name} is full: its groups hold {most} members")
+
+
+def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Collection[int]) -> None:
+    """Refuse a reference to a member or group that is not among the `known` ones."""
+    if use[0] not in known:
+        kind = "member" if isinstance(use, UseMember) else "group"
+        raise StateError(f"action profile {profile.name} has no {kind} {use[0]}")
+
+
+def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collection[int]) -> None:
+    if number not in known and len(known) >= profile.size:
+        text = f"it holds its {profile.size} {kind}s"
+        raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {text}")
+
+
+# -- packet replication
+
+
+def check_multicast_group(group: int) -> None:
+    """Refuse a number that `mcast_grp` cannot have, or that asks for no group."""
+    if not 0 < group < MULTICAST_GROUPS:
+        raise StateError(f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}")
+
+
+def check_clone_session(session: int) -> None:
+    """Refuse a number that no clone can name."""
+    if not 0 <= session < CLONE_SESSIONS:
+        raise StateError(f"clone session {session}: there are sessions 0 to {CLONE_SESSIONS - 1}")
+
+
+def check_replicas(count: int) -> None:
+    """Refuse more replicas of all groups and sessions together than there is room for."""
+    if count > MAX_REPLICAS:
+        raise TableFull(f"groups and clone sessions are full: they hold {MAX_REPLICAS} replicas together")
+
+
+# -- arrays and value sets
+
+
+def check_index(name: str, index: int, size: int) -> None:
+    """Refuse a cell that an array does not have."""
+    if not 0 <= index < size:
+        raise StateError(f"{name} has cells 0 to {size - 1}, not {index}")
+
+
+def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
+    """Refuse more members than the value set has room for."""
+    if len(members) > declared.size:
+        text = f"it holds {declared.size} members, not {len(members)}"
+        raise TableFull(f"value set {declared.name} is full: {text}")

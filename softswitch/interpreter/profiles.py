@@ -1,0 +1,48 @@
+"""Members and groups of action profiles. BMv2: action_profile.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softswitch import checks, ir
+from softswitch.pipeline import ActionCall, UseGroup, UseMember
+
+
+class ProfileState:
+    """Members and groups of one action profile."""
+
+    def __init__(self, program: ir.Program, number: int) -> None:
+        self._program = program
+        self._number = number
+        self._profile = program.profiles[number]
+        self._members: dict[int, ActionCall] = {}
+        self._groups: dict[int, tuple[int, ...]] = {}
+
+    def choose(self, doing: UseMember | UseGroup, selected: int) -> ActionCall | None:
+        """The action of a member, or of the member that hash `selected` picks; None of an empty group."""
+        if isinstance(doing, UseMember):
+            return self._members[doing.member]
+        members = self._groups[doing.group]
+        return self._members[members[selected % len(members)]] if members else None
+
+    def write_member(self, member: int, action: ActionCall | None) -> None:
+        """Add, change or remove a member."""
+        if action is None:
+            self._members.pop(member, None)
+            return
+        checks.check_member(self._program, self._number, member, action, self._members)
+        self._members[member] = action
+
+    def write_group(self, group: int, members: Sequence[int] | None) -> None:
+        """Add, change or remove a group."""
+        if members is None:
+            self._groups.pop(group, None)
+            return
+        others = sum(len(listed) for number, listed in self._groups.items() if number != group)
+        checks.check_group(self._profile, group, members, self._members, self._groups, others)
+        self._groups[group] = tuple(members)
+
+    def check_use(self, use: UseMember | UseGroup) -> None:
+        """Refuse a reference to a member or group that is not there."""
+        known = self._members if isinstance(use, UseMember) else self._groups
+        checks.check_use(self._profile, use, known)

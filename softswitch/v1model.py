@@ -1,0 +1,76 @@
+"""What v1model and simple_switch fix for every program. BMv2: v1model.p4, simple_switch.h, core.p4."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+PORT_BITS = 9
+"""Width of a port number."""
+PORT_NUMBERS = 1 << PORT_BITS
+DROP_PORT = 511
+"""simple_switch's drop port: a packet whose `egress_spec` is this is dropped."""
+EGRESS_SPEC_OF_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
+"""`egress_spec` at the beginning of egress."""
+
+MULTICAST_GROUPS = 1 << 16
+"""Numbers of multicast groups, as `mcast_grp` is a bit<16>; 0 is none."""
+REPLICA_INSTANCES = 1 << 16
+"""Numbers of a group's replicas, as `egress_rid` is a bit<16>."""
+CLONE_SESSIONS = 1 << 15
+"""BMv2 takes the number of a clone session modulo this."""
+
+STANDARD_METADATA = "standard_metadata"
+
+
+class Standard(str, Enum):
+    """Fields of `standard_metadata` that the switch itself reads or writes."""
+
+    CHECKSUM_ERROR = "checksum_error"
+    DEQ_QDEPTH = "deq_qdepth"
+    DEQ_TIMEDELTA = "deq_timedelta"
+    EGRESS_GLOBAL_TIMESTAMP = "egress_global_timestamp"
+    EGRESS_PORT = "egress_port"
+    EGRESS_RID = "egress_rid"
+    EGRESS_SPEC = "egress_spec"
+    ENQ_QDEPTH = "enq_qdepth"
+    ENQ_TIMESTAMP = "enq_timestamp"
+    INGRESS_GLOBAL_TIMESTAMP = "ingress_global_timestamp"
+    INGRESS_PORT = "ingress_port"
+    INSTANCE_TYPE = "instance_type"
+    MCAST_GRP = "mcast_grp"
+    PACKET_LENGTH = "packet_length"
+    PARSER_ERROR = "parser_error"
+    PRIORITY = "priority"
+
+
+class InstanceType(IntEnum):
+    """Values of `standard_metadata.instance_type`."""
+
+    NORMAL = 0
+    INGRESS_CLONE = 1
+    EGRESS_CLONE = 2
+    RECIRCULATED = 4
+    REPLICATED = 5
+    RESUBMITTED = 6
+
+
+class CoreError(str, Enum):
+    """Errors of the core library with which the switch itself ends a parser."""
+
+    NO_ERROR = "NoError"
+    PACKET_TOO_SHORT = "PacketTooShort"
+    STACK_OUT_OF_BOUNDS = "StackOutOfBounds"
+    HEADER_TOO_SHORT = "HeaderTooShort"
+    PARSER_INVALID_ARGUMENT = "ParserInvalidArgument"
+
+
+class Colour(IntEnum):
+    """Results of a meter."""
+
+    GREEN = 0
+    YELLOW = 1
+    RED = 2
+
+
+MOST_VARBIT_BITS = (1 << 31) - 1
+"""BMv2 takes the width of a varbit field as an `int`; larger values are this one."""
