@@ -18,6 +18,7 @@ from softswitch.pipeline import Change, EntryWrite, Output
 from tests.bmv2.conftest import Bmv2
 from tests.harness import frames, testnet
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
+from tests.harness.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.mininet]
 
@@ -44,7 +45,7 @@ class Lockstep:
     def __init__(self, bmv2: Bmv2, pipeline: CompiledPipeline) -> None:
         self.bmv2, self.pipeline = bmv2, pipeline
         for sock in bmv2.sockets.values():
-            sock.settimeout(5)
+            sock.settimeout(PATIENCE_S)
 
     def write(self, entries: list[EntryWrite]) -> None:
         testnet.write(self.pipeline, entries)
@@ -68,7 +69,7 @@ class Lockstep:
             if output.port in (1, 3):
                 seen.append(masked(Output(output.port, self.bmv2.sockets[output.port].recv(4096))))
             elif output.port == testnet.CPU_PORT:
-                ingress_port, payload = self.bmv2.client.packets.get(timeout=5)
+                ingress_port, payload = self.bmv2.client.packets.get(timeout=PATIENCE_S)
                 seen.append(masked(Output(255, (ingress_port << 7).to_bytes(2, "big") + payload)))
         return expected, seen
 

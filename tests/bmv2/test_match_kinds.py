@@ -18,6 +18,7 @@ from softswitch.pipeline import Change, EntryWrite, Output
 from tests.bmv2.conftest import Bmv2
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_entries, random_probe, replace_match
 from tests.harness.p4rt import load_p4info
+from tests.harness.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.mininet]
 
@@ -34,7 +35,7 @@ class Twins:
             p4_device_config=MATCH_KINDS.with_suffix(".json").read_bytes(),
         )
         self.bmv2, self.ours = bmv2, ControlledPipeline(config, CompiledPipeline, lambda: 0)
-        bmv2.sockets[1].settimeout(5)
+        bmv2.sockets[1].settimeout(PATIENCE_S)
 
     def write(self, update: p4r.Update) -> tuple[int, int]:
         """The codes that softswitch and BMv2 answer an update with."""

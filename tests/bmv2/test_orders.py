@@ -19,6 +19,7 @@ from tests.bmv2.conftest import started
 from tests.harness.effort import seeds
 from tests.harness.p4rt import Client, load_p4info, minimal
 from tests.harness.testnet import CPU_PORT
+from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 ORDERS = ROOT / "tests" / "programs" / "compiled" / "orders"
@@ -26,7 +27,6 @@ P4INFO = load_p4info(ORDERS.with_suffix(".p4info.txtpb"))
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
 PROBE = struct.Struct(">5H")  # ask, number, key, mark, instance
 KEYS = range(0, 600, 37)
-TIMEOUT = 10
 
 
 def named(alias: str) -> int:
@@ -80,7 +80,7 @@ def write(both: tuple[Client, Client], update: p4r.Update) -> bool:
 def ask(client: Client, question: int, number: int, key: int = 0, copies: int = 1) -> list[tuple[int, int]]:
     """Mark and instance of the copies of a packet."""
     client.packet_out(0, PROBE.pack(question, number, key, 0, 0))
-    payloads = [client.packets.get(timeout=TIMEOUT)[1] for _ in range(copies)]
+    payloads = [client.packets.get(timeout=PATIENCE_S)[1] for _ in range(copies)]
     return [PROBE.unpack(payload[: PROBE.size])[3:] for payload in payloads]
 
 

@@ -13,9 +13,9 @@ from google.protobuf import text_format
 
 from softswitch.pipeline import CounterValue, EntryWrite
 from targets.encoding import Encoder, minimal
+from tests.harness.waiting import PATIENCE_S
 
 ELECTION_ID = 10
-TIMEOUT = 20
 
 
 def load_p4info(path: Path) -> p4i.P4Info:
@@ -28,7 +28,7 @@ class Client:
     def __init__(self, address: str, p4info: p4i.P4Info, device_id: int) -> None:
         self.device_id = device_id
         self.channel = grpc.insecure_channel(address)
-        grpc.channel_ready_future(self.channel).result(timeout=TIMEOUT)
+        grpc.channel_ready_future(self.channel).result(timeout=PATIENCE_S)
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
         self.p4info = p4info
         self.encode = Encoder(p4info)
@@ -41,7 +41,7 @@ class Client:
         arbitration = p4r.MasterArbitrationUpdate(device_id=device_id)
         arbitration.election_id.low = ELECTION_ID
         self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
-        assert self._arbitrated.wait(TIMEOUT)
+        assert self._arbitrated.wait(PATIENCE_S)
 
     def _read_stream(self) -> None:
         try:
@@ -66,7 +66,7 @@ class Client:
         request.election_id.low = ELECTION_ID
         request.config.p4info.CopyFrom(self.p4info)
         request.config.p4_device_config = program
-        self.stub.SetForwardingPipelineConfig(request, timeout=TIMEOUT)
+        self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
 
     def write(self, entries: list[EntryWrite]) -> None:
         self.update([self.encode(entry) for entry in entries])
@@ -74,7 +74,7 @@ class Client:
     def update(self, updates: list[p4r.Update]) -> None:
         request = p4r.WriteRequest(device_id=self.device_id, updates=updates)
         request.election_id.low = ELECTION_ID
-        self.stub.Write(request, timeout=TIMEOUT)
+        self.stub.Write(request, timeout=PATIENCE_S)
 
     def packet_out(self, egress_port: int, payload: bytes) -> None:
         packet = p4r.PacketOut(payload=payload)
@@ -84,7 +84,7 @@ class Client:
 
     def read(self, *entities: p4r.Entity) -> Iterator[p4r.Entity]:
         request = p4r.ReadRequest(device_id=self.device_id, entities=entities)
-        for response in self.stub.Read(request, timeout=TIMEOUT):
+        for response in self.stub.Read(request, timeout=PATIENCE_S):
             yield from response.entities
 
     def read_counters(self) -> dict[str, list[CounterValue]]:

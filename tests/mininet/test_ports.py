@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,10 +14,10 @@ import pytest
 
 from softswitch.ports import Direction, Impairment, PortError, PortLoop
 from tests.harness.native import Addressed, Stamps, Wires, read_stamp
+from tests.harness.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.mininet
 
-TIMEOUT = 5.0
 CLONE_NEWNET = 0x40000000
 SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
 ETH_P_ALL = 3
@@ -57,7 +57,7 @@ class Net:
             host.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
             host.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
             host.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 23)
-            host.settimeout(TIMEOUT)
+            host.settimeout(PATIENCE_S)
             host.bind((f"h{port}", 0))
             self.hosts[port] = host
         self.names = {port: f"s{port}" for port in ports}
@@ -83,13 +83,6 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_frames_cross_in_order_and_unchanged(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     loop = stack.enter_context(PortLoop(net.names))
@@ -111,7 +104,7 @@ def test_frames_cross_in_order_and_unchanged(stack: ExitStack) -> None:
 def test_vlan_tag_is_kept(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3))
     loop = stack.enter_context(PortLoop(net.names, cpu_port=255))
-    loop.cpu_socket.settimeout(TIMEOUT)
+    loop.cpu_socket.settimeout(PATIENCE_S)
     loop.start(Wires({1: [255, 2]}))
     tagged = ETHERNET[:12] + VLAN + frame()[12:]
     net.hosts[1].send(tagged)
@@ -135,7 +128,7 @@ def test_times_come_from_the_ring(stack: ExitStack) -> None:
     libc.pthread_mutex_unlock(ctypes.c_void_p(stamps.mutex_address))
     t_in, now = read_stamp(net.hosts[1].recv(2000))
     assert t_in > 0
-    assert held * 1e6 - 1000 <= now - t_in < TIMEOUT * 1e6
+    assert held * 1e6 - 1000 <= now - t_in < PATIENCE_S * 1e6
 
 
 def test_frames_larger_than_the_ring_allows_are_named(
@@ -250,7 +243,7 @@ def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
     ports = range(1, 65)
     net = Net(stack, ports)
     loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))
-    loop.cpu_socket.settimeout(TIMEOUT)
+    loop.cpu_socket.settimeout(PATIENCE_S)
     loop.start(Addressed())
     everywhere = [*ports, CPU]
     for source, host in net.hosts.items():

@@ -34,6 +34,7 @@ from controller.status import Status
 from protocol.hashing import ps_of
 from protocol.header import CONTROLLER_CALLER, MODULUS, WINDOW
 from tests.harness.livenet import LiveNet
+from tests.harness.waiting import PATIENCE_S
 
 JOB = 3
 KEYS = 300
@@ -283,7 +284,7 @@ def test_the_primary_is_outbid_and_gets_its_place_back() -> None:
             became_primary = other.ee.event_future(fy.SwitchEvent.BECOME_PRIMARY)
             async with Controller(net.address) as controller:
                 await controller.load(JOB, [1])
-            await asyncio.wait_for(became_primary, 5)
+            await asyncio.wait_for(became_primary, PATIENCE_S)
             async with Controller(net.address) as controller, Controller(net.address) as later:
                 with pytest.raises(NotPrimary, match="another controller has become primary"):
                     await controller.load(JOB, [2])
@@ -303,7 +304,7 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
             with pytest.raises(
                 DeviceError, match=r"has closed the connection|no switch answers|packet-out failed"
             ):
-                await asyncio.wait_for(loading, 5)
+                await asyncio.wait_for(loading, PATIENCE_S)
 
     on_net(scenario)
 

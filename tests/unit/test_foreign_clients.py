@@ -14,6 +14,8 @@ import finsy as fy
 import pytest
 from finsy.p4entity import P4ValueSetMember
 
+from tests.harness.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
@@ -83,7 +85,7 @@ def test_finsy(address: str) -> None:
             packet = await answer
             assert (packet.payload, packet["ingress_port"]) == (frame, CPU_PORT)
 
-    asyncio.run(asyncio.wait_for(session(), 30))
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
 
 
 def port(number: int) -> fy.Action:
@@ -147,7 +149,7 @@ def test_finsy_writes_and_reads_every_kind_of_entity(entities: str) -> None:
             await check(client, [ONE_SHOT])
             await client.delete([ONE_SHOT])
 
-    asyncio.run(asyncio.wait_for(session(), 30))
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
 
 
 def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
@@ -175,7 +177,7 @@ def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
             assert [entry.match for entry in notice.table_entry] == [idle.match]
             await client.delete([idle])
 
-    asyncio.run(asyncio.wait_for(session(), 30))
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
 
 
 SHELL_SESSION = """

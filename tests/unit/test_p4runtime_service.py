@@ -4,7 +4,6 @@ import gc
 import os
 import socket
 import threading
-import time
 
 import grpc
 import pytest
@@ -14,6 +13,7 @@ from google.protobuf import any_pb2
 from softswitch.errors import SwitchError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
+from tests.harness.waiting import wait_for
 from tests.unit.p4runtime.harness import (
     DEVICE,
     MODIFY,
@@ -366,8 +366,4 @@ def test_nothing_is_left_of_a_stopped_server() -> None:
     threads, files = left()
     session()
     # gRPC closes its sockets in threads of its own, and says nothing when it has.
-    deadline = time.monotonic() + 10
-    while left()[1] > files and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-    assert left()[0] <= threads
-    assert left()[1] <= files
+    wait_for(lambda: left()[0] <= threads and left()[1] <= files)

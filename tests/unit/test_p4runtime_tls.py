@@ -14,6 +14,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
+from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 OURS, STRANGER = trustme.CA(), trustme.CA()
@@ -57,7 +58,7 @@ def switch(*flags: str) -> Iterator[str]:
 def code(channel: grpc.Channel) -> str:
     with channel:
         try:
-            p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=20)
+            p4r_grpc.P4RuntimeStub(channel).Capabilities(p4r.CapabilitiesRequest(), timeout=PATIENCE_S)
         except grpc.RpcError as error:
             return str(error.code().name)  # type: ignore[attr-defined]  # grpcio's errors are calls
         return "OK"

@@ -5,21 +5,22 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from softswitch.ports import Direction, Impairment, PortError, PortLoop
 from tests.harness.native import Stamps, Wires, read_stamp
+from tests.harness.waiting import PATIENCE_S, wait_for
 
 CPU = 255
-TIMEOUT = 5.0
 
 
 @pytest.fixture
 def loop() -> Iterator[PortLoop]:
     with PortLoop({}, CPU) as opened:
-        opened.cpu_socket.settimeout(TIMEOUT)
+        opened.cpu_socket.settimeout(PATIENCE_S)
         yield opened
 
 
@@ -72,13 +73,14 @@ def test_a_full_cpu_socket_drops_and_does_not_block(loop: PortLoop) -> None:
     loop.cpu_socket.setblocking(False)
     loop.start(Wires({CPU: [CPU, CPU, CPU, CPU]}))
     sent = 0
-    deadline = time.monotonic() + TIMEOUT
-    while loop.counters()[CPU].tx_dropped == 0:
-        assert time.monotonic() < deadline
-        try:
+
+    def drops() -> bool:
+        nonlocal sent
+        with suppress(BlockingIOError):
             sent += loop.cpu_socket.send(bytes(1000)) // 1000
-        except BlockingIOError:
-            time.sleep(0.001)
+        return loop.counters()[CPU].tx_dropped > 0
+
+    wait_for(drops)
     loop.stop()
     counters = loop.counters()[CPU]
     assert counters.tx + counters.tx_dropped == 4 * counters.rx
@@ -102,7 +104,7 @@ def test_a_frame_that_is_too_large_is_named_once_and_counted(
 def test_frames_are_reordered_and_none_is_kept() -> None:
     how = {(CPU, side): Impairment(reorder=0.3) for side in Direction}
     with PortLoop({}, CPU, how) as loop:
-        loop.cpu_socket.settimeout(TIMEOUT)
+        loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(Wires({CPU: [CPU]}))
         frames = [b"%d" % number for number in range(200)]
         for frame in frames:
@@ -122,7 +124,7 @@ def test_loss_and_duplication_are_counted() -> None:
         loop.start(Wires({CPU: [CPU]}))
         for _ in range(200):
             loop.cpu_socket.send(b"frame")
-        _wait_for(lambda: loop.counters()[CPU].rx == 200)
+        wait_for(lambda: loop.counters()[CPU].rx == 200)
         loop.stop()
         counters = loop.counters()[CPU]
         assert counters.lost > 60
@@ -166,13 +168,13 @@ def test_the_mutex_keeps_the_loop_out(loop: PortLoop) -> None:
     with pytest.raises(TimeoutError):
         loop.cpu_socket.recv(100)
     libc.pthread_mutex_unlock(ctypes.c_void_p(wires.mutex_address))
-    loop.cpu_socket.settimeout(TIMEOUT)
+    loop.cpu_socket.settimeout(PATIENCE_S)
     assert loop.cpu_socket.recv(100) == b"frame"
 
 
 def test_busy_poll_forwards_and_stops() -> None:
     with PortLoop({}, CPU, busy_poll=True) as loop:
-        loop.cpu_socket.settimeout(TIMEOUT)
+        loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(Wires({CPU: [CPU]}))
         loop.cpu_socket.send(b"frame")
         assert loop.cpu_socket.recv(100) == b"frame"
@@ -209,13 +211,6 @@ def test_bad_ports_are_named(ports: dict[int, str], cpu: int | None, message: st
         PortLoop(ports, cpu)
     assert message in str(raised.value)
     assert sorted(os.listdir("/proc/self/fd")) == before
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_cpu_socket_is_a_datagram_socket(loop: PortLoop) -> None:

@@ -20,6 +20,7 @@ from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
+from tests.harness.waiting import PATIENCE_S
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"
 CONTROL = PROGRAMS / "control"
@@ -115,7 +116,7 @@ class FakePorts:
     def __init__(self) -> None:
         self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notice_socket, self.notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.switch_end.settimeout(10)
+        self.switch_end.settimeout(PATIENCE_S)
         self.started: list[Pipeline] = []
         self.now = Clock()
 
@@ -215,6 +216,6 @@ def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 30))
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), PATIENCE_S))
 
     return run
