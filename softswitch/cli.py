@@ -26,6 +26,7 @@ from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import PortLoop, parse_impairment
+from softswitch.v1model import DROP_PORT
 
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
@@ -67,7 +68,7 @@ def parse_interface(text: str) -> tuple[int, str]:
     show_default=True,
     help="Packets of a higher `priority` are dropped.",
 )
-@click.option("--cpu-port", type=click.IntRange(1, 510), help="Number of the controller's port.")
+@click.option("--cpu-port", type=click.IntRange(1, DROP_PORT - 1), help="Number of the controller's port.")
 @click.option(
     "--impair",
     "impairments",

@@ -1,4 +1,4 @@
-"""Hash functions: the ones that P4 programs call, by BMv2's names, and the one of the tables' index.
+"""Hash functions that P4 programs call, by BMv2's names, and what the tables' index and `random` mix by.
 
 The descriptions here are the definition; `codegen.hashes` makes machine code of the same.
 BMv2: src/bm_sim/calculations.cpp.
@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-MULTIPLIER = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio, odd: Knuth's multiplicative hashing (the tables' index)."""
+GOLDEN = 0x9E3779B97F4A7C15
+"""2^64 divided by the golden ratio, odd: the tables' index multiplies by it, splitmix64 adds it."""
+SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""splitmix64 (Steele, Lea and Flood, OOPSLA 2014): x = (x ^ x >> shift) * factor, for each of these pairs."""
+SPLITMIX_LAST = 31
+"""Then x ^ x >> this."""
 
 
 @dataclass(frozen=True)

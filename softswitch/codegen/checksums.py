@@ -8,18 +8,19 @@ from softswitch import ir
 from softswitch.codegen.calculations import Calculations
 from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
+from softswitch.v1model import Standard
 
 
 def emit_verify(packet: Packet, calculations: Calculations) -> None:
     """Set `checksum_error` if any checksum that applies does not match."""
     b = packet.b
-    packet.store_standard("checksum_error", integer(1, 0))
+    packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
     for checksum in packet.program.verify:
         with b.if_then(_applies(packet, checksum)):
             expected = calculations.emit(checksum.calculation, valid=checksum.target.header)
             found = resize(b, packet.load(checksum.target), 64)
             with b.if_then(b.icmp_unsigned("!=", expected, found)):
-                packet.store_standard("checksum_error", integer(1, 1))
+                packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 1))
 
 
 def emit_update(packet: Packet, calculations: Calculations) -> None:

@@ -13,13 +13,12 @@ from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.tables import word
 from softswitch.codegen.wire import byte_offset
+from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.memory.layout import METER_WORDS, WORD, Layout
+from softswitch.v1model import Colour
 
 I64 = llvm.IntType(WORD)
 DOUBLE = llvm.DoubleType()
-GREEN, YELLOW, RED = range(3)
-SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-SPLITMIX_STEP = 0x9E3779B97F4A7C15
 
 
 class Externs:
@@ -114,16 +113,16 @@ class Externs:
         self.packet.store(statement.target, value)
 
     def random(self, statement: ir.Random) -> None:
-        """Store a number of the range, by splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+        """Store a number of the range, by splitmix64 (`hashing`)."""
         b, arithmetic = self.b, self.packet.arithmetic
         low, high = (arithmetic.modulo(bound, WORD) for bound in (statement.low, statement.high))
         with b.if_then(b.icmp_unsigned("<=", low, high)):
             address = word(b, self.state, self.layout.random)
-            mixed = b.add(b.load(address, typ=I64), integer(WORD, SPLITMIX_STEP))
+            mixed = b.add(b.load(address, typ=I64), integer(WORD, GOLDEN))
             b.store(mixed, address)
             for shift, factor in SPLITMIX:
                 mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))
-            mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, 31)))
+            mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, SPLITMIX_LAST)))
             count = b.add(b.sub(high, low), integer(WORD, 1))
             product = b.mul(resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
             scaled = resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
@@ -143,8 +142,8 @@ def _meter_function(module: llvm.Module) -> llvm.Function:
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     configured = b.load(meter, typ=I64)
     with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
-        b.ret(integer(8, GREEN))
-    for bucket, colour in enumerate((RED, YELLOW)):
+        b.ret(integer(8, Colour.GREEN))
+    for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
         rate, burst, tokens, last = (word(b, meter, 1 + 4 * bucket + i) for i in range(4))
         since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
         new = b.sub(since_start, b.load(last, typ=I64))
@@ -155,5 +154,5 @@ def _meter_function(module: llvm.Module) -> llvm.Function:
         b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
         with b.if_then(b.not_(enough)):
             b.ret(integer(8, colour))
-    b.ret(integer(8, GREEN))
+    b.ret(integer(8, Colour.GREEN))
     return function

@@ -14,8 +14,7 @@ from softswitch.codegen.wire import byte_offset, join
 from softswitch.errors import located
 from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.memory.layout import WORD
-
-MOST_VARBIT = (1 << 31) - 1
+from softswitch.v1model import MOST_VARBIT_BITS, CoreError, Standard
 
 
 def emit_parser(actions: ActionEmitter) -> None:
@@ -32,7 +31,7 @@ class _ParserEmitter:
         self.error = self.b.append_basic_block("parser_error")
         with self.b.goto_block(self.error):
             self.code = self.b.phi(I32, name="error_code")
-            self.packet.store_standard("parser_error", self.code)
+            self.packet.store_standard(Standard.PARSER_ERROR, self.code)
             self.b.branch(self.done)
 
     def emit(self) -> None:
@@ -45,7 +44,7 @@ class _ParserEmitter:
             b.position_at_end(block)
             if steps is not None:
                 self._count_step(steps)
-            self.packet.too_short = self._failure("PacketTooShort")
+            self.packet.too_short = self._failure(CoreError.PACKET_TOO_SHORT)
             with located(f"parser state {state.name}"):
                 for operation in state.operations:
                     self._operation(operation)
@@ -64,9 +63,9 @@ class _ParserEmitter:
         b.store(count, steps)
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
 
-    def _failure(self, error: str) -> llvm.Block:
+    def _failure(self, error: CoreError) -> llvm.Block:
         """A block that ends parsing with an error of the core library."""
-        return self._stop(integer(32, self.program.errors[error]))
+        return self._stop(integer(32, self.program.errors[error.value]))
 
     def _stop(self, code: llvm.Value) -> llvm.Block:
         block = self.b.append_basic_block("stop")
@@ -96,7 +95,7 @@ class _ParserEmitter:
         bits = resize(self.b, bits, width)
         part = self.b.and_(bits, integer(width, 7))
         whole = self.b.icmp_unsigned("==", part, integer(width, 0))
-        self.packet.require(whole, self._failure("ParserInvalidArgument"))
+        self.packet.require(whole, self._failure(CoreError.PARSER_INVALID_ARGUMENT))
         return self.b.lshr(bits, integer(width, 3))
 
     def _take(self, size: llvm.Value) -> llvm.Value:
@@ -118,7 +117,7 @@ class _ParserEmitter:
         stack = self.program.stacks[extract.stack]
         index = packet.next_index(stack.cursor)
         inside = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
-        packet.require(inside, self._failure("StackOutOfBounds"))
+        packet.require(inside, self._failure(CoreError.STACK_OUT_OF_BOUNDS))
         self._extract_at(Place(stack.headers[0], extract.stack, index), extract)
         packet.set_next_index(stack.cursor, b.add(index, integer(32, 1)))
 
@@ -135,16 +134,16 @@ class _ParserEmitter:
         left = b.sub(packet.get("ingress_length"), packet.get("cursor"))
         packet.require(b.icmp_unsigned(">=", left, checked), packet.too_short)
         fits = b.icmp_unsigned("<=", checked, integer(32, extract.max_bytes))
-        packet.require(fits, self._failure("HeaderTooShort"))
+        packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
         packet.extract(place, self._take(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
         """A length as BMv2 has it: an `int`, and the largest one for what is more."""
         b = self.b
         value, interval = self.packet.arithmetic.exact(bits)
-        if interval.high <= MOST_VARBIT:
+        if interval.high <= MOST_VARBIT_BITS:
             return resize(b, value, 32)
-        limit = integer(value.type.width, MOST_VARBIT)
+        limit = integer(value.type.width, MOST_VARBIT_BITS)
         return resize(b, b.select(b.icmp_unsigned(">", value, limit), limit, value), 32)
 
     # -- select

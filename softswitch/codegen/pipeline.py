@@ -23,6 +23,7 @@ from softswitch.codegen.storage import I32
 from softswitch.codegen.tables import POINTER
 from softswitch.codegen.traffic import Traffic, needs_queues
 from softswitch.memory.layout import Layout
+from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
 
 I64 = llvm.IntType(64)
 PROCESS = llvm.FunctionType(I32, [POINTER, I32, POINTER, I32, I64, I64, POINTER, I32])
@@ -51,9 +52,9 @@ def build_module(
     if needs_queues(program):
         packet.clear()
     packet.begin(frame, length, port)
-    packet.store_standard("ingress_port", port)
-    packet.store_standard("packet_length", length)
-    packet.store_standard("ingress_global_timestamp", t_in)
+    packet.store_standard(Standard.INGRESS_PORT, port)
+    packet.store_standard(Standard.PACKET_LENGTH, length)
+    packet.store_standard(Standard.INGRESS_GLOBAL_TIMESTAMP, t_in)
     b.branch(ingress)
 
     b.position_at_end(ingress)
@@ -65,13 +66,13 @@ def build_module(
 
     b.position_at_end(egress)
     traffic.count_pass()
-    packet.store_standard("egress_port", packet.get("egress_port"))
-    packet.store_standard("egress_spec", integer(9, 0))
-    packet.store_standard("egress_global_timestamp", now)
-    packet.store_standard("packet_length", packet.get("length"))
+    packet.store_standard(Standard.EGRESS_PORT, packet.get("egress_port"))
+    packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, EGRESS_SPEC_OF_EGRESS))
+    packet.store_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
+    packet.store_standard(Standard.PACKET_LENGTH, packet.get("length"))
     emit_control(actions, program.egress)
     traffic.clone_after_egress()
-    stays = b.icmp_unsigned("!=", packet.load_standard("egress_spec"), integer(9, ir.DROP_PORT))
+    stays = b.icmp_unsigned("!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT))
     packet.require(stays, following)
     emit_update(packet, actions.externs.calculations)
     emit_deparser(actions, traffic)

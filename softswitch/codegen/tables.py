@@ -8,7 +8,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.codegen.expressions import integer, resize
-from softswitch.hashing import MULTIPLIER
+from softswitch.hashing import GOLDEN
 from softswitch.memory.layout import WORD, TableLayout, words_of
 
 I64 = llvm.IntType(WORD)
@@ -55,7 +55,7 @@ def mix(b: llvm.IRBuilder, words: list[llvm.Value]) -> llvm.Value:
     """Hash of a key: the low bits choose the bucket, the upper 32 are its tag."""
     hashed: llvm.Value = integer(WORD, 0)
     for part in words:
-        hashed = b.mul(b.xor(hashed, part), integer(WORD, MULTIPLIER))
+        hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
         hashed = b.xor(hashed, b.lshr(hashed, integer(WORD, 32)))
     return hashed
 

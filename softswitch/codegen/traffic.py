@@ -7,8 +7,6 @@ simple_switch.cpp, which has threads and queues instead.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from llvmlite import ir as llvm
 
 from softswitch import ir
@@ -21,25 +19,15 @@ from softswitch.codegen.storage import I32, I64, WHOLE
 from softswitch.codegen.tables import word
 from softswitch.codegen.wire import byte_offset
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
+from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 LOW = 0xFFFFFFFF
-
-
-class InstanceType(IntEnum):
-    """`standard_metadata.instance_type` of simple_switch."""
-
-    NORMAL = 0
-    INGRESS_CLONE = 1
-    EGRESS_CLONE = 2
-    RECIRCULATED = 4
-    REPLICATED = 5
-    RESUBMITTED = 6
 
 
 def needs_queues(program: ir.Program) -> bool:
     """Whether one frame can take more than one pass through ingress and one through egress."""
     again = (ir.Clone, ir.Resubmit, ir.Recirculate)
-    return any(program.has(kind) for kind in again) or program.sets_standard("mcast_grp")
+    return any(program.has(kind) for kind in again) or program.sets_standard(Standard.MCAST_GRP)
 
 
 class Traffic:
@@ -101,7 +89,7 @@ class Traffic:
                 pool = integer(64, self.actions.layout.replication.pool)
                 replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
                 self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, 32)), 32))
-                self.packet.store_standard("egress_rid", replica)
+                self.packet.store_standard(Standard.EGRESS_RID, replica)
                 rest = b.add(run, integer(64, (1 << 32) - 1))
                 self.to_egress.set_run(rest)
                 with b.if_then(b.icmp_unsigned("==", b.and_(rest, integer(64, LOW)), integer(64, 0))):
@@ -119,7 +107,7 @@ class Traffic:
             self._digest()
         if program.has(ir.Resubmit):
             self._resubmit()
-        if program.sets_standard("mcast_grp"):
+        if program.sets_standard(Standard.MCAST_GRP):
             self._multicast()
         self._unicast()
 
@@ -137,14 +125,14 @@ class Traffic:
             self._save()
             self._start_again(packet.get("frame"), packet.get("ingress_length"))
             self._keep(wanted, InstanceType.RESUBMITTED)
-            packet.store_standard("packet_length", packet.get("ingress_length"))
+            packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
             self._queue(self.to_ingress, integer(64, 0))
 
     def _multicast(self) -> None:
         b, packet, layout = self.b, self.packet, self.actions.layout.replication
-        group = resize(b, packet.load_standard("mcast_grp"), 64)
+        group = resize(b, packet.load_standard(Standard.MCAST_GRP), 64)
         with b.if_then(b.icmp_unsigned("!=", group, integer(64, 0))):
-            packet.store_standard("instance_type", integer(32, InstanceType.REPLICATED))
+            packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.REPLICATED))
             self._forget_wishes(integer(32, WHOLE))
             at = b.add(group, integer(64, layout.multicast))
             run = b.load(word(b, self.actions.state, at), typ=I64)
@@ -153,9 +141,9 @@ class Traffic:
 
     def _unicast(self) -> None:
         b, packet = self.b, self.packet
-        port = packet.load_standard("egress_spec")
-        packet.require(b.icmp_unsigned("!=", port, integer(9, ir.DROP_PORT)), self.following)
-        packet.store_standard("instance_type", integer(32, InstanceType.NORMAL))
+        port = packet.load_standard(Standard.EGRESS_SPEC)
+        packet.require(b.icmp_unsigned("!=", port, integer(PORT_BITS, DROP_PORT)), self.following)
+        packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.NORMAL))
         packet.set("egress_port", resize(b, port, 32))
         if self.has_queues:
             with b.if_then(self.to_egress.is_waiting()):
@@ -165,11 +153,11 @@ class Traffic:
     def _enter_egress(self) -> None:
         """What BMv2 does where it puts a packet into a queue of a port, and takes it out."""
         b, packet = self.b, self.packet
-        if self.program.sets_standard("priority"):
-            priority = b.zext(packet.load_standard("priority"), I32)
+        if self.program.sets_standard(Standard.PRIORITY):
+            priority = b.zext(packet.load_standard(Standard.PRIORITY), I32)
             has_queue = b.icmp_unsigned("<", priority, integer(32, self.priority_queues))
             packet.require(has_queue, self.following)
-        packet.store_standard("enq_timestamp", self.actions.now)
+        packet.store_standard(Standard.ENQ_TIMESTAMP, self.actions.now)
         b.branch(self.egress)
 
     # -- after egress
@@ -194,7 +182,7 @@ class Traffic:
         self._save()
         self._start_again(frame, resize(b, length, 32))
         self._keep(wanted, InstanceType.RECIRCULATED)
-        packet.store_standard("packet_length", packet.get("ingress_length"))
+        packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
         self._queue(self.to_ingress, integer(64, 0))
 
     # -- clones
@@ -225,7 +213,7 @@ class Traffic:
         """The packet as the parser left it, of the frame as it came in (BMv2 has no copy of that)."""
         packet = self.packet
         self._start_again(packet.get("frame"), packet.get("ingress_length"))
-        packet.store_standard("ingress_port", packet.get("port"))
+        packet.store_standard(Standard.INGRESS_PORT, packet.get("port"))
         emit_parser(self.actions)
 
     def _has_copies(self, run: llvm.Value) -> llvm.Value:
@@ -254,7 +242,7 @@ class Traffic:
                 with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
                     for ref in refs:
                         packet.store(ref, self.saved.kept(ref))
-        packet.store_standard("instance_type", integer(32, kind))
+        packet.store_standard(Standard.INSTANCE_TYPE, integer(32, kind))
 
     def _forget_wishes(self, cut: llvm.Value) -> None:
         """A copy is a new packet to BMv2: what was asked for the original does not hold for it."""

@@ -13,13 +13,18 @@ from collections.abc import Callable
 from softswitch import ir
 from softswitch.interpreter.packet import Packet
 from softswitch.limits import MAX_EXPRESSION_BITS
+from softswitch.v1model import CoreError
 
 UINT32 = (1 << 32) - 1
 UINT64 = (1 << 64) - 1
 
 
 class ParserError(Exception):
-    """The parser stops with a core error of this name."""
+    """The parser stops with an error of the core library."""
+
+    def __init__(self, error: CoreError) -> None:
+        super().__init__(error.value)
+        self.error = error
 
 
 def _divide(left: int, right: int) -> int:
@@ -104,7 +109,7 @@ def _cast(fit: ir.Fit, value: int, width: int) -> int:
 def _look_ahead(packet: Packet, offset: int, width: int) -> int:
     rest = packet.frame[packet.position :]
     if offset + width > 8 * len(rest):
-        raise ParserError("PacketTooShort")
+        raise ParserError(CoreError.PACKET_TOO_SHORT)
     return int.from_bytes(rest, "big") >> (8 * len(rest) - offset - width) & ((1 << width) - 1)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from softswitch import ir
+from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.interpreter.expressions import UINT64
-from softswitch.interpreter.meters import Meter
+from softswitch.interpreter.meters import MeterCell
 from softswitch.pipeline import Notice
 
 
@@ -16,11 +17,11 @@ class RandomSequence:
 
     def draw(self, low: int, high: int) -> int:
         """A number from `low` to `high`."""
-        self.state = (self.state + 0x9E3779B97F4A7C15) & UINT64
+        self.state = (self.state + GOLDEN) & UINT64
         z = self.state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & UINT64
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & UINT64
-        z ^= z >> 31
+        for shift, factor in SPLITMIX:
+            z = (z ^ z >> shift) * factor & UINT64
+        z ^= z >> SPLITMIX_LAST
         return low + (z * (high - low + 1) >> 64)
 
 
@@ -29,7 +30,7 @@ class Externs:
 
     def __init__(self, program: ir.Program) -> None:
         self.counters = [[[0, 0] for _ in range(counter.size)] for counter in program.counters]
-        self.meters = [[Meter() for _ in range(meter.size)] for meter in program.meters]
+        self.meters = [[MeterCell() for _ in range(meter.size)] for meter in program.meters]
         self.registers = [[0] * register.size for register in program.registers]
         self.random = RandomSequence()
         self.notices: list[Notice] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from softswitch.pipeline import MeterConfig
+from softswitch.v1model import Colour
 
-GREEN, YELLOW, RED = range(3)
 MICROSECONDS = 1e6
 """A second's."""
 
@@ -15,7 +15,7 @@ MICROSECONDS = 1e6
 class Bucket:
     """Tokens of one rate; a packet that they do not suffice for has `colour`."""
 
-    colour: int
+    colour: Colour
     rate: float
     """Tokens a microsecond."""
     burst: int
@@ -34,7 +34,7 @@ class Bucket:
         return True
 
 
-class Meter:
+class MeterCell:
     """One cell, green for all until it is configured."""
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Meter:
         self._buckets = [
             Bucket(colour, rate / MICROSECONDS, burst, burst)
             for colour, rate, burst in (
-                (RED, config.peak_rate, config.peak_burst),
-                (YELLOW, config.committed_rate, config.committed_burst),
+                (Colour.RED, config.peak_rate, config.peak_burst),
+                (Colour.YELLOW, config.committed_rate, config.committed_burst),
             )
         ]
 
-    def execute(self, amount: int, now: int) -> int:
+    def execute(self, amount: int, now: int) -> Colour:
         """The colour of a packet; the committed bucket is left alone where the peak one does not suffice."""
         for bucket in self._buckets:
             if not bucket.take(amount, now):
                 return bucket.colour
-        return GREEN
+        return Colour.GREEN

@@ -12,9 +12,7 @@ from softswitch import ir
 from softswitch.interpreter.expressions import ParserError, evaluate, field_at
 from softswitch.interpreter.packet import Packet
 from softswitch.limits import MAX_PARSER_STEPS
-
-MOST_VARBIT = (1 << 31) - 1
-"""BMv2 takes the width of a varbit field as an `int`; larger values are this one."""
+from softswitch.v1model import MOST_VARBIT_BITS, CoreError
 
 
 class VerifyFailed(Exception):
@@ -43,11 +41,11 @@ def parse(
             for operation in program.parser[state].operations:
                 _operate(packet, operation, execute)
             state = _select(packet, program.parser[state], value_sets)
-    except ParserError as error:
-        return program.errors[str(error)]
+    except ParserError as stopped:
+        return program.errors[stopped.error.value]
     except VerifyFailed as failed:
         return failed.code
-    return program.errors["NoError"]
+    return program.errors[CoreError.NO_ERROR.value]
 
 
 def _operate(
@@ -69,9 +67,9 @@ def _operate(
 
 def _advance(packet: Packet, bits: int) -> None:
     if bits % 8:
-        raise ParserError("ParserInvalidArgument")
+        raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
     if len(packet.frame) - packet.position < bits // 8:
-        raise ParserError("PacketTooShort")
+        raise ParserError(CoreError.PACKET_TOO_SHORT)
     packet.position += bits // 8
 
 
@@ -83,7 +81,7 @@ def _extract(packet: Packet, operation: ir.Extract) -> None:
     stack = packet.program.stacks[operation.stack]
     position = packet.cursors[stack.cursor]
     if position >= len(stack.headers):
-        raise ParserError("StackOutOfBounds")
+        raise ParserError(CoreError.STACK_OUT_OF_BOUNDS)
     _fill(packet, stack.headers[position], operation)
     packet.cursors[stack.cursor] += 1
 
@@ -92,12 +90,12 @@ def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
     size = packet.header_bits(header) // 8
     varbit = _varbit_width(packet, header, operation)
     if varbit % 8:
-        raise ParserError("ParserInvalidArgument")
+        raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
     # BMv2 adds the width that the varbit field has had until now, which is 0 where it is extracted once.
     if len(packet.frame) - packet.position < size + varbit // 8:
-        raise ParserError("PacketTooShort")
+        raise ParserError(CoreError.PACKET_TOO_SHORT)
     if operation.varbit_bits is not None and operation.max_bytes < size + varbit // 8:
-        raise ParserError("HeaderTooShort")
+        raise ParserError(CoreError.HEADER_TOO_SHORT)
     packet.varbits[header] = varbit
     end = packet.position + packet.header_bits(header) // 8
     packet.take_header(header, packet.frame[packet.position : end])
@@ -107,7 +105,7 @@ def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
 
 def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
     if operation.varbit_bits is not None:
-        return min(evaluate(packet, operation.varbit_bits), MOST_VARBIT)
+        return min(evaluate(packet, operation.varbit_bits), MOST_VARBIT_BITS)
     index = packet.program.headers[header].varbit
     return 0 if index is None else packet.program.headers[header].fields[index].width
 

@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.checks import check_action, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.interpreter.expressions import evaluate
-from softswitch.interpreter.meters import Meter
+from softswitch.interpreter.meters import MeterCell
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.profiles import ProfileState
 from softswitch.pipeline import (
@@ -40,7 +40,7 @@ class Entry:
     action: EntryAction
     doing: Doing
     count: list[int] = field(default_factory=lambda: [0, 0])
-    meter: Meter = field(default_factory=Meter)
+    meter: MeterCell = field(default_factory=MeterCell)
     last_hit: int = 0
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from softswitch import ir
@@ -23,17 +22,7 @@ from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.pipeline import DigestMessage, Output, Replica
-
-
-class InstanceType(IntEnum):
-    """Values of `standard_metadata.instance_type` (simple_switch.h)."""
-
-    NORMAL = 0
-    INGRESS_CLONE = 1
-    EGRESS_CLONE = 2
-    RECIRCULATED = 4
-    REPLICATION = 5
-    RESUBMITTED = 6
+from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, InstanceType, Standard
 
 
 class CloneSession(NamedTuple):
@@ -72,9 +61,9 @@ class TrafficManager:
         self._externs.now = now
         self._recirculated = 0
         packet = self._arriving(port, frame, len(frame))
-        packet.set_standard("ingress_port", port)
-        packet.set_standard("packet_length", len(frame))
-        packet.set_standard("ingress_global_timestamp", t_in)
+        packet.set_standard(Standard.INGRESS_PORT, port)
+        packet.set_standard(Standard.PACKET_LENGTH, len(frame))
+        packet.set_standard(Standard.INGRESS_GLOBAL_TIMESTAMP, t_in)
         self._ingress.append(packet)
         outputs: list[Output] = []
         for _ in range(MAX_PASSES):
@@ -101,22 +90,22 @@ class TrafficManager:
 
     def _pass_ingress(self, packet: Packet) -> None:
         try:
-            packet.set_standard("parser_error", self._parse(packet))
-            packet.set_standard("checksum_error", int(not checksums_match(packet)))
+            packet.set_standard(Standard.PARSER_ERROR, self._parse(packet))
+            packet.set_standard(Standard.CHECKSUM_ERROR, int(not checksums_match(packet)))
             self._controls.run(packet, self._program.ingress)
         except PacketDropped:
             return
         self._clone_from_ingress(packet)
         self._learn(packet)
-        group = packet.get_standard("mcast_grp")
-        port = packet.get_standard("egress_spec")
+        group = packet.get_standard(Standard.MCAST_GRP)
+        port = packet.get_standard(Standard.EGRESS_SPEC)
         if packet.resubmit is not None:
             self._resubmit(packet, packet.resubmit)
         elif group:
-            packet.set_standard("instance_type", InstanceType.REPLICATION)
+            packet.set_standard(Standard.INSTANCE_TYPE, InstanceType.REPLICATED)
             self._replicate(packet, self.groups.get(group, ()))
-        elif port != ir.DROP_PORT:
-            packet.set_standard("instance_type", InstanceType.NORMAL)
+        elif port != DROP_PORT:
+            packet.set_standard(Standard.INSTANCE_TYPE, InstanceType.NORMAL)
             self._enqueue(port, packet)
 
     def _clone_from_ingress(self, packet: Packet) -> None:
@@ -125,13 +114,13 @@ class TrafficManager:
             return
         request, packet.clone = packet.clone, None
         clone = self._arriving(packet.port, packet.frame, packet.ingress_length)
-        clone.set_standard("ingress_port", packet.port)
+        clone.set_standard(Standard.INGRESS_PORT, packet.port)
         try:
             self._parse(clone)
         except PacketDropped:
             return
         clone.reset_metadata(packet, request.field_list)
-        clone.set_standard("instance_type", InstanceType.INGRESS_CLONE)
+        clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.INGRESS_CLONE)
         self._mirror(clone, request.session)
 
     def _learn(self, packet: Packet) -> None:
@@ -142,8 +131,8 @@ class TrafficManager:
     def _resubmit(self, packet: Packet, field_list: int) -> None:
         again = self._arriving(packet.port, packet.frame, packet.ingress_length)
         again.reset_metadata(packet, field_list)
-        again.set_standard("instance_type", InstanceType.RESUBMITTED)
-        again.set_standard("packet_length", len(packet.frame))
+        again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RESUBMITTED)
+        again.set_standard(Standard.PACKET_LENGTH, len(packet.frame))
         self._ingress.append(again)
 
     # -- between ingress and egress
@@ -158,31 +147,31 @@ class TrafficManager:
         for replica in replicas:
             copy = packet.copied()
             copy.truncated = length
-            copy.set_standard("egress_rid", replica.instance)
+            copy.set_standard(Standard.EGRESS_RID, replica.instance)
             self._enqueue(replica.port, copy)
 
     def _enqueue(self, port: int, packet: Packet) -> None:
         """BMv2 drops packets of a priority that has no queue."""
-        if packet.get_standard("priority") >= self._priority_queues:
+        if packet.get_standard(Standard.PRIORITY) >= self._priority_queues:
             return
-        packet.set_standard("enq_timestamp", self._externs.now & UINT32)
-        packet.set_standard("enq_qdepth", 0)
+        packet.set_standard(Standard.ENQ_TIMESTAMP, self._externs.now & UINT32)
+        packet.set_standard(Standard.ENQ_QDEPTH, 0)
         self._egress.append(Queued(port, packet))
 
     # -- egress
 
     def _pass_egress(self, queued: Queued) -> list[Output]:
         port, packet = queued
-        packet.set_standard("egress_global_timestamp", self._externs.now)
-        packet.set_standard("deq_timedelta", 0)
-        packet.set_standard("deq_qdepth", 0)
-        packet.set_standard("egress_port", port)
-        packet.set_standard("egress_spec", ir.DROP_PORT + 1)
-        packet.set_standard("packet_length", packet.length)
+        packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, self._externs.now)
+        packet.set_standard(Standard.DEQ_TIMEDELTA, 0)
+        packet.set_standard(Standard.DEQ_QDEPTH, 0)
+        packet.set_standard(Standard.EGRESS_PORT, port)
+        packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
+        packet.set_standard(Standard.PACKET_LENGTH, packet.length)
         try:
             self._controls.run(packet, self._program.egress)
             self._clone_from_egress(packet)
-            if packet.get_standard("egress_spec") == ir.DROP_PORT:
+            if packet.get_standard(Standard.EGRESS_SPEC) == DROP_PORT:
                 return []
             frame = self._deparse(packet)
         except PacketDropped:
@@ -199,7 +188,7 @@ class TrafficManager:
         request, packet.clone = packet.clone, None
         clone = packet.copied()
         clone.reset_metadata(packet, request.field_list)
-        clone.set_standard("instance_type", InstanceType.EGRESS_CLONE)
+        clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.EGRESS_CLONE)
         self._mirror(clone, request.session)
 
     def _deparse(self, packet: Packet) -> bytes:
@@ -219,8 +208,8 @@ class TrafficManager:
         self._recirculated += len(frame)
         again = self._arriving(packet.port, frame, len(frame))
         again.reset_metadata(packet, field_list)
-        again.set_standard("instance_type", InstanceType.RECIRCULATED)
-        again.set_standard("packet_length", len(frame))
+        again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
+        again.set_standard(Standard.PACKET_LENGTH, len(frame))
         self._ingress.append(again)
 
 

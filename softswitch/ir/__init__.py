@@ -28,7 +28,6 @@ from softswitch.ir.expressions import (
 )
 from softswitch.ir.parser import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
 from softswitch.ir.program import (
-    DROP_PORT,
     ActionProfile,
     Calculation,
     CalculationInput,
@@ -84,6 +83,7 @@ from softswitch.ir.tables import (
     MatchKind,
     Table,
 )
+from softswitch.v1model import DROP_PORT
 
 __all__ = [
     "DROP_PORT",

@@ -10,9 +10,7 @@ from softswitch.ir.expressions import Expression, FieldRef, Target
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
 from softswitch.ir.statements import Assert, If, Statement
 from softswitch.ir.tables import Action, Control, Invocation, Table
-
-DROP_PORT = 511
-"""simple_switch's drop port: egress_spec 511 drops."""
+from softswitch.v1model import STANDARD_METADATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +234,7 @@ class Program:
 
     def standard(self, name: str) -> FieldRef:
         """The field of `standard_metadata` called `name`."""
-        return self.field_index["standard_metadata", name]
+        return self.field_index[STANDARD_METADATA, name]
 
     def type_of(self, ref: Target) -> FieldType:
         """Declaration of a field."""

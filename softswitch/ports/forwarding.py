@@ -44,7 +44,6 @@ from softswitch.ports.layout import (
     OUT_BYTES,
     OUT_MARGIN,
     PLACES,
-    PORT_NUMBERS,
     STOPPED,
 )
 from softswitch.ports.ring import (
@@ -55,6 +54,7 @@ from softswitch.ports.ring import (
     VLAN_TAG,
 )
 from softswitch.ports.shelf import append, impair, recycle, release
+from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 

@@ -4,6 +4,8 @@ import platform
 
 import numpy as np
 
+from softswitch.v1model import PORT_NUMBERS
+
 FRAME = np.dtype([("base", "i8"), ("length", "i8"), ("time", "i8")])
 """A frame by its address, with its arrival in us; the first two fields are a struct iovec."""
 
@@ -13,9 +15,6 @@ PLACES = 16
 BURST = 32
 DEPTH = 128
 """Frames queued for one egress port before they are sent, or taken from one ingress port with duplicates."""
-
-PORT_NUMBERS = 512
-"""v1model's ports are bit<9>."""
 
 OUT_BYTES = 1 << 21
 OUT_MARGIN = 1 << 20

@@ -25,13 +25,13 @@ from softswitch.ports.layout import (
     OUT,
     OUT_BYTES,
     PLACES,
-    PORT_NUMBERS,
     STOPPED,
     SWITCH,
 )
 from softswitch.ports.report import PortCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
+from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
 _CPU_SEND_BUFFER = 1 << 21  # some thousand frames in each direction

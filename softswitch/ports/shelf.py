@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.native import compiled, memcpy
 from softswitch.ports.impairment import Impairment
 from softswitch.ports.layout import FREE, HELD, LEAVING, PLACES
@@ -33,11 +34,11 @@ def fill_shelf(
 @compiled
 def draw(shelf: Shelf) -> float:
     """Return the next random number in [0, 1) (splitmix64)."""
-    shelf.random += np.uint64(0x9E3779B97F4A7C15)
+    shelf.random += np.uint64(GOLDEN)
     z = shelf.random
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
+    for shift, factor in SPLITMIX:
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z = z ^ (z >> np.uint64(SPLITMIX_LAST))
     return float(z >> np.uint64(11)) * 2.0**-53
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softswitch.hashing import MULTIPLIER
+from softswitch.hashing import GOLDEN
 from softswitch.memory.layout import TableLayout
 from softswitch.native import compiled, int64
 
@@ -18,7 +18,7 @@ RANKED, FIELD_WORDS, BOUND_WORDS, GROUPS, ORDER, COLUMNS = range(9, 15)
 # Words of a table's header, from HEADER; the default record follows.
 COUNT, FREE, USED, GROUP_COUNT, HEADER_WORDS = range(5)
 
-_MULTIPLIER = np.uint64(MULTIPLIER)
+_MULTIPLIER = np.uint64(GOLDEN)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 ONE = np.uint64(1)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import cfunc
 
 from softswitch.native import PROCESS, carray, int64, memcpy, pointer
-from softswitch.ports.layout import PORT_NUMBERS
+from softswitch.v1model import PORT_NUMBERS
 
 _FAN_OUT = 4
 _STAMP = struct.Struct("=QQ")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.interpreter.meters import GREEN, RED, YELLOW
 from softswitch.ir import Masked
 from softswitch.pipeline import ActionCall, MeterConfig
+from softswitch.v1model import Colour
 from tests.harness.constructs import compiled, insert
 
 PROGRAM = compiled("meters")
+GREEN, YELLOW, RED = Colour
 SECOND = 1_000_000
 NONE = 9
 """What the program writes where no meter is executed."""

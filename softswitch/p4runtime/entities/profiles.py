@@ -8,13 +8,14 @@ from typing import NamedTuple
 from finsy.proto import p4r
 from grpc import StatusCode
 
-from softswitch.ir import DROP_PORT, Program
+from softswitch.ir import Program
 from softswitch.limits import GROUP_SHARE
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.p4info import P4Info, Profile
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
+from softswitch.v1model import DROP_PORT
 
 Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from finsy.proto import p4r
 
-from softswitch.ir import DROP_PORT
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import Replica
+from softswitch.v1model import DROP_PORT, REPLICA_INSTANCES
 
-MOST_INSTANCE = (1 << 16) - 1  # egress_rid is a bit<16>
+MOST_INSTANCE = REPLICA_INSTANCES - 1
 _BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229)
 """How a hash table of libstdc++ grows, which it does when it has as many elements as buckets."""
 

@@ -14,10 +14,9 @@ from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import Pipeline, Replica
+from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
-MOST_GROUP = (1 << 16) - 1  # mcast_grp is a bit<16>
-MOST_SESSION = (1 << 15) - 1  # BMv2's
 MOST_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
@@ -92,7 +91,7 @@ class _Replicated(ABC, Generic[M]):
 
 
 class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
-    name, most = "multicast group", MOST_GROUP
+    name, most = "multicast group", MULTICAST_GROUPS - 1
 
     def identity(self, message: p4r.MulticastGroupEntry) -> int:
         return message.multicast_group_id
@@ -110,7 +109,7 @@ class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
 class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
     """The class of service is kept and changes nothing: no packet waits here for another."""
 
-    name, most = "clone session", MOST_SESSION
+    name, most = "clone session", CLONE_SESSIONS - 1
 
     def identity(self, message: p4r.CloneSessionEntry) -> int:
         return message.session_id
