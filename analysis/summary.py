@@ -89,6 +89,10 @@ class Summary(_Model):
     overflows: int
     empty_rpc_latency_us: Distribution
     """What the emulator itself costs: an RPC without lanes, through the switch to a PS and back."""
+    last_loss: float | None = None
+    """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
+    chance_loss: float | None = None
+    """Log loss of a model that knows only how frequent the labels are."""
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -115,6 +119,8 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         ),
         overflows=account.overflows,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
+        last_loss=_mean_loss(_last_round(record.blocks)),
+        chance_loss=record.workload.get("chance_loss"),
         arms=_arms(rpc, operations, record.blocks),
         loads={load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)},
     )
@@ -199,6 +205,11 @@ def total_use(blocks: Iterable[Block]) -> ServerUse:
 def _mean_loss(blocks: list[Block]) -> float | None:
     losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
     return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
+
+
+def _last_round(blocks: list[Block]) -> list[Block]:
+    last = max(block.round for block in blocks)
+    return [block for block in blocks if block.round == last]
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -70,6 +70,8 @@ def facts(summary: Summary) -> Iterator[str]:
         f"{updates.unknown:,} unknown; {updates.mismatched_keys:,} keys differ; "
         f"{summary.overflows:,} overflows."
     )
+    if summary.last_loss is not None and summary.chance_loss:
+        yield _learning(summary.last_loss, summary.chance_loss)
     empty = summary.empty_rpc_latency_us
     if empty.p50 is not None and empty.p99 is not None:
         yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
@@ -79,6 +81,14 @@ def facts(summary: Summary) -> Iterator[str]:
                 f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {load.rounds} rounds."
             )
+
+
+def _learning(loss: float, chance: float) -> str:
+    """What the model has learned; `chance` is above 0, so that there was something to learn."""
+    told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
+    if loss < chance:
+        return told
+    return f"WARNING: the model has learned nothing. {told} Try another learning_rate, or more rounds."
 
 
 def _differences(load: LoadSummary) -> Table:

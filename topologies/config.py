@@ -12,7 +12,6 @@ from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from controller.tables import ROWS, SLOTS
-from hosts.model.logistic import LEARNING_RATE, SCALE
 from logs.columns import load_name
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
 from protocol.arms import ARMS, OFFLOADED
@@ -109,9 +108,10 @@ class Config(_Model):
     """RPCs without lanes, of each worker, that measure the emulator itself."""
     samples_per_step: int = Field(default=150, ge=1)
     """Mini-batch of a libsvm training set."""
-    learning_rate: float = Field(default=LEARNING_RATE, gt=0)
-    scale: float = Field(default=SCALE, gt=0)
-    """Units of the fixed-point values per 1.0."""
+    learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Factor of the gradient of a mini-batch's mean log loss; None is chosen from the data."""
+    scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Units of the fixed-point values per 1.0; None is chosen from the data, 2^20 where features are 1."""
     p4runtime_port: int = Field(default=9559, ge=1, le=65535)
     """TCP port of the switch's P4Runtime server, on the loopback address."""
     runs: Path = Path("runs")

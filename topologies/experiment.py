@@ -28,7 +28,7 @@ from topologies.phases.measure import measure, measure_emulator
 from topologies.phases.profile import profile
 from topologies.phases.provision import provision
 from topologies.phases.select_load import load, select
-from topologies.phases.workload import describe, lanes_per_step, make_trace
+from topologies.phases.workload import choose_training, describe, lanes_per_step, make_trace
 from topologies.placement import Placement, place
 from topologies.progress import Reporter
 from topologies.session import Session
@@ -63,7 +63,8 @@ async def experiment(
     record = new_record(config, placement)
     with _kept(run, record, reporter):
         trace = await make_trace(config, data, run / "trace", reporter)
-        record.workload = dict(describe(trace))
+        training = choose_training(config, trace)
+        record.workload = dict(describe(trace, training))
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))
@@ -71,7 +72,7 @@ async def experiment(
                     interfaces = addressing.switch_interfaces(config.workers, config.servers)
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
-            async with fleet(config, run, placement, net, trace) as agents:
+            async with fleet(config, run, placement, net, trace, training) as agents:
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
                 deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
                 try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from protocol import addressing
 from protocol.arms import ARMS
@@ -33,9 +34,17 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(
-    config: Config, run: Path, placement: Placement, net: Network, trace: Trace
+    config: Config,
+    run: Path,
+    placement: Placement,
+    net: Network,
+    trace: Trace,
+    training: Hyperparameters | None,
 ) -> AsyncIterator[Fleet]:
-    """Start all agents and wait until they are ready; at the end they quit, or are made to."""
+    """Start all agents and wait until they are ready; at the end they quit, or are made to.
+
+    `training` is None for a trace that trains nothing.
+    """
     started: list[Agent] = []
     logs = run / "logs"
     try:
@@ -45,7 +54,7 @@ async def fleet(
                 await Agent.start(f"ps-{number - 1}", command_in(host.pid, "hosts.ps"), settings, logs)
             )
         for number, host in enumerate(net.workers, start=1):
-            settings = _worker_config(number, config, run, placement)
+            settings = _worker_config(number, config, run, placement, training)
             started.append(
                 await Agent.start(f"worker-{number}", command_in(host.pid, "hosts.worker"), settings, logs)
             )
@@ -73,7 +82,9 @@ def _server_config(number: int, config: Config, run: Path, placement: Placement,
     }
 
 
-def _worker_config(number: int, config: Config, run: Path, placement: Placement) -> Answer:
+def _worker_config(
+    number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
+) -> Answer:
     services = [addressing.service(each) for each in range(1, config.servers + 1)]
     return {
         "worker": number,
@@ -83,8 +94,7 @@ def _worker_config(number: int, config: Config, run: Path, placement: Placement)
         "codec": config.codec,
         "cpu": placement.workers,
         "seed": config.seed,
-        "scale": config.scale,
-        "learning_rate": config.learning_rate,
+        **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),
         "jobs": [
             {"job": arm.job, "arm": arm.name, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(arm.job)}

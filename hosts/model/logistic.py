@@ -16,6 +16,7 @@ Floats: TypeAlias = NDArray[np.floating]
 SCALE = 2.0**20
 """Units of 1.0: weights reach to +-2048, and a step of 1e-6 still counts."""
 LEARNING_RATE = 4.0
+"""Suits the built-in workload with four workers; `hosts.model.hyperparameters` chooses for others."""
 
 
 class LogisticRegression:

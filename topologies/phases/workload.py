@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
+from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
@@ -13,6 +16,8 @@ from logs.errors import DataError
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.progress import Reporter
+
+log = logging.getLogger(__name__)
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
@@ -37,20 +42,42 @@ async def make_trace(config: Config, data: Trace | None, folder: Path, reporter:
     return Trace.load(folder)
 
 
-def describe(trace: Trace) -> dict[str, str | int | float | bool]:
+def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
+    """Learning rate and scale, as configured or else to suit the trace; None where nothing is trained."""
+    if trace.samples is None:
+        return None
+    training = choose(trace, config.learning_rate, config.scale)
+    log.info(
+        "learning rate %.3g, %s; scale %.7g, %s",
+        training.learning_rate,
+        _origin(config.learning_rate),
+        training.scale,
+        _origin(config.scale),
+    )
+    return training
+
+
+def describe(trace: Trace, training: Hyperparameters | None) -> dict[str, object]:
     """For `run.json`."""
-    return {
+    described: dict[str, object] = {
         "name": trace.name,
         "parameters": trace.space.size,
         "steps": trace.steps,
         "lanes_per_step": lanes_per_step(trace),
         "trains": trace.samples is not None,
     }
+    if trace.samples is None or training is None:
+        return described
+    return {**described, **asdict(training), "chance_loss": chance_loss(trace.samples)}
 
 
 def lanes_per_step(trace: Trace) -> float:
     """Mean number of distinct parameters of a mini-batch."""
     return len(trace.position) / (trace.workers * trace.steps)
+
+
+def _origin(configured: float | None) -> str:
+    return "chosen from the data" if configured is None else "as configured"
 
 
 def _generate(config: Config, progress: Callable[[float], None]) -> Trace:

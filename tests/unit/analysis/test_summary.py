@@ -10,6 +10,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.record import read_record
 from analysis.summary import summarise
+from analysis.table import facts
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 
@@ -102,3 +103,30 @@ def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun)
         assert set(arm["rpc_latency_us"]) == distribution
         assert set(arm["metrics_us"]) == {"w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx", "switch"}
         assert set(arm["ps_proc_us_per_step"]) == {"wall", "cpu"}
+
+
+def with_losses(run: SyntheticRun, first: float, last: float, chance: float | None) -> list[str]:
+    for block in run.record.blocks:
+        block.loss = last if block.round == ROUNDS - 1 else first
+    run.record.workload = {} if chance is None else {"chance_loss": chance}
+    return [fact for fact in facts(summarise(run.folder, run.record)) if "log loss" in fact]
+
+
+def test_a_model_that_learned_is_told_beside_chance(synthetic_run: SyntheticRun) -> None:
+    assert with_losses(synthetic_run, first=0.7, last=0.35, chance=0.55) == [
+        "Mean log loss of the last round: 0.3500; by the labels' frequency alone: 0.5500."
+    ]
+
+
+@pytest.mark.parametrize("loss", [0.55, 1.4])
+def test_a_loss_that_is_not_below_chance_is_a_warning(synthetic_run: SyntheticRun, loss: float) -> None:
+    [fact] = with_losses(synthetic_run, first=0.1, last=loss, chance=0.55)
+    assert fact.startswith("WARNING: the model has learned nothing.")
+    assert fact.endswith("Try another learning_rate, or more rounds.")
+
+
+@pytest.mark.parametrize("chance", [None, 0.0])
+def test_nothing_is_said_where_there_was_nothing_to_learn(
+    synthetic_run: SyntheticRun, chance: float | None
+) -> None:
+    assert with_losses(synthetic_run, first=0.1, last=0.1, chance=chance) == []

@@ -1,0 +1,106 @@
+"""The learning rate and the scale that suit a training set, where nobody has set them.
+
+The Hessian of the log loss is at most E[x xᵀ] / 4, so the loss has the smoothness L = λmax(E[x xᵀ]) / 4, and
+that of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
+smoothness L' = L (b - 1) / b + |x|² / 4b (Gower et al., "SGD: General Analysis and Improved Rates", 2019).
+Theirs is the largest |x|²; here it is the mean, so that one outlier does not stop all learning, for gradients
+of the log loss are bounded. Of W asynchronous workers each adds a gradient that W - 1 others have overtaken;
+1 / (W L') is stable under such a delay. As the scale follows the features' size, their unit has no influence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from hosts.model.logistic import SCALE
+from hosts.workload.trace import Samples, Trace
+
+_FEATURES = 300_000
+"""Features of the mini-batches that the Hessian is estimated from, about."""
+_ITERATIONS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """What turns gradients into the deltas that workers push."""
+
+    learning_rate: float
+    """Factor of the gradient of a mini-batch's mean log loss."""
+    scale: float
+    """Units of the fixed-point values per 1.0."""
+
+
+def choose(trace: Trace, learning_rate: float | None = None, scale: float | None = None) -> Hyperparameters:
+    """Those that are None are chosen to suit the samples of a trace, which must have some."""
+    samples = trace.samples
+    if samples is None:
+        raise ValueError("nothing is trained on a trace without samples")
+    return Hyperparameters(
+        learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,
+        scale=_scale(samples) if scale is None else scale,
+    )
+
+
+def chance_loss(samples: Samples) -> float:
+    """Log loss in nats of a model that knows only how frequent the labels are: their entropy."""
+    positive = float(samples.label.mean())
+    return -sum(share * float(np.log(share)) for share in (positive, 1 - positive) if share)
+
+
+def _learning_rate(trace: Trace, samples: Samples) -> float:
+    size = len(samples.label) / (trace.workers * trace.steps)
+    smoothness = (_largest_eigenvalue(trace) * (size - 1) + _mean_square(samples)) / (4 * size)
+    # Without any feature there is no gradient either.
+    return 1 / (trace.workers * smoothness) if smoothness else 1.0
+
+
+def _scale(samples: Samples) -> float:
+    """`SCALE` where a feature is 1; weights shrink as features grow, and so their unit shrinks with them."""
+    if samples.x is None or not samples.x.any():
+        return SCALE
+    squares = np.square(samples.x[samples.x != 0], dtype=np.float64)
+    return float(SCALE * 2.0 ** np.round(np.log2(squares.mean()) / 2))
+
+
+def _mean_square(samples: Samples) -> float:
+    """The mean |x|² of a sample."""
+    squares = samples.length.sum() if samples.x is None else np.square(samples.x, dtype=np.float64).sum()
+    return float(squares) / len(samples.label)
+
+
+def _largest_eigenvalue(trace: Trace) -> float:
+    """λmax of E[x xᵀ], by power iteration over mini-batches from all over the trace."""
+    batches = _features_of_some(trace)
+    samples, columns = batches.shape
+    vector = np.random.default_rng(0).standard_normal(columns)
+    eigenvalue = 0.0
+    for _ in range(_ITERATIONS):
+        length = float(np.linalg.norm(vector))
+        if not length:
+            break
+        projected = batches @ (vector / length)
+        eigenvalue = float(projected @ projected) / samples
+        vector = batches.T @ projected
+    return eigenvalue
+
+
+def _features_of_some(trace: Trace) -> csr_matrix:
+    """Mini-batches' samples as rows, the parameters that they touch as columns."""
+    assert trace.samples is not None
+    batches = trace.workers * trace.steps
+    number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))
+    rows, positions, values, samples = [], [], [], 0
+    for which in np.unique(np.linspace(0, batches - 1, int(min(number, batches)), dtype=int)):
+        worker, step = divmod(int(which), trace.steps)
+        batch = trace.batch(worker + 1, step)
+        assert batch.label is not None and batch.sample is not None and batch.column is not None
+        rows.append(batch.sample + samples)
+        positions.append(batch.positions[batch.column])
+        values.append(np.ones(len(batch.column)) if batch.x is None else batch.x.astype(np.float64))
+        samples += len(batch.label)
+    touched, columns = np.unique(np.concatenate(positions), return_inverse=True)
+    entries = (np.concatenate(values), (np.concatenate(rows), columns))
+    return csr_matrix(entries, shape=(samples, len(touched)))
