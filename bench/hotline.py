@@ -15,14 +15,23 @@ from controller.encoding import Encoder
 from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
 from protocol import addressing, frames
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
-from protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, VERSION, Op
+from protocol.header import (
+    HEADER_BYTES,
+    HOTLINE_PORT,
+    KEYS,
+    LANES,
+    VALUES,
+    VERSION,
+    Op,
+    layout,
+    offset_of,
+)
 
 PROGRAM = Program(P4INFO.with_name("hotline"))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, _PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry
 _FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
-_BITMAPS = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 
 def hot(lanes: int = LANES, live: int | None = None) -> Workload:
@@ -72,14 +81,15 @@ def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
 
 
 def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
-    header = struct.Struct(f"!BBHHHIHBBII{_BITMAPS[lanes] * 3}QIII")
+    header = layout(lanes)
     pushes = [
         _push(header, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
         for slot in range(_FRAMES)
     ]
-    # Offsets of the fields behind one another: docs/design.md has the table. An answer echoes `iteration`.
-    t0 = FRAME_OVERHEAD + header.size - 20
-    stamp = Stamp(run=FRAME_OVERHEAD + 8, seq=FRAME_OVERHEAD + 16, egress=FRAME_OVERHEAD + 22, t0=t0)
+    # An answer echoes these. The bitmaps have a bit a lane: what is behind them is counted from the end.
+    run, seq, iteration = (FRAME_OVERHEAD + offset_of(name) for name in ("epoch", "seq", "iteration"))
+    t0 = FRAME_OVERHEAD + header.size - (HEADER_BYTES - offset_of("t0"))
+    stamp = Stamp(run=run, seq=seq, egress=iteration + 2, t0=t0)
     return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
 
 

@@ -39,7 +39,7 @@ _FIRST_TIMEOUT = 0.1
 _LONGEST_TIMEOUT = 1.6
 _COMMANDS_AT_A_PS = 4
 _READS = 8
-_THROUGH_PIPELINE = 0
+THROUGH_PIPELINE = 0
 _CODEC = FastCodec()
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class InBand:
         _CODEC.stamp_request(request, seq, 0)
         service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
         frame = frames.build(UdpFrame(self._source, service, bytes(request)))
-        answer = await self._call(self._reads, seq, frame, _THROUGH_PIPELINE, "the switch", "a register read")
+        answer = await self._call(self._reads, seq, frame, THROUGH_PIPELINE, "the switch", "a register read")
         free.put_nowait(seq + WINDOW)
         return answer
 

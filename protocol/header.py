@@ -74,13 +74,19 @@ class Header(NamedTuple):
     residence: int = 0
 
 
-_BITMAP = {8: "B", 16: "H", 32: "I", 64: "Q"}[LANES]
 _WIDTHS = {"B": 1, "H": 2, "I": 4, "Q": 8}
-_FORMAT = f"BBHHHIHBBII{_BITMAP * 3}QIII"
-LAYOUT = struct.Struct("!" + _FORMAT)
+
+
+def layout(lanes: int) -> struct.Struct:
+    """The header in a program of 8, 16, 32 or 64 lanes."""
+    bitmap = {8: "B", 16: "H", 32: "I", 64: "Q"}[lanes]
+    return struct.Struct(f"!BBHHHIHBBII{bitmap * 3}QIII")
+
+
+LAYOUT = layout(LANES)
 HEADER_BYTES = LAYOUT.size
 HEADER_DTYPE = np.dtype(
-    [(name, f">u{_WIDTHS[code]}") for name, code in zip(Header._fields, _FORMAT, strict=True)]
+    [(name, f">u{_WIDTHS[code]}") for name, code in zip(Header._fields, LAYOUT.format[1:], strict=True)]
 )
 BITMAP_DTYPE = HEADER_DTYPE["live"].newbyteorder("<")
 """A bitmap of lanes as numpy's packbits (bitorder little) makes it."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from controller import Controller, Job, Route, Server, Worker
+from controller.tables import CPU_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -30,7 +31,6 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline
 
-CPU_PORT = 255
 EPOCH = 1
 WORKERS = 2
 _KEYS_AT_A_TIME = 12

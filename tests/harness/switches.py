@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from controller.tables import CPU_PORT
 from protocol import frames
 from protocol.codec import FastCodec, Message
 from protocol.errors import MalformedDatagram
@@ -15,7 +16,6 @@ from protocol.header import KEYS, MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW_B
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
 
-CPU_PORT = 255
 _CODEC = FastCodec()
 
 

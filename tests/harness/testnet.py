@@ -1,6 +1,6 @@
 """The committed program with a small network in its tables: two workers, a PS, a controller.
 
-Job 1 offloads and proxies, job 2 does neither. Ports: worker 1 on 1, worker 2 on 2, PS 0 on 3, CPU 255.
+Job 1 offloads and proxies, job 2 does neither. Ports: worker 1 on 1, worker 2 on 2, PS 0 on 3.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.status import DROP_REASONS
+from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -16,7 +17,6 @@ from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pi
 COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
 INGRESS = "HotlineIngress."
 EPOCH = 9
-CPU_PORT = 255
 OFFLOADED, PLAIN = 1, 2
 JOBS = {OFFLOADED: (1, 1), PLAIN: (0, 0)}
 
@@ -31,7 +31,7 @@ CALLERS = {
     1: (WORKER[1], 1),
     2: (WORKER[2], 2),
     PS_CALLER_BASE: (SERVER_RPC, 3),
-    CONTROLLER_CALLER: (CONTROLLER, 255),
+    CONTROLLER_CALLER: (CONTROLLER, CPU_PORT),
 }
 """Worker id -> (end, switch port)."""
 
@@ -68,7 +68,7 @@ def network() -> list[EntryWrite]:
         entries.append(insert("identify.jobs", (job,), "identify.set_job", *flags))
         entries.append(insert("identify.servers", (job, 0), "identify.set_server", *server, *service))
         for caller, (end, port) in CALLERS.items():
-            kind = int(caller >= PS_CALLER_BASE)
+            kind = KIND_PRIVILEGED if caller >= PS_CALLER_BASE else KIND_WORKER
             data = (row_of(job, caller), number(end[0]), number(end[1]), end[2], port, kind)
             entries.append(insert("identify.workers", (job, caller, EPOCH), "identify.set_worker", *data))
     return entries

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controller.status import RPC_OUTCOMES
 from protocol.hashing import lane_of
 from protocol.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
-from softswitch.pipeline import Change, EntryKey
+from softswitch.pipeline import Change, EntryKey, EntryWrite
 from tests.harness import frames, testnet
 from tests.harness.frames import Parsed
 from tests.harness.testnet import OFFLOADED, PLAIN
@@ -225,6 +226,22 @@ def test_an_answer_goes_to_the_worker_in_its_header(switch: CompiledPipeline, wo
     assert (answer.src_mac, answer.src, answer.src_port) == testnet.SERVICE
 
 
+def test_what_becomes_of_rpcs_is_counted_by_name(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0)
+    push(switch, 1, 0)
+    for turn in (1, 2):
+        push(switch, turn, 1, slot=1)
+    for turn in (1, 1, 1):
+        push(switch, turn, 1, slot=2)
+    header = Header(op=Op.PUSH, flags=RESPONSE, job=OFFLOADED, worker=1, epoch=9, count=1, live=1)
+    answer = frames.frame(frames.datagram(header), src=testnet.SERVER, dst=testnet.SERVICE)
+    for _ in range(7):
+        switch.process(testnet.SERVER_PORT, answer, 0, 0)
+    cells = switch.read_counter("HotlineIngress.readdress.rpcs", 0, len(RPC_OUTCOMES))
+    found = dict(zip(RPC_OUTCOMES, (cell.packets for cell in cells), strict=True))
+    assert found == {"answered": 1, "forwarded": 5, "relayed": 7, "duplicates": 2}
+
+
 def test_only_the_server_may_answer(switch: CompiledPipeline) -> None:
     header = Header(op=Op.PUSH, flags=RESPONSE, job=OFFLOADED, worker=1, epoch=9, count=1, live=1)
     frame = frames.frame(frames.datagram(header), src=testnet.SERVER, dst=testnet.SERVICE)
@@ -292,6 +309,25 @@ def test_what_is_not_a_valid_request_is_dropped_by_name(
     after = testnet.state_of(switch)
     after[1].pop("HotlineIngress.drops"), before[1].pop("HotlineIngress.drops")
     assert after == before
+
+
+def test_frames_that_are_none_are_dropped_by_name(switch: CompiledPipeline) -> None:
+    rpc = frames.request(Op.PUSH, job=1, worker=1, epoch=9, ps=0, seq=seq(1), lanes={0: (KEYS[0], 1)})
+    frame = frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE)
+    more_fragments = bytearray(frame)
+    more_fragments[20] |= 0x20
+    more_fragments[24:26] = bytes(2)
+    more_fragments[24:26] = frames.internet_checksum(bytes(more_fragments[14:34])).to_bytes(2, "big")
+    wrong_checksum = frame[:24] + bytes(2) + frame[26:]
+    for broken in (bytes(more_fragments), *[wrong_checksum] * 2, *[frame + b"!"] * 3):
+        assert switch.process(1, broken, 0, 0) == []
+    assert testnet.drops(switch) == {"fragment": 1, "bad_checksum": 2, "bad_length": 3}
+
+
+def test_an_rpc_of_a_job_without_settings_is_dropped(switch: CompiledPipeline) -> None:
+    testnet.write(switch, [EntryWrite(Change.DELETE, "HotlineIngress.identify.jobs", (PLAIN,))])
+    assert push(switch, 1, 0, job=PLAIN) == []
+    assert testnet.drops(switch) == {"unknown_job": 1}
 
 
 def test_a_worker_on_another_ones_port_is_dropped(switch: CompiledPipeline) -> None:

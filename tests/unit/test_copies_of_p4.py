@@ -1,0 +1,254 @@
+"""What Python knows of the P4 program, against its source, its P4Info and what p4c made of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import finsy as fy
+import pytest
+
+from bench.workload import RUNS
+from controller import inband
+from controller.client import P4INFO
+from controller.encoding import Encoder
+from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
+from controller.tables import (
+    CPU_PORT,
+    HOT_TABLES,
+    KIND_PRIVILEGED,
+    KIND_WORKER,
+    ROWS,
+    SETTINGS,
+    SLOTS,
+    Change,
+    HotParam,
+    Job,
+    Route,
+    Row,
+    Server,
+    State,
+    Update,
+    Worker,
+)
+from protocol import arms, header
+from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
+from protocol.header import CONTROL_SHAPES, HEADER_BYTES, HEADER_DTYPE, LANES, SHAPES, Header, Op
+from protocol.scapy_layer import Hotline
+from tests.harness import p4_source, testnet
+from topologies.config import MAX_SERVERS, MAX_TOP_K, MAX_WORKERS, SERVER_ROWS
+
+P4 = p4_source.constants()
+SCHEMA = fy.P4Schema(P4INFO)
+INGRESS = "HotlineIngress."
+
+
+def sizes(kind: str) -> dict[str, int]:
+    """Name -> size of the program's tables, register or counter arrays."""
+    return {each.preamble.name.removeprefix(INGRESS): each.size for each in getattr(p4_source.p4info(), kind)}
+
+
+@pytest.mark.parametrize(
+    ("python", "name"),
+    [
+        (LANES, "LANES"),
+        (SLOTS, "SLOTS"),
+        (ROWS, "ROWS"),
+        (header.WINDOW_BITS, "WINDOW_BITS"),
+        (CPU_PORT, "CPU_PORT"),
+        (header.HOTLINE_PORT, "HOTLINE_PORT"),
+        (header.VERSION, "VERSION"),
+        (header.RESPONSE, "FLAG_RESPONSE"),
+        (header.KEYS, "FLAG_KEYS"),
+        (header.VALUES, "FLAG_VALUES"),
+        (KIND_WORKER, "KIND_WORKER"),
+        (KIND_PRIVILEGED, "KIND_PRIVILEGED"),
+        (HEADER_BYTES, "RPC_BYTES"),
+    ],
+)
+def test_constants_are_the_sources(python: int, name: str) -> None:
+    assert python == P4[name]
+
+
+def test_ops_and_kinds_are_all_there_are() -> None:
+    assert {op.value: op.name.lower() for op in Op} == p4_source.family("OP_", "bit<8>")
+    assert p4_source.family("KIND_", "bit<8>") == {KIND_WORKER: "worker", KIND_PRIVILEGED: "privileged"}
+    flags = {header.RESPONSE: "response", header.KEYS: "keys", header.VALUES: "values"}
+    assert p4_source.family("FLAG_", "bit<16>") == flags
+
+
+def test_cells_of_counters_are_named_as_in_the_source() -> None:
+    assert dict(enumerate(DROP_REASONS)) == p4_source.family("DROP_", "drop_reason_t")
+    # Of an outcome there may be many.
+    outcomes = {cell: name.removesuffix("s") for cell, name in enumerate(RPC_OUTCOMES)}
+    assert outcomes == p4_source.family("RPC_", "bit<32>")
+    assert [field.name for field in fields(LaneCounters)] == ["hits", "misses", "overflows"]
+    events = {0: "hit", 1: "miss", 2: "overflow", 3: "uncounted"}
+    assert p4_source.family("LANE_", "bit<32>") == events
+
+
+def test_counters_have_a_cell_for_each_name() -> None:
+    counters = sizes("counters")
+    assert counters["drops"] == P4["DROP_REASONS"] >= len(DROP_REASONS)
+    assert counters["readdress.rpcs"] == P4["RPC_OUTCOMES"] == len(RPC_OUTCOMES)
+    lanes = {name: size for name, size in counters.items() if name.endswith(".lane_stats")}
+    assert lanes == {f"aggregate_{lane:02d}.lane_stats": P4["LANE_EVENTS"] for lane in range(LANES)}
+
+
+def test_the_header_is_the_programs_field_by_field() -> None:
+    fields_of_p4 = p4_source.header_fields("rpc_t")
+    assert list(fields_of_p4) == list(Header._fields)
+    assert [8 * HEADER_DTYPE[name].itemsize for name in fields_of_p4] == list(fields_of_p4.values())
+    at = 0
+    for name, width in fields_of_p4.items():
+        assert header.offset_of(name) == at
+        at += width // 8
+    assert at == HEADER_BYTES == P4["RPC_BYTES"]
+    assert p4_source.header_fields("key_t") == {"key": 8 * header.KEY_BYTES}
+    assert p4_source.header_fields("value_t") == {"value": 8 * header.VALUE_BYTES}
+
+
+def test_scapys_fields_are_the_programs() -> None:
+    *of_header, keys, values = Hotline.fields_desc
+    assert {field.name: round(8 * field.sz) for field in of_header} == p4_source.header_fields("rpc_t")
+    assert (keys.name, values.name) == ("keys", "values")
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
+def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int) -> None:
+    assert header.layout(lanes).size == 44 + 3 * lanes // 8
+    assert "44 + 3 * (LANES / 8)" in (p4_source.P4SRC / "constants.p4").read_text()
+
+
+def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
+    """What only a PS may meet, a pull with the switch's values and a CONTROL request, is no shape of it."""
+    [table] = [t for t in p4_source.bmv2()["pipelines"][0]["tables"] if t["name"].endswith(".shapes")]
+    names = dict(zip(table["action_ids"], table["actions"], strict=True))
+    passed = {}
+    for entry in table["entries"]:
+        op, flags = (int(key["key"], 16) for key in entry["match_key"])
+        call = entry["action_entry"]
+        data = [int(number, 16) for number in call["action_data"]]
+        passed[op, flags] = names[call["action_id"]].rpartition(".")[2], data
+    bytes_a_lane = {
+        key: 1 << data[0] if data and data[0] else {"push_request": 12, "pull_answer": 4}.get(action, 0)
+        for key, (action, data) in passed.items()
+        if action != "control_answer"
+    }
+    marked_pull = (int(Op.PULL), header.KEYS | header.VALUES)
+    assert bytes_a_lane == {key: size for key, size in SHAPES.items() if key != marked_pull}
+    assert SHAPES[marked_pull] == 12
+    control = {key for key, (action, _) in passed.items() if action == "control_answer"}
+    assert control == CONTROL_SHAPES - {(int(Op.CONTROL), 0)}
+
+
+def test_a_frame_has_the_programs_headers() -> None:
+    end = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", header.HOTLINE_PORT)
+    frame = build(UdpFrame(end, end, b""))
+    names = ("ETHERNET_BYTES", "IPV4_BYTES", "UDP_BYTES")
+    assert len(frame) == FRAME_OVERHEAD == sum(P4[name] for name in names)
+    assert int.from_bytes(frame[12:14], "big") == P4["ETHERTYPE_IPV4"]
+    assert frame[14 + 9] == P4["PROTOCOL_UDP"]
+    for size, header_type in zip((14, 20, 8), ("ethernet_t", "ipv4_t", "udp_t"), strict=True):
+        assert sum(p4_source.header_fields(header_type).values()) == 8 * size
+
+
+def test_packet_out_and_in_have_the_port_on_top() -> None:
+    """Nine bits, then seven of padding: a port stands in two bytes as port << 7."""
+    for name, port in (("packet_out", "egress_port"), ("packet_in", "ingress_port")):
+        assert p4_source.header_fields(f"{name}_t") == {port: 9, "_pad": 7}
+        [metadata] = [m for m in p4_source.p4info().controller_packet_metadata if m.preamble.name == name]
+        assert [(field.name, field.bitwidth) for field in metadata.metadata] == [(port, 9), ("_pad", 7)]
+    states = {state["name"]: state for state in p4_source.bmv2()["parsers"][0]["parse_states"]}
+    through = {t["next_state"]: t["value"] for t in states["parse_packet_out"]["transitions"]}
+    assert int(through["parse_ethernet"], 16) == inband.THROUGH_PIPELINE
+    from_cpu = {t["next_state"]: t["value"] for t in states["start"]["transitions"]}
+    assert int(from_cpu["parse_packet_out"], 16) == CPU_PORT
+
+
+MACS = [f"f2:00:00:00:01:{number:02x}" for number in range(4)]
+ADDRESSES = [f"250.0.1.{number}" for number in range(3)]
+ROWS_OF_TABLES: list[Row] = [
+    Job(0xFFFE, offload=True, proxy=False),
+    Server(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
+    Worker(0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, KIND_PRIVILEGED),
+    Route(MACS[3], 0x1FD),
+    *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in State),
+]
+
+
+@pytest.mark.parametrize("row", ROWS_OF_TABLES)
+def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> None:
+    """The P4Info gives each name a place: one that is not there, left out or too wide for it is an error."""
+    encoded = Update(Change.INSERT, row).encode().encode_update(SCHEMA)
+    entry = fy.P4TableEntry.decode(encoded.entity, SCHEMA)
+    table = SCHEMA.tables[entry.table_id]
+    of = HotParam.of if isinstance(row, HotParam) else SETTINGS[table.alias]
+    assert of(entry) == row
+    action = encoded.entity.table_entry.action.action
+    written = {param.param_id: param.value for param in action.params}
+    wanted = {param.id: _number(row, param.name) for param in SCHEMA.actions[action.action_id].params}
+    assert {place: int.from_bytes(value, "big") for place, value in written.items()} == wanted
+    keys = {match.field_id: match.exact.value for match in encoded.entity.table_entry.match}
+    wanted = {field.id: _number(row, field.alias) for field in table.match_fields}
+    assert {place: int.from_bytes(value, "big") for place, value in keys.items()} == wanted
+
+
+def _number(row: Row, name: str) -> int:
+    """What a row has for a match field or parameter; they have the same names, but for a route's key."""
+    value = getattr(row, {"dst_addr": "mac"}.get(name, name))
+    return value if isinstance(value, int) else testnet.number(value)
+
+
+def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
+    tables = set(sizes("tables")) - {"validate.shapes"}
+    assert {name.rpartition(".")[2] for name in tables if not name.startswith("lookup_")} == set(SETTINGS)
+    assert {name for name in tables if name.startswith("lookup_")} == set(HOT_TABLES)
+    actions = [action.alias.split(".") for action in SCHEMA.actions]
+    assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in State}
+
+
+def test_updates_of_a_hot_set_are_what_finsy_encodes() -> None:
+    """All but the first of a kind are copies of it with another key and slot."""
+    encoder = Encoder(SCHEMA)
+    for change in Change:
+        for key, slot in ((7, 0), (2**63 + 5, SLOTS - 1), (0, 300)):
+            for state in State:
+                update = Update(change, HotParam(3, key, 12, slot, state))
+                assert encoder.encode(update) == update.encode().encode_update(SCHEMA)
+
+
+def test_sizes_of_tables_and_registers() -> None:
+    tables = sizes("tables")
+    assert tables["identify.workers"] == ROWS
+    assert tables["identify.servers"] == SERVER_ROWS
+    assert {tables[name] for name in HOT_TABLES} == {SLOTS}
+    registers = {
+        each["name"]: (each["size"], each["bitwidth"]) for each in p4_source.bmv2()["register_arrays"]
+    }
+    cells = registers.pop(INGRESS + "exactly_once.cells")
+    # Epoch, turn and a bitmap for each slot of each caller's window.
+    assert cells == (ROWS << header.WINDOW_BITS, 32 + 32 + LANES)
+    assert P4["CELLS"] == ROWS * header.WINDOW
+    assert registers == {f"{INGRESS}aggregate_{lane:02d}.values": (SLOTS, 32) for lane in range(LANES)}
+    assert header.MODULUS == 1 << 32
+
+
+def test_the_largest_run_fits_into_the_tables() -> None:
+    tables = sizes("tables")
+    jobs = len(arms.ARMS)
+    assert jobs <= tables["identify.jobs"]
+    assert MAX_SERVERS * jobs <= tables["identify.servers"]
+    # One row is the controller's, when it reads registers.
+    assert (MAX_WORKERS + MAX_SERVERS) * jobs + 1 <= tables["identify.workers"]
+    assert tables["forward.forward"] >= MAX_WORKERS + MAX_SERVERS
+    assert MAX_TOP_K * len(arms.OFFLOADED) <= LANES * SLOTS
+    assert tables["identify.workers"] >= RUNS
+
+
+def test_callers_and_windows_have_room_in_their_fields() -> None:
+    widths: dict[str, Any] = p4_source.header_fields("rpc_t")
+    assert 2 ** widths["worker"] - 1 == header.CONTROLLER_CALLER
+    assert 2 ** (widths["worker"] - 1) == header.PS_CALLER_BASE
+    assert header.NO_KEY == 2**64 - 1
+    assert header.WINDOW == 1 << P4["WINDOW_BITS"] == header.SLOT_MASK + 1
