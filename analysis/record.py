@@ -84,6 +84,8 @@ class RunRecord(_Model):
     blocks: list[Block] = Field(default_factory=list)
     accounting: Accounting | None = None
     """None where the run was interrupted before."""
+    switch: dict[str, Any] | None = None
+    """What the switch counted at its ports (softswitch's `SwitchCounters`); None where it does not tell."""
     error: str | None = None
     """Why the run ended early."""
 

@@ -76,6 +76,12 @@ def parse_interface(text: str) -> tuple[int, str]:
     metavar="PORT:in|out:loss=P,dup=P,reorder=P,seed=N",
     help="Lose, duplicate or reorder frames; repeat it for each port and direction.",
 )
+@click.option(
+    "--counters",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the counters of the ports here, as JSON: at the start, at SIGUSR1, and at the end.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -97,6 +103,7 @@ def command(
     priority_queues: int,
     cpu_port: int | None,
     impairments: Sequence[str],
+    counters: Path | None,
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -118,9 +125,12 @@ def command(
         server = P4RuntimeServer[CompiledPipeline](device_id, ports, make)
         if program is not None:
             _load(server, ports, program, p4info)
-        asyncio.run(_serve(server, ports, grpc_server_addr, credentials, len(interfaces)))
+        _write_counters(ports, counters)
+        asyncio.run(_serve(server, ports, grpc_server_addr, credentials, len(interfaces), counters))
+        ports.stop()
         for line in ports.describe():
             _LOG.info("%s", line)
+        _write_counters(ports, counters)
 
 
 def main() -> None:
@@ -138,9 +148,10 @@ async def _serve(
     address: str,
     credentials: grpc.ServerCredentials | None,
     count: int,
+    counters: Path | None,
 ) -> None:
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _print_counters, ports)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _report_counters, ports, counters)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     port = await server.start(address, credentials)
@@ -152,10 +163,19 @@ async def _serve(
     await server.stop()
 
 
-def _print_counters(ports: PortLoop) -> None:
+def _report_counters(ports: PortLoop, file: Path | None) -> None:
     for line in ports.describe():
         print(f"softswitch: {line}", file=sys.stderr)
     sys.stderr.flush()
+    try:
+        _write_counters(ports, file)
+    except SwitchError as error:  # the switch goes on without
+        _LOG.error("%s", error)
+
+
+def _write_counters(ports: PortLoop, file: Path | None) -> None:
+    if file is not None:
+        ports.counters().write(file)
 
 
 def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.ServerCredentials | None:

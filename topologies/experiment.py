@@ -80,6 +80,8 @@ async def experiment(
                 except AgentFailed:
                     await _account_for_survivors(session, trace)
                     raise
+                finally:
+                    record.switch = net.switch.counters()
                 record.accounting = await account(session, trace.space)
                 if config.cli:
                     await call_all(agents.agents, {"cmd": "flush"})

@@ -6,6 +6,8 @@ Both targets take the same options and serve P4Runtime; neither is given a progr
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from topologies.mininet_api import Host, Switch
 DEVICE_ID = 1
 _START_S = 30.0
 _STOP_S = 5.0
+_COUNTERS_S = 1.0
 _WATCH_S = 0.2
 
 
@@ -99,6 +102,10 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
             await asyncio.sleep(_WATCH_S)
         raise self._died()
 
+    def counters(self) -> dict[str, Any] | None:
+        """What the target has counted at its ports, as it is now; None where it does not tell."""
+        return None
+
     def options(self) -> list[str]:
         """Options that both targets share, in simple_switch_grpc's words."""
         interfaces = [option for port, interface in self._ports() for option in ("-i", f"{port}@{interface}")]
@@ -147,7 +154,25 @@ class SoftSwitch(TargetSwitch):
                 for way in ("in", "out")
                 for option in ("--impair", f"{port}:{way}:{self.impairment}")
             ]
-        return [sys.executable, "-m", "softswitch", "--no-p4", *options]
+        return [sys.executable, "-m", "softswitch", "--no-p4", "--counters", str(self._counters), *options]
+
+    def counters(self) -> dict[str, Any] | None:
+        """Let the switch write its counters, and read them (see `SwitchCounters`)."""
+        if self.process is None or self.process.poll() is not None:
+            return None
+        before = self._counters.stat().st_ino  # another one when the file is replaced
+        self.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _COUNTERS_S
+        while self._counters.stat().st_ino == before:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(_COUNTERS_S / 200)
+        found: dict[str, Any] = json.loads(self._counters.read_bytes())
+        return found
+
+    @property
+    def _counters(self) -> Path:
+        return self.log_dir / f"{self.name}.counters.json"
 
 
 class Bmv2Switch(TargetSwitch):

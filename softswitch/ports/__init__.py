@@ -2,7 +2,7 @@
 
 from softswitch.ports.impairment import Direction, Impairment, parse_impairment
 from softswitch.ports.loop import NativePipeline, PortLoop
-from softswitch.ports.report import PortCounters
+from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.ports.ring import PortError
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "PortCounters",
     "PortError",
     "PortLoop",
+    "SwitchCounters",
     "parse_impairment",
 ]

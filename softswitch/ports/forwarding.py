@@ -35,11 +35,11 @@ from softswitch.native import (
 from softswitch.ports.layout import (
     BURST,
     DEPTH,
-    FREE,
     IN,
     MAX_PORTS,
     MMSGHDR,
     NO_PORT,
+    NOTICES_LOST,
     OUT,
     OUT_BYTES,
     OUT_MARGIN,
@@ -53,7 +53,7 @@ from softswitch.ports.ring import (
     TPACKET2_HDR,
     VLAN_TAG,
 )
-from softswitch.ports.shelf import append, impair, recycle, release
+from softswitch.ports.shelf import append, clear, impair, recycle, release
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -313,31 +313,27 @@ def clear_error(switch: Switch, p: int) -> None:
 
 @entry_point
 def discard(switch: Switch) -> None:
-    """Drop what waits on any port, and what is held: frames that no pipeline will see."""
+    """Drop and count what waits on any port, and what is held: frames that no pipeline will see."""
     for p in range(switch.port_count):
         port = switch.ports[p]
-        first = port.rx
-        before = first - 1
+        before = port.rx - 1
         while port.rx != before:
             before = port.rx
-            take(switch, p)
+            port.discarded += take(switch, p)
             give_back(port)
-        port.discarded += port.rx - first
-        switch.queued[p] = 0
-        for direction in (IN, OUT):
-            switch.shelves[p, direction].held = 0
-            for place in switch.places[p, direction]:
-                place.state = FREE
+            recycle(switch.places[p, IN])
+        port.discarded += clear(switch.shelves[p, IN], switch.places[p, IN])
+        port.tx_dropped += clear(switch.shelves[p, OUT], switch.places[p, OUT])
 
 
 @entry_point
 def run(switch: Switch) -> int:
     """Forward until the stop event.
 
-    Returns STOPPED, or the index of a port that has just had its first frame that was too large: the caller
-    tells the user and calls again.
+    Returns STOPPED; or NOTICES_LOST, or the index of a port that has just had its first frame that was too
+    large: the caller tells the user and calls again.
     """
-    held = False
+    held = switch.impaired != 0
     while True:
         timeout = 0 if switch.busy_poll else 1 if held else -1
         ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 1, timeout)
@@ -355,3 +351,5 @@ def run(switch: Switch) -> int:
                     return p
         if switch.impaired:
             held = release_held(switch)
+        if switch.lost_notices > switch.told_notices and now_us(switch) >= switch.tell_at:
+            return NOTICES_LOST

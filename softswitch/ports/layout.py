@@ -24,6 +24,9 @@ MAX_PORTS = 65
 """64, and the CPU port."""
 
 STOPPED = -1
+NOTICES_LOST = -2
+"""Why the loop returns, where it does not because of a port (by its index)."""
+
 NO_PORT = -1
 IN, OUT = 0, 1
 
@@ -39,7 +42,7 @@ PORT = np.dtype(
         ("impaired", "i8", (2,)),  # by direction: IN, OUT
         ("rx", "i8"),
         ("tx", "i8"),
-        ("discarded", "i8"),  # received while no pipeline ran
+        ("discarded", "i8"),  # received, and given to no pipeline
         ("tx_dropped", "i8"),
         ("rx_oversize", "i8"),
         ("tx_oversize", "i8"),
@@ -103,6 +106,8 @@ SWITCH = np.dtype(
         ("no_such_port", "i8"),  # frames for a port that the switch does not have
         ("notice_fd", "i8"),  # where digests and log records go, one a datagram
         ("lost_notices", "i8"),  # those that nobody took in time
+        ("told_notices", "i8"),  # as many of them as the user has been told of
+        ("tell_at", "i8"),  # us; not before, the user is told of more
         ("clock", "i8", (2,)),  # struct timespec
         ("error", "i4", (2,)),  # SO_ERROR and its size
         ("port_count", "i8"),

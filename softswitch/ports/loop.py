@@ -22,19 +22,21 @@ from softswitch.ports.layout import (
     IN,
     MAX_PORTS,
     NO_PORT,
+    NOTICES_LOST,
     OUT,
     OUT_BYTES,
     PLACES,
     STOPPED,
     SWITCH,
 )
-from softswitch.ports.report import PortCounters, describe
+from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
 _CPU_SEND_BUFFER = 1 << 21  # some thousand frames in each direction
+TELL_EVERY_US = 10_000_000  # between two warnings of lost notices
 _CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
 
 
@@ -121,45 +123,59 @@ class PortLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding and wait until the loop has ended; harmless when it does not run."""
+        """Stop forwarding and wait until the loop has ended; harmless when it does not run.
+
+        Frames that the loop has not taken by then are dropped.
+        """
         if self._thread is not None:
             os.eventfd_write(self._stop_event, 1)
             self._thread.join()
             os.eventfd_read(self._stop_event)
             self._thread = None
+            forwarding.discard(self._switch)
 
     def close(self) -> None:
         """Stop, and close all sockets; harmless when repeated."""
         self.stop()
         self._opened.close()
 
-    def counters(self) -> dict[int, PortCounters]:
-        """Read the counters of all ports, the CPU port included, by port number."""
+    def counters(self) -> SwitchCounters:
+        """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
         kernel_drops = [packet_socket.read_kernel_drops() for packet_socket in self._sockets]
         kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
-        return {number: self._count(p, kernel_drops[p]) for p, number in enumerate(self._numbers)}
+        return SwitchCounters(
+            ports={number: self._count(p, kernel_drops[p]) for p, number in enumerate(self._numbers)},
+            no_such_port=int(self._switch["no_such_port"]),
+            lost_notices=int(self._switch["lost_notices"]),
+        )
 
     def describe(self) -> list[str]:
         """The counters as text, a line a port."""
-        return describe(self.counters(), self._names, self.no_such_port)
-
-    @property
-    def no_such_port(self) -> int:
-        """Frames that the pipeline sent to a port that the switch does not have."""
-        return int(self._switch["no_such_port"])
-
-    @property
-    def lost_notices(self) -> int:
-        """Digests and log records that nobody read from `notice_socket` in time."""
-        return int(self._switch["lost_notices"])
+        return describe(self.counters())
 
     def now(self) -> int:
         """The time that packets have, in µs since start."""
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # holds the pipeline while the loop has its addresses
-        while (p := forwarding.run(self._switch)) != STOPPED:
-            self._report_oversize(p)
+        while (reason := forwarding.run(self._switch)) != STOPPED:
+            if reason == NOTICES_LOST:
+                self._report_lost_notices()
+            else:
+                self._report_oversize(reason)
+        self._report_lost_notices()
+
+    def _report_lost_notices(self) -> None:
+        """Tell of the notices that were lost since it was last told."""
+        lost, told = int(self._switch["lost_notices"]), int(self._switch["told_notices"])
+        if lost == told:
+            return
+        self._switch["told_notices"], self._switch["tell_at"] = lost, self.now() + TELL_EVERY_US
+        _LOG.warning(
+            "lost %d digests and log records that the control plane did not take in time, %d since the start",
+            lost - told,
+            lost,
+        )
 
     def _report_oversize(self, p: int) -> None:
         length = self._switch["ports"][p]["largest"]
@@ -174,7 +190,8 @@ class PortLoop:
     def _count(self, p: int, kernel_drops: int) -> PortCounters:
         counts, shelves = self._switch["ports"][p], self._switch["shelves"][p]
         return PortCounters(
-            rx=int(counts["rx"]),
+            name=self._names[self._numbers[p]],
+            rx=int(counts["rx"]) + kernel_drops,
             tx=int(counts["tx"]),
             rx_dropped=int(counts["discarded"]) + kernel_drops,
             tx_dropped=int(counts["tx_dropped"]),

@@ -1,12 +1,24 @@
-"""The counters of the ports as lines for people."""
+"""What the ports have counted, and as lines for people."""
 
+from __future__ import annotations
+
+import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+from softswitch.errors import SwitchError
 
 
 class PortCounters(NamedTuple):
-    """Frames of one port since it was opened; dropped ones by reason."""
+    """Frames of one port since it was opened; dropped ones by reason.
 
+    All that came is `rx`: what the pipeline was given (lost and duplicated ones apart), `rx_dropped` and
+    `rx_oversize`. All that the pipeline sent to the port is, likewise, `tx`, `tx_dropped` and `tx_oversize`.
+    """
+
+    name: str  # of the interface
     rx: int
     tx: int
     rx_dropped: int  # the ring was full, or no pipeline ran
@@ -16,6 +28,24 @@ class PortCounters(NamedTuple):
     lost: int  # by impairment, both directions, as the next two
     duplicated: int
     reordered: int
+
+
+class SwitchCounters(NamedTuple):
+    """The ports by number, the CPU port included, and what is no port's."""
+
+    ports: Mapping[int, PortCounters]
+    no_such_port: int  # frames that the pipeline sent to a port that the switch does not have
+    lost_notices: int  # digests and log records that nobody read from `notice_socket` in time
+
+    def write(self, path: Path) -> None:
+        """Write them as JSON, so that readers see the old file or the new one; raises SwitchError."""
+        ports = {number: port._asdict() for number, port in self.ports.items()}
+        partial = path.with_name(path.name + ".partial")
+        try:
+            partial.write_text(json.dumps({**self._asdict(), "ports": ports}, indent=2) + "\n")
+            os.replace(partial, path)
+        except OSError as error:
+            raise SwitchError(f"counters cannot be written to {path}: {error.strerror}") from None
 
 
 _REASONS = {
@@ -29,15 +59,17 @@ _REASONS = {
 }
 
 
-def describe(counters: Mapping[int, PortCounters], names: Mapping[int, str], no_such_port: int) -> list[str]:
-    """A line a port, with the reasons that have occurred, and one for frames to ports that there are not."""
-    lines = [_line(f"port {number} ({names[number]})", count) for number, count in counters.items()]
-    if no_such_port:
-        lines.append(f"sent to ports that the switch does not have: {no_such_port}")
+def describe(counters: SwitchCounters) -> list[str]:
+    """A line a port, with the reasons that have occurred, and one for each loss that is no port's."""
+    lines = [_line(number, port) for number, port in counters.ports.items()]
+    if counters.no_such_port:
+        lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")
+    if counters.lost_notices:
+        lines.append(f"digests and log records lost (not taken in time): {counters.lost_notices}")
     return lines
 
 
-def _line(port: str, counters: PortCounters) -> str:
-    parts = [f"received {counters.rx}", f"sent {counters.tx}"]
-    parts += [f"{text} {count}" for name, text in _REASONS.items() if (count := getattr(counters, name))]
-    return f"{port}: {', '.join(parts)}"
+def _line(number: int, port: PortCounters) -> str:
+    parts = [f"received {port.rx}", f"sent {port.tx}"]
+    parts += [f"{text} {count}" for name, text in _REASONS.items() if (count := getattr(port, name))]
+    return f"port {number} ({port.name}): {', '.join(parts)}"

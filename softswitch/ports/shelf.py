@@ -110,3 +110,13 @@ def recycle(places: Places) -> None:
     for place in places:
         if place.state == LEAVING:
             place.state = FREE
+
+
+@compiled
+def clear(shelf: Shelf, places: Places) -> int:
+    """Drop the held frames; returns how many there were."""
+    count: int = shelf.held
+    shelf.held = 0
+    for place in places:
+        place.state = FREE
+    return count

@@ -56,6 +56,10 @@ def test_a_run_leaves_a_whole_run_folder(tmp_path: Path) -> None:
     assert 0.05 < summary["hot_update_share"] < 0.95
     assert set(summary["arms"]) == set(ARMS)
     assert summary["arms"]["hot"]["ps_bytes_per_step"] < summary["arms"]["neither"]["ps_bytes_per_step"]
+    counted = record_of(folder)["switch"]
+    assert len(counted["ports"]) == 2 + 2 + 1  # workers, servers, CPU
+    assert all(min(port["rx"], port["tx"]) > 0 for port in counted["ports"].values())
+    assert (counted["no_such_port"], counted["lost_notices"]) == (0, 0)
     assert "report: " in run.output
 
 

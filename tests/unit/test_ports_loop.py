@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import socket
 import threading
 import time
@@ -11,10 +12,12 @@ from contextlib import suppress
 import pytest
 
 from softswitch.ports import Direction, Impairment, PortError, PortLoop
+from softswitch.ports.layout import BURST
 from tests.harness.native import Stamps, Wires, read_stamp
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 CPU = 255
+LIBC = ctypes.CDLL(None)
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def test_a_frame_goes_through_the_pipeline(loop: PortLoop) -> None:
     loop.cpu_socket.send(b"frame")
     assert [loop.cpu_socket.recv(100) for _ in range(2)] == [b"frame", b"frame"]
     loop.stop()
-    counters = loop.counters()[CPU]
+    counters = loop.counters().ports[CPU]
     assert (counters.rx, counters.tx) == (1, 2)
 
 
@@ -48,14 +51,45 @@ def test_what_came_before_the_pipeline_is_dropped(loop: PortLoop) -> None:
     loop.start(Wires({CPU: [CPU]}))
     loop.cpu_socket.send(b"in time")
     assert loop.cpu_socket.recv(100) == b"in time"
-    assert loop.counters()[CPU].rx_dropped == 100
+    assert loop.counters().ports[CPU].rx_dropped == 100
+
+
+def test_what_waits_when_the_loop_is_stopped_is_dropped_and_counted(loop: PortLoop) -> None:
+    wires = Wires({CPU: [7]})
+    loop.start(wires)
+    LIBC.pthread_mutex_lock(ctypes.c_void_p(wires.mutex_address))
+    for _ in range(100):
+        loop.cpu_socket.send(b"frame")
+    stopping = threading.Thread(target=loop.stop)
+    stopping.start()
+    assert select.select([loop._stop_event], [], [], PATIENCE_S)[0]
+    LIBC.pthread_mutex_unlock(ctypes.c_void_p(wires.mutex_address))
+    stopping.join(PATIENCE_S)
+    counters = loop.counters()
+    assert counters.ports[CPU].rx == 100
+    assert counters.ports[CPU].rx_dropped == 100 - counters.no_such_port >= 100 - 2 * BURST
+
+
+def test_frames_that_are_held_when_the_loop_is_stopped_are_dropped_and_counted() -> None:
+    how = {(CPU, side): Impairment(loss=0.1, duplicate=0.1, reorder=0.5) for side in Direction}
+    with PortLoop({}, CPU, how) as loop:
+        for _ in range(20):
+            loop.start(Wires({CPU: [CPU]}))
+            for _ in range(37):
+                loop.cpu_socket.send(b"frame")
+            loop.cpu_socket.send(bytes(3000))
+            loop.stop()
+        port = loop.counters().ports[CPU]
+        assert (port.rx, port.rx_oversize) == (20 * 38, 20)
+        dropped = port.rx_dropped + port.rx_oversize + port.tx_dropped + port.lost
+        assert port.rx + port.duplicated == port.tx + dropped
 
 
 def test_an_output_without_a_port_is_counted(loop: PortLoop) -> None:
     loop.start(Wires({CPU: [7, 511, 512, CPU]}))
     loop.cpu_socket.send(b"frame")
     assert loop.cpu_socket.recv(100) == b"frame"
-    assert loop.no_such_port == 3
+    assert loop.counters().no_such_port == 3
 
 
 def test_times_are_on_one_clock_that_starts_with_the_switch(loop: PortLoop) -> None:
@@ -78,11 +112,11 @@ def test_a_full_cpu_socket_drops_and_does_not_block(loop: PortLoop) -> None:
         nonlocal sent
         with suppress(BlockingIOError):
             sent += loop.cpu_socket.send(bytes(1000)) // 1000
-        return loop.counters()[CPU].tx_dropped > 0
+        return loop.counters().ports[CPU].tx_dropped > 0
 
     wait_for(drops)
     loop.stop()
-    counters = loop.counters()[CPU]
+    counters = loop.counters().ports[CPU]
     assert counters.tx + counters.tx_dropped == 4 * counters.rx
     assert counters.rx <= sent
 
@@ -96,7 +130,7 @@ def test_a_frame_that_is_too_large_is_named_once_and_counted(
         loop.cpu_socket.send(b"small")
         assert loop.cpu_socket.recv(5000) == b"small"
     loop.stop()
-    assert loop.counters()[CPU].rx_oversize == 2
+    assert loop.counters().ports[CPU].rx_oversize == 2
     (record,) = caplog.records
     assert record.getMessage().startswith("port 255 (CPU): dropped a frame of 3000 B")
 
@@ -112,7 +146,7 @@ def test_frames_are_reordered_and_none_is_kept() -> None:
         came = [loop.cpu_socket.recv(100) for _ in frames]
         assert sorted(came) == sorted(frames)
         assert came != frames
-        assert loop.counters()[CPU].reordered > 0
+        assert loop.counters().ports[CPU].reordered > 0
 
 
 def test_loss_and_duplication_are_counted() -> None:
@@ -124,9 +158,9 @@ def test_loss_and_duplication_are_counted() -> None:
         loop.start(Wires({CPU: [CPU]}))
         for _ in range(200):
             loop.cpu_socket.send(b"frame")
-        wait_for(lambda: loop.counters()[CPU].rx == 200)
+        wait_for(lambda: loop.counters().ports[CPU].rx == 200)
         loop.stop()
-        counters = loop.counters()[CPU]
+        counters = loop.counters().ports[CPU]
         assert counters.lost > 60
         assert counters.duplicated > 60
         assert counters.tx == counters.rx - counters.lost + counters.duplicated
@@ -159,15 +193,14 @@ def test_an_idle_loop_sleeps(loop: PortLoop) -> None:
 
 
 def test_the_mutex_keeps_the_loop_out(loop: PortLoop) -> None:
-    libc = ctypes.CDLL(None)
     wires = Wires({CPU: [CPU]})
     loop.start(wires)
-    libc.pthread_mutex_lock(ctypes.c_void_p(wires.mutex_address))
+    LIBC.pthread_mutex_lock(ctypes.c_void_p(wires.mutex_address))
     loop.cpu_socket.send(b"frame")
     loop.cpu_socket.settimeout(0.05)
     with pytest.raises(TimeoutError):
         loop.cpu_socket.recv(100)
-    libc.pthread_mutex_unlock(ctypes.c_void_p(wires.mutex_address))
+    LIBC.pthread_mutex_unlock(ctypes.c_void_p(wires.mutex_address))
     loop.cpu_socket.settimeout(PATIENCE_S)
     assert loop.cpu_socket.recv(100) == b"frame"
 

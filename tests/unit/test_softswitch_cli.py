@@ -1,5 +1,6 @@
 """The switch's command line: what it refuses, in which words, and how it ends."""
 
+import json
 import os
 import shutil
 import socket
@@ -8,11 +9,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGTERM, SIGUSR1
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import softswitch
 from softswitch import cli
+from softswitch.ports import PortCounters, PortLoop, SwitchCounters
+from softswitch.ports.report import describe
+from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
@@ -58,6 +64,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
         (
             ["--no-p4", "--impair", "1:in:loss=0.1", "--impair", "1:in:dup=0.1"],
             "--impair 1:in:dup=0.1: that port has one already",
+        ),
+        (
+            ["--no-p4", "--counters", "/nowhere/counters.json"],
+            "counters cannot be written to /nowhere/counters.json: No such file or directory",
         ),
         (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': HOST:PORT expected"),
     ],
@@ -106,18 +116,42 @@ def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     )
 
 
-def test_the_counters_of_the_ports_come_by_signal_and_at_the_end() -> None:
+def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "counters.json"
+    nothing = dict.fromkeys(PortCounters._fields[1:], 0)
+    written = {"ports": {"255": {"name": "CPU", **nothing}}, "no_such_port": 0, "lost_notices": 0}
     options = ["--cpu-port", "255", "--grpc-server-addr", "127.0.0.1:0", "--log-level", "info"]
+    options += ["--counters", str(file)]
     command = [sys.executable, "-m", "softswitch", str(PROGRAM), *options]
     counters = "port 255 (CPU): received 0, sent 0"
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
         assert switch.stderr is not None
         assert switch.stderr.readline().startswith("softswitch: ready: 0 ports")
-        switch.send_signal(SIGUSR1)
-        assert switch.stderr.readline() == f"softswitch: {counters}\n"
+        assert json.loads(file.read_bytes()) == written
+        for _ in range(2):
+            file.unlink()
+            switch.send_signal(SIGUSR1)
+            assert switch.stderr.readline() == f"softswitch: {counters}\n"
+            wait_for(file.exists)
+            assert json.loads(file.read_bytes()) == written
+        file.unlink()
         switch.send_signal(SIGTERM)
         assert switch.stderr.read() == f"softswitch: INFO: {counters}\n"
     assert switch.returncode == 0
+    assert json.loads(file.read_bytes()) == written
+
+
+def test_lost_notices_are_among_what_the_signal_prints(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    counters = SwitchCounters({}, no_such_port=0, lost_notices=7)
+    ports = cast(PortLoop, SimpleNamespace(counters=lambda: counters, describe=lambda: describe(counters)))
+    cli._report_counters(ports, tmp_path / "counters.json")
+    assert capsys.readouterr().err == "softswitch: digests and log records lost (not taken in time): 7\n"
+    assert json.loads((tmp_path / "counters.json").read_bytes())["lost_notices"] == 7
+    (tmp_path / "counters.json").unlink()
+    (tmp_path / "counters.json").mkdir()
+    cli._report_counters(ports, tmp_path / "counters.json")  # logged; the switch goes on
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
