@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 
 from bench.errors import BenchError
-from bench.lines import Line
-from bench.processes import placement
+from bench.processes import choose_cores
 from bench.report import as_json, as_table, machine, placed
+from bench.results import Result
 from bench.scale import FULL, QUICK
 from bench.sections.control import memory, writes
 from bench.sections.forwarding import forwarding
@@ -23,12 +23,13 @@ from bench.sections.parts import parts
 from bench.sections.ports import idle, ports
 from bench.sections.soak import soak
 from bench.stage import Stage
-from bench.targets import BMV2, switches
+from bench.switches import BMV2, switches
 from softswitch.errors import SwitchError
+from targets.errors import TargetError
 
 _LOG = logging.getLogger("bench")
 _ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak)
-SECTIONS: dict[str, Callable[[Stage], list[Line]]] = {section.__name__: section for section in _ALL}
+SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 
 
@@ -44,26 +45,26 @@ def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> Non
     """
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    cores = placement()
+    cores = choose_cores()
     if BMV2 not in switches():
         _LOG.info("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2: no comparison with it")
-    lines: list[Line] = []
+    results: list[Result] = []
     with Console(stderr=True).status("") as status:
         stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)
         for name in sections or SECTIONS:
-            lines += SECTIONS[name](stage)
+            results += SECTIONS[name](stage)
     if to_json:
-        print(json.dumps(as_json(lines, cores), indent=2))
+        print(json.dumps(as_json(results, cores), indent=2))
         return
     print(f"{machine()}\n{placed(cores)}\n")
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(as_table(lines))
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(as_table(results))
 
 
 def main() -> None:
     """Run the bench; errors are one line on stderr, and the exit status is not 0."""
     try:
         bench.main(prog_name="bench")
-    except (BenchError, SwitchError) as error:
+    except (BenchError, SwitchError, TargetError) as error:
         sys.exit(f"bench: error: {error}")
 
 

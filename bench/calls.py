@@ -6,12 +6,12 @@ import numpy as np
 from finsy.proto import p4r
 from numpy.typing import NDArray
 
-from bench.client import DEVICE, p4info_of
 from bench.errors import BenchError
 from bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 from softswitch.compiled import CompiledPipeline
 from softswitch.native import call_process, clock_gettime, entry_point, int64
 from softswitch.p4runtime.control import ControlledPipeline
+from targets.p4runtime import pipeline_config
 
 _THREAD_CPUTIME = 3
 _OUT_BYTES = 1 << 17
@@ -20,12 +20,8 @@ _REPEATS = 5
 
 def installed(setup: Setup) -> CompiledPipeline:
     """A pipeline of a program, with its entries."""
-    config = p4r.ForwardingPipelineConfig(
-        p4info=p4info_of(setup.program), p4_device_config=setup.program.json.read_bytes()
-    )
-    control = ControlledPipeline(config, CompiledPipeline, lambda: 0)
-    request = p4r.WriteRequest(device_id=DEVICE, updates=setup.updates)
-    if any(control.write(request)):
+    control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
+    if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
     return control.pipeline
 

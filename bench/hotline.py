@@ -9,7 +9,7 @@ import finsy as fy
 import numpy as np
 from finsy.proto import p4r
 
-from bench.workload import INGRESS, RUNS, Program, Setup, Stamp, Workload
+from bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
 from controller.client import P4INFO
 from controller.encoding import Encoder
 from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
@@ -27,7 +27,7 @@ from protocol.header import (
     offset_of,
 )
 
-PROGRAM = Program(P4INFO.with_name("hotline"))
+PROGRAM = CompiledProgram(P4INFO.with_name("hotline"))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, _PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry
@@ -44,14 +44,14 @@ def cold(lanes: int = LANES) -> Workload:
     return _pushes("cold", lanes, lanes, _COLD, _PS_PORT)
 
 
-def setup(program: Program = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
+def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
     """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
     encoder = Encoder(fy.P4Schema(program.p4info))
     rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [encoder.encode(Update(Change.INSERT, row)) for row in rows])
 
 
-def setup_of_cold(program: Program = PROGRAM) -> Setup:
+def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
     """What a frame of `cold` needs to pass."""
     return setup(program, entries=0)
 

@@ -23,7 +23,7 @@ class Figures(NamedTuple):
     tenth: tuple[float, float]
 
 
-class Meter:
+class ThroughputTest:
     """Trials on one running switch with one workload, which the generator has loaded."""
 
     def __init__(self, generator: Generator, scale: Scale) -> None:

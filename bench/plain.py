@@ -11,12 +11,13 @@ import numpy as np
 from finsy.proto import p4r
 from numpy.typing import NDArray
 
-from bench.workload import INGRESS, Program, Setup, Stamp, Workload
+from bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
 from protocol import frames
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from softswitch.p4runtime import values
 
 _COMPILED = Path(__file__).parent / "programs" / "compiled"
-L3, L2, WIRE = (Program(_COMPILED / name) for name in ("l3", "l2", "wire"))
+L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire"))
 FRAME_BYTES = 128
 SHORT = range(17, 24)
 """Lengths of the few prefixes of `routes` that are shorter than 24 bits."""
@@ -36,7 +37,7 @@ def l3(ports: int = 2) -> Workload:
 
 def l3_setup(ports: int = 2) -> Setup:
     """A /24 for each port."""
-    encode = _Encoder(L3, "routes")
+    encode = _Insertions(L3, "routes")
     return Setup(L3, [encode(_prefix(port), port, 24) for port in range(1, ports + 1)])
 
 
@@ -47,7 +48,7 @@ def wire_setup() -> Setup:
 
 def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
     """Routes to port 2, nearly all of them /24, and their addresses: [count]."""
-    encode = _Encoder(L3, "routes")
+    encode = _Insertions(L3, "routes")
     short = [(length << 24 | k << (32 - length), length) for length in SHORT for k in range(64)]
     numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]
     pairs = short + [(1 << 31 | number << 8, 24) for number in numbers.tolist()]
@@ -57,7 +58,7 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
 
 def hosts(count: int) -> Iterator[p4r.Update]:
     """Insert hosts with the MAC addresses from FIRST_MAC on into the table of L2, for port 2."""
-    encode = _Encoder(L2, "hosts")
+    encode = _Insertions(L2, "hosts")
     return (encode(mac, 2) for mac in range(FIRST_MAC, FIRST_MAC + count))
 
 
@@ -80,10 +81,10 @@ def deletions(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
     return taken_back
 
 
-class _Encoder:
+class _Insertions:
     """Insertions into a table of one field, by copying one that finsy has encoded."""
 
-    def __init__(self, program: Program, table: str) -> None:
+    def __init__(self, program: CompiledProgram, table: str) -> None:
         is_lpm = program is L3
         match = fy.Match(prefix="1.0.0.0/8") if is_lpm else fy.Match(mac=1)
         action = fy.Action("next_hop", mac=1 << 41, port=1) if is_lpm else fy.Action("forward", port=1)
@@ -95,16 +96,11 @@ class _Encoder:
         update.CopyFrom(self._pattern)
         entry = update.entity.table_entry
         if prefix_bits is None:
-            entry.match[0].exact.value = _canonical(key)
+            entry.match[0].exact.value = values.encode(key)
         else:
-            entry.match[0].lpm.value, entry.match[0].lpm.prefix_len = _canonical(key), prefix_bits
-        entry.action.action.params[-1].value = _canonical(port)
+            entry.match[0].lpm.value, entry.match[0].lpm.prefix_len = values.encode(key), prefix_bits
+        entry.action.action.params[-1].value = values.encode(port)
         return update
-
-
-def _canonical(value: int) -> bytes:
-    """The shortest byte string of a number (P4Runtime 1.4 §8.4)."""
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 def _prefix(port: int) -> int:

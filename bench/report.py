@@ -10,9 +10,9 @@ from rich import box
 from rich.table import Table
 
 from bench.baseline import C_LOOP
-from bench.lines import Line
-from bench.processes import Placement
-from bench.targets import BMV2, SOFTSWITCH
+from bench.processes import Cores
+from bench.results import Result
+from bench.switches import BMV2, SOFTSWITCH
 
 _TARGETS = (SOFTSWITCH, BMV2, C_LOOP)
 
@@ -24,49 +24,49 @@ def machine() -> str:
     return f"{platform.node()}: {model}, {os.cpu_count()} cores, Linux {platform.release()}"
 
 
-def placed(cores: Placement) -> str:
+def placed(cores: Cores) -> str:
     """Where everything runs."""
     bmv2 = " and ".join(map(str, cores.bmv2))
     loops = f"softswitch and C loop on {cores.softswitch}"
     return f"generator and sink on core {cores.generator}, {loops}, BMv2 on {bmv2}"
 
 
-def as_table(lines: Sequence[Line]) -> Table:
+def as_table(results: Sequence[Result]) -> Table:
     """Medians, ratios and goals, in Markdown, so that it can be pasted into docs/performance.md."""
     table = Table(box=box.MARKDOWN)
     table.add_column("what")
     for heading in ("unit", *_TARGETS, f"/ {BMV2}", f"/ {C_LOOP}"):
         table.add_column(heading, justify="right")
     table.add_column("goal")
-    for line in lines:
-        values = [_cell(line.value(target)) for target in _TARGETS]
-        ratios = [_cell(line.ratio(target)) for target in (BMV2, C_LOOP)]
-        table.add_row(line.what, line.unit, *values, *ratios, _goals(line))
+    for result in results:
+        values = [_cell(result.value(target)) for target in _TARGETS]
+        ratios = [_cell(result.ratio(target)) for target in (BMV2, C_LOOP)]
+        table.add_row(result.what, result.unit, *values, *ratios, _goals(result))
     return table
 
 
-def as_json(lines: Sequence[Line], cores: Placement) -> dict[str, Any]:
+def as_json(results: Sequence[Result], cores: Cores) -> dict[str, Any]:
     """All rounds of all lines, with the ratios and whether the goals are met."""
     return {
         "machine": machine(),
         "placement": placed(cores),
         "lines": [
             {
-                "section": line.section,
-                "what": line.what,
-                "unit": line.unit,
-                "rounds": {target: list(values) for target, values in line.samples.items()},
-                "ratios": {target: line.ratio(target) for target in (BMV2, C_LOOP)},
-                "goals": [{"goal": goal.text(), "met": line.is_met(goal)} for goal in line.goals],
+                "section": result.section,
+                "what": result.what,
+                "unit": result.unit,
+                "rounds": {target: list(values) for target, values in result.samples.items()},
+                "ratios": {target: result.ratio(target) for target in (BMV2, C_LOOP)},
+                "goals": [{"goal": goal.text(), "met": result.is_met(goal)} for goal in result.goals],
             }
-            for line in lines
+            for result in results
         ],
     }
 
 
-def _goals(line: Line) -> str:
+def _goals(result: Result) -> str:
     verdicts = {True: "met", False: "MISSED", None: "not measured"}
-    return "; ".join(f"{goal.text()}: {verdicts[line.is_met(goal)]}" for goal in line.goals)
+    return "; ".join(f"{goal.text()}: {verdicts[result.is_met(goal)]}" for goal in result.goals)
 
 
 def _cell(value: float | None) -> str:

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
 from bench.network import host_interface, inside, network
-from bench.processes import Placement, pinned
+from bench.processes import Cores, pinned
 from bench.scale import Scale
-from bench.targets import Running, running, switches
+from bench.switches import RunningSwitch, install, running, switches
 from bench.traffic import Generator
 from bench.workload import INGRESS, Setup, Workload
 from softswitch.ports.ring import PortSocket, share_of
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Stage:
     """Where a section runs."""
 
-    cores: Placement
+    cores: Cores
     scale: Scale
     order: random.Random
     tell: Callable[[str], None]
@@ -56,10 +56,10 @@ class Stage:
                 yield Generator(sinks[INGRESS], sinks)
 
     @contextmanager
-    def switch(self, name: str, ports: int, setup: Setup) -> Iterator[Running]:
+    def switch(self, name: str, ports: int, setup: Setup) -> Iterator[RunningSwitch]:
         """A running switch with a program and its entries."""
         with running(name, range(1, ports + 1), self.cores) as switch:
-            switch.client.install(setup)
+            install(switch.client, setup)
             yield switch
 
     @contextmanager

@@ -26,7 +26,7 @@ class Stamp(NamedTuple):
     t0: int  # 8 bytes, when it was sent: ns since the epoch
 
 
-class Program(NamedTuple):
+class CompiledProgram(NamedTuple):
     """A compiled program by its path without a suffix."""
 
     path: Path
@@ -46,7 +46,7 @@ class Program(NamedTuple):
 class Setup:
     """A program with table entries."""
 
-    program: Program
+    program: CompiledProgram
     updates: Sequence[p4r.Update]
 
 

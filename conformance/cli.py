@@ -16,7 +16,7 @@ from rich.progress import Progress
 from conformance.errors import ConformanceError
 from conformance.pairs import Pair, pairs_in
 from conformance.runner import Outcome, Verdict, run
-from targets.in_process import TARGETS
+from targets.openers import TARGETS
 
 _LOG = logging.getLogger("conformance")
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)

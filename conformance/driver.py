@@ -10,9 +10,10 @@ from conformance import statements as stf
 from conformance.errors import ConformanceError, Mismatch, StfError
 from conformance.expectation import check
 from conformance.names import Names
-from conformance.replication import Replication
+from conformance.replication import CliReplication
 from softswitch.errors import SwitchError
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
+from targets.errors import TargetError, Unsupported
 from targets.target import Target
 
 _LOG = logging.getLogger("conformance")
@@ -27,27 +28,27 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 MICROSECONDS = 1_000_000
 
 
-class Driver:
+class StfDriver:
     """One run of one file."""
 
     def __init__(self, target: Target, names: Names) -> None:
         self._target = target
         self._names = names
-        self._replication = Replication(target)
+        self._replication = CliReplication(target)
         self._added: list[EntryWrite] = []
         self._handles: dict[str, EntryWrite] = {}
         self._rates: dict[tuple[str, int], MeterConfig] = {}
         self._outputs: list[Output] = []
         self._now = 0
 
-    def run(self, vectors: Sequence[stf.Line]) -> None:
-        """Raise `Mismatch` where the switch differs, `Refusal` where the target cannot do a statement."""
+    def run(self, vectors: Sequence[stf.NumberedStatement]) -> None:
+        """Raise `Mismatch` where the switch differs, `Unsupported` where the target cannot do a statement."""
         for number, statement in vectors:
             try:
                 self._execute(statement)
-            except ConformanceError as error:
+            except (ConformanceError, Unsupported) as error:
                 raise type(error)(f"line {number}: {error}") from error
-            except SwitchError as error:
+            except (SwitchError, TargetError) as error:
                 raise Mismatch(f"line {number}: {error}") from error
         check(vectors, self._outputs)
 

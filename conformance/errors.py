@@ -11,7 +11,3 @@ class StfError(ConformanceError):
 
 class Mismatch(ConformanceError):
     """The switch did something else than the vectors expect."""
-
-
-class Refusal(ConformanceError):
-    """A target cannot do what a statement or a program asks for, and says so by name."""

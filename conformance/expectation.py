@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from conformance.errors import Mismatch
-from conformance.statements import Expect, Line, NoPacket, Packet
+from conformance.statements import Expect, NoPacket, NumberedStatement, Packet
 from softswitch.pipeline import Output
 
 SHOWN = 512
 """Hex digits of a frame that a message shows at most."""
 
 
-def check(vectors: Iterable[Line], outputs: Sequence[Output]) -> None:
+def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
     """Raise `Mismatch` for the first frame that is wrong, missing or too many."""
     expected: dict[int, list[tuple[int, Expect]]] = {}
     none_at = None
@@ -55,9 +55,9 @@ def _difference(expected: Expect, got: str) -> str:
         return ""
     wanted = expected.data
     digits = enumerate(zip(wanted, got, strict=False))
-    place = next((at for at, (want, have) in digits if want not in ("*", have)), None)
-    if place is not None:
-        reason = f"differs at byte {place // 2}"
+    differing = next((at for at, (want, have) in digits if want not in ("*", have)), None)
+    if differing is not None:
+        reason = f"differs at byte {differing // 2}"
     elif len(got) < len(wanted):
         reason = "too short"
     elif expected.exact and len(got) > len(wanted):

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from finsy.proto import p4i
-from google.protobuf import text_format
 
-from conformance.errors import ConformanceError, StfError
+from conformance.errors import StfError
 from conformance.statements import Add, Call, MaskedValue, MatchValue, Number, Prefix, Span
 from softswitch.ir import Between, Masked, Match
 from softswitch.pipeline import ActionCall, Change, EntryWrite
@@ -28,17 +26,6 @@ class _Named(Protocol):
 
 
 N = TypeVar("N", bound=_Named)
-
-
-def read_p4info(program: Path) -> p4i.P4Info:
-    """P4Info in protobuf text, which stands beside the program's JSON as NAME.p4info.txtpb."""
-    path = program.with_suffix(".p4info.txtpb")
-    try:
-        return text_format.Parse(path.read_text(), p4i.P4Info())
-    except OSError as error:
-        raise ConformanceError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files makes it") from None
-    except text_format.ParseError as error:
-        raise ConformanceError(f"{path}: not P4Info in text: {error}") from None
 
 
 class Names:

@@ -14,7 +14,7 @@ _COMPARISONS = ("==", "!=", "<=", "<", ">=", ">")
 _UNITS = ("packets", "bytes")
 
 
-def read_vectors(path: Path) -> list[stf.Line]:
+def read_vectors(path: Path) -> list[stf.NumberedStatement]:
     """The statements of a file; `StfError` names file, line and what would be right."""
     try:
         text = path.read_text()
@@ -23,14 +23,14 @@ def read_vectors(path: Path) -> list[stf.Line]:
     return parse(text, str(path))
 
 
-def parse(text: str, name: str) -> list[stf.Line]:
+def parse(text: str, name: str) -> list[stf.NumberedStatement]:
     """The statements of a text; `name` is what errors call it."""
     lines = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.partition("#")[0].strip()
         if code:
             try:
-                lines.append(stf.Line(number, _statement(code)))
+                lines.append(stf.NumberedStatement(number, _statement(code)))
             except StfError as error:
                 raise StfError(f"{name}:{number}: {error}") from None
     return lines

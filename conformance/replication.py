@@ -11,7 +11,7 @@ from softswitch.pipeline import Replica
 from targets.target import Target
 
 
-class Replication:
+class CliReplication:
     """Groups and sessions of one target."""
 
     def __init__(self, target: Target) -> None:

@@ -7,12 +7,14 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from conformance.driver import Driver
-from conformance.errors import ConformanceError, Refusal
-from conformance.names import Names, read_p4info
+from conformance.driver import StfDriver
+from conformance.errors import ConformanceError
+from conformance.names import Names
 from conformance.parser import read_vectors
 from softswitch.errors import SwitchError
-from targets.in_process import Opener
+from targets.errors import TargetError, Unsupported
+from targets.openers import Opener
+from targets.p4runtime import pipeline_config
 
 _LOG = logging.getLogger("conformance")
 
@@ -38,9 +40,9 @@ def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
     """Run a file; whatever goes wrong is in the verdict, so that the next file can be run."""
     try:
         _run(opener, program, vectors)
-    except Refusal as refusal:
-        return Verdict(program, vectors, Outcome.REFUSED, str(refusal))
-    except (ConformanceError, SwitchError) as error:
+    except Unsupported as error:
+        return Verdict(program, vectors, Outcome.REFUSED, str(error))
+    except (ConformanceError, SwitchError, TargetError) as error:
         return Verdict(program, vectors, Outcome.FAIL, str(error))
     except Exception as error:  # a defect of the target, which must not end a run of hundreds
         _LOG.debug("%s: the target crashed", vectors, exc_info=True)
@@ -51,10 +53,6 @@ def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
 
 def _run(opener: Opener, program: Path, vectors: Path) -> None:
     statements = read_vectors(vectors)
-    p4info = read_p4info(program)
-    try:
-        data = program.read_bytes()
-    except OSError as error:
-        raise ConformanceError(f"{program}: {error.strerror}") from None
-    with opener(data, p4info) as target:
-        Driver(target, Names(p4info)).run(statements)
+    config = pipeline_config(program)
+    with opener(config) as target:
+        StfDriver(target, Names(config.p4info)).run(statements)

@@ -279,7 +279,7 @@ Statement = (
 )
 
 
-class Line(NamedTuple):
+class NumberedStatement(NamedTuple):
     """A statement and the number of its line."""
 
     number: int

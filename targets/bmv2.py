@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 from typing import NoReturn
 
 from finsy.proto import p4i, p4r
 
-from conformance.errors import ConformanceError, Refusal
-from softswitch.errors import SwitchError
 from softswitch.pipeline import (
     CounterValue,
     EntryAction,
@@ -25,85 +17,46 @@ from softswitch.pipeline import (
     Output,
     Replica,
 )
+from targets import processes
 from targets.dataplane import Dataplane
-from targets.encoding import Encoder
-from targets.p4runtime import Client, P4RuntimeError
-
-DEVICE_ID = 1
-_STOP_SECONDS = 10.0
-
-
-def find_bmv2() -> str:
-    """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
-    found = installed_bmv2()
-    if found is None:
-        raise ConformanceError("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2")
-    return found
-
-
-def installed_bmv2() -> str | None:
-    """The same, None where it is not on PATH; ConformanceError where HOTLINE_BMV2 names no program."""
-    named = os.environ.get("HOTLINE_BMV2")
-    if named is None:
-        return shutil.which("simple_switch_grpc")
-    path = Path(named) / "simple_switch_grpc" if Path(named).is_dir() else Path(named)
-    if not os.access(path, os.X_OK):
-        raise ConformanceError(f"HOTLINE_BMV2={named}: {path} is not a program")
-    return str(path)
+from targets.encoding import EntryEncoder
+from targets.errors import P4RuntimeError, TargetError, Unsupported
+from targets.p4runtime import P4RuntimeClient
 
 
 @contextmanager
-def running(program: bytes, p4info: p4i.P4Info) -> Iterator[Bmv2]:
+def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
+    """BMv2 without a program, all of its ports on gRPC; its own last words where it ends before the block."""
+    with processes.reserved_port() as port:
+        data = f"127.0.0.1:{port}"
+        options = ["--dp-grpc-server-addr", data]
+        with processes.bmv2(cpu_port=cpu_port, target_options=options) as switch:
+            try:
+                with P4RuntimeClient(switch.address) as client, closing(Dataplane(data)) as ports:
+                    yield client, ports
+            except TargetError as error:
+                ended = switch.ended()
+                if ended is None:
+                    raise
+                raise ended from error
+
+
+@contextmanager
+def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
     """BMv2 with a program; gone at the end."""
-    control, data = f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"
-    command = [
-        find_bmv2(), "--no-p4", "--device-id", str(DEVICE_ID),
-        "--", "--grpc-server-addr", control, "--dp-grpc-server-addr", data,
-    ]  # fmt: skip
-    with ExitStack() as stack:
-        log = stack.enter_context(tempfile.TemporaryFile())
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        stack.callback(_end, process)
-        client = Client(control, DEVICE_ID)
-        stack.callback(client.close)
-        ports = Dataplane(data, DEVICE_ID)
-        stack.callback(ports.close)
-        try:
-            client.become_primary()
-            client.set_pipeline(p4info, program)
-            ports.wait_until_started()
-            yield Bmv2(client, ports, p4info)
-        except SwitchError as error:
-            if process.poll() is None:
-                raise
-            log.seek(0)
-            last = log.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise P4RuntimeError(f"BMv2 ended with {process.returncode}: {''.join(last)}") from error
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    with connected() as (client, ports):
+        client.set_pipeline(config)
+        ports.wait_until_started()
+        yield Bmv2(client, ports, config.p4info)
 
 
 class Bmv2:
     """A running BMv2 (`targets.target.Target`)."""
 
-    def __init__(self, client: Client, ports: Dataplane, p4info: p4i.P4Info) -> None:
+    def __init__(self, client: P4RuntimeClient, ports: Dataplane, p4info: p4i.P4Info) -> None:
         self._client = client
         self._ports = ports
-        self._encoder = Encoder(p4info)
+        self._encoder = EntryEncoder(p4info)
         self._counters = {counter.preamble.name: counter.preamble.id for counter in p4info.counters}
         self._meters = {meter.preamble.name: meter.preamble.id for meter in p4info.meters}
         self._replicating: set[tuple[int, int]] = set()
@@ -134,7 +87,7 @@ class Bmv2:
     def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter."""
         query = p4r.Entity()
-        query.direct_counter_entry.table_entry.CopyFrom(self._encoder.place(*entry))
+        query.direct_counter_entry.table_entry.CopyFrom(self._encoder.entry(*entry))
         (found,) = self._client.read(query)
         return _value(found.direct_counter_entry.data)
 
@@ -181,7 +134,7 @@ class Bmv2:
         self._refuse_registers(name)
 
     def _refuse_registers(self, name: str) -> NoReturn:
-        raise Refusal(f"BMv2 does not serve registers over P4Runtime: {name}")
+        raise Unsupported(f"BMv2 does not serve registers over P4Runtime: {name}")
 
     # -- replication
 
@@ -204,15 +157,15 @@ class Bmv2:
 
     def _replicate(self, entity: p4r.Entity, has_replicas: bool) -> None:
         entry = entity.packet_replication_engine_entry
-        place = entry.multicast_group_entry.multicast_group_id, entry.clone_session_entry.session_id
-        was_there = place in self._replicating
+        identity = entry.multicast_group_entry.multicast_group_id, entry.clone_session_entry.session_id
+        was_there = identity in self._replicating
         if has_replicas:
             kind = p4r.Update.MODIFY if was_there else p4r.Update.INSERT
             self._client.write(p4r.Update(type=kind, entity=entity))
-            self._replicating.add(place)
+            self._replicating.add(identity)
         elif was_there:
             self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
-            self._replicating.remove(place)
+            self._replicating.remove(identity)
 
 
 def _value(data: p4r.CounterData) -> CounterValue:

@@ -9,7 +9,9 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from softswitch.pipeline import Output
-from targets.p4runtime import RECONNECT_SOON, P4RuntimeError, reason_of
+from targets.errors import P4RuntimeError
+from targets.p4runtime import RECONNECT_SOON, refusal
+from targets.processes import DEVICE_ID
 
 _STREAM = "/p4.bm.DataplaneInterface/PacketStream"
 _TIMEOUT = 30.0
@@ -20,7 +22,7 @@ def _packet_message() -> Any:
     """PacketStreamRequest and -Response, which are alike (services/p4/bm/dataplane_interface.proto)."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
-        name="conformance/dataplane.proto", package="p4.bm", syntax="proto3"
+        name="targets/dataplane.proto", package="p4.bm", syntax="proto3"
     )
     message = file.message_type.add(name="Packet")
     types = {"id": field.TYPE_UINT64, "device_id": field.TYPE_UINT64, "port": field.TYPE_UINT32}
@@ -37,9 +39,8 @@ _Packet = _packet_message()
 class Dataplane:
     """The ports of a BMv2 that was started with `--dp-grpc-server-addr`."""
 
-    def __init__(self, address: str, device_id: int) -> None:
+    def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
-        self._device_id = device_id
         self._open = self._channel.stream_stream(
             _STREAM, request_serializer=_Packet.SerializeToString, response_deserializer=_Packet.FromString
         )
@@ -57,15 +58,15 @@ class Dataplane:
                 return
             except grpc.RpcError as error:
                 if _code(error) is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
-                    raise P4RuntimeError(f"no packets can be sent: {reason_of(error)}") from None
+                    raise P4RuntimeError(f"no packets can be sent: {refusal(error)}") from None
             time.sleep(_POLL_SECONDS)
 
     def process(self, port: int, frame: bytes) -> list[Output]:
         """All that BMv2 sends because of one frame."""
         try:
-            return self._exchange([_Packet(device_id=self._device_id, port=port, packet=frame)])
+            return self._exchange([_Packet(device_id=DEVICE_ID, port=port, packet=frame)])
         except grpc.RpcError as error:
-            raise P4RuntimeError(f"a packet into port {port}: {reason_of(error)}") from None
+            raise P4RuntimeError(f"a packet into port {port}: {refusal(error)}") from None
 
     def _exchange(self, packets: list[Any]) -> list[Output]:
         # BMv2 ends the stream behind the last packet when it has none left inside (PacketStream in its

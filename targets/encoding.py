@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from finsy.proto import p4i, p4r
 
 from softswitch.ir import Between, Masked, Match
+from softswitch.p4runtime import values
 from softswitch.pipeline import ActionCall, Change, EntryAction, EntryWrite, UseGroup, UseMember
 
 UPDATE_TYPES = {
@@ -16,12 +17,7 @@ UPDATE_TYPES = {
 }
 
 
-def minimal(value: int) -> bytes:
-    """The canonical byte string of P4Runtime 1.4 §8.3."""
-    return value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
-
-
-class Encoder:
+class EntryEncoder:
     """Makes messages of what the tables of one program are told."""
 
     def __init__(self, p4info: p4i.P4Info) -> None:
@@ -31,7 +27,7 @@ class Encoder:
     def __call__(self, write: EntryWrite) -> p4r.Update:
         """The update of a table entry."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
-        update.entity.table_entry.CopyFrom(self.place(write.table, write.key, write.priority))
+        update.entity.table_entry.CopyFrom(self.entry(write.table, write.key, write.priority))
         if write.action is not None:
             self._invoke(update.entity.table_entry, write.action)
         return update
@@ -45,7 +41,7 @@ class Encoder:
             self._invoke(entry, action)
         return update
 
-    def place(self, table: str, key: Sequence[Match], priority: int) -> p4r.TableEntry:
+    def entry(self, table: str, key: Sequence[Match], priority: int) -> p4r.TableEntry:
         """An entry without its action, as queries name it."""
         declared = self._tables[table]
         entry = p4r.TableEntry(table_id=declared.preamble.id, priority=priority)
@@ -62,7 +58,7 @@ class Encoder:
             case ActionCall(name, args):
                 entry.action.action.action_id = self._actions[name]
                 for index, value in enumerate(args, start=1):
-                    entry.action.action.params.add(param_id=index, value=minimal(value))
+                    entry.action.action.params.add(param_id=index, value=values.encode(value))
 
 
 def _field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:
@@ -74,13 +70,13 @@ def _field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:
         case Between(0, high) if high == (1 << field.bitwidth) - 1:
             return None
         case Between(low, high):
-            message.range.low, message.range.high = minimal(low), minimal(high)
+            message.range.low, message.range.high = values.encode(low), values.encode(high)
         case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
-            message.lpm.value, message.lpm.prefix_len = minimal(value), mask.bit_count()
+            message.lpm.value, message.lpm.prefix_len = values.encode(value), mask.bit_count()
         case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
-            message.ternary.value, message.ternary.mask = minimal(value), minimal(mask)
+            message.ternary.value, message.ternary.mask = values.encode(value), values.encode(mask)
         case Masked(value, _):
-            message.optional.value = minimal(value)
+            message.optional.value = values.encode(value)
         case int(value):
-            message.exact.value = minimal(value)
+            message.exact.value = values.encode(value)
     return message

@@ -8,34 +8,37 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from bench import hotline, plain
-from bench.client import BATCH, Client, encode
-from bench.lines import MEMORY_MB, WRITES, Line
 from bench.processes import resident_bytes
+from bench.results import MEMORY_MB, WRITES, Result
 from bench.stage import Stage
+from bench.switches import install, seconds_to_write
 from bench.workload import Setup
+from targets.p4runtime import BATCH, P4RuntimeClient, encode_writes
 
 _PORTS = 2
 
 
-def writes(stage: Stage) -> list[Line]:
+def writes(stage: Stage) -> list[Result]:
     """Insertions, modifications and deletions of exact entries, and our program's hot set."""
     changes = _changes(stage.scale.writes)
     ours = hotline.setup_of_cold()
-    hot = encode(hotline.hot_updates(hotline.setup()))
+    hot = encode_writes(hotline.hot_updates(hotline.setup()))
     rates: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (*changes, "hot set")}
     with stage.traffic(_PORTS):
         for name in stage.shuffled(stage.switches()):
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 for change, requests in changes.items():
                     stage.tell(f"{name}: {change}")
-                    rates[change][name].append(stage.scale.writes / switch.client.write(requests))
-                switch.client.install(ours)
-                rates["hot set"][name].append(hotline.HOT_ENTRIES / switch.client.write(hot))
+                    rates[change][name].append(stage.scale.writes / seconds_to_write(switch.client, requests))
+                install(switch.client, ours)
+                rates["hot set"][name].append(hotline.HOT_ENTRIES / seconds_to_write(switch.client, hot))
     what = f"table writes over gRPC, batches of {BATCH:,}"
-    return [Line("writes", f"{what}: {each}", "writes/s", samples, WRITES) for each, samples in rates.items()]
+    return [
+        Result("writes", f"{what}: {each}", "writes/s", samples, WRITES) for each, samples in rates.items()
+    ]
 
 
-def memory(stage: Stage) -> list[Line]:
+def memory(stage: Stage) -> list[Result]:
     """How much larger a switch is with many exact entries in one table."""
     entries = stage.scale.stored
     grown: dict[str, list[float]] = {}
@@ -44,15 +47,14 @@ def memory(stage: Stage) -> list[Line]:
             stage.tell(f"{name}: {entries:,} entries")
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 updates = plain.hosts(entries)
-                _write_some(
-                    switch.client, updates, BATCH
-                )  # what the first writes load and warm is not the entries'
+                # What the first writes load and warm is not the entries'.
+                _write_some(switch.client, updates, BATCH)
                 before = resident_bytes(switch.pid)
                 _write_some(switch.client, updates, entries - BATCH)
                 grown[name] = [(resident_bytes(switch.pid) - before) / 1e6]
     # The goal is for a million.
     goals = MEMORY_MB if entries == 1_000_000 else ()
-    return [Line("memory", f"memory of {entries:,} exact entries", "MB", grown, goals)]
+    return [Result("memory", f"memory of {entries:,} exact entries", "MB", grown, goals)]
 
 
 def _changes(count: int) -> dict[str, list[bytes]]:
@@ -64,14 +66,14 @@ def _changes(count: int) -> dict[str, list[bytes]]:
         modification.type = p4r.Update.MODIFY
         modifications.append(modification)
     return {
-        "insert": encode(inserts),
-        "modify": encode(modifications),
-        "delete": encode(plain.deletions(inserts)),
+        "insert": encode_writes(inserts),
+        "modify": encode_writes(modifications),
+        "delete": encode_writes(plain.deletions(inserts)),
     }
 
 
-def _write_some(client: Client, updates: Iterator[p4r.Update], count: int) -> None:
+def _write_some(client: P4RuntimeClient, updates: Iterator[p4r.Update], count: int) -> None:
     """Write in portions, so that the bench itself stays small."""
     portion = 50 * BATCH
     for start in range(0, count, portion):
-        client.write(encode([next(updates) for _ in range(min(portion, count - start))]))
+        client.send(encode_writes([next(updates) for _ in range(min(portion, count - start))]))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from bench import hotline, plain
 from bench.baseline import C_LOOP
-from bench.lines import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Line
-from bench.measure import Figures, Meter
+from bench.measure import Figures, ThroughputTest
+from bench.results import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Result
 from bench.stage import Stage
 from bench.workload import Setup, Workload
 
@@ -27,15 +27,15 @@ class _Case(NamedTuple):
     goals: tuple[Goal, ...]  # of the rate
 
 
-def forwarding(stage: Stage) -> list[Line]:
+def forwarding(stage: Stage) -> list[Result]:
     """Paired runs of the switches and the C loop over the same veths."""
     hit = _Case(hotline.hot(), PACKETS_HIT)
     cold = _Case(hotline.cold(), PACKETS_COLD)
-    lines = _compare(stage, "our program", hotline.setup(), [hit, cold])
-    return lines + _compare(stage, "L3 forwarding", plain.l3_setup(), [_Case(plain.l3(), PACKETS_L3)])
+    results = _compare(stage, "our program", hotline.setup(), [hit, cold])
+    return results + _compare(stage, "L3 forwarding", plain.l3_setup(), [_Case(plain.l3(), PACKETS_L3)])
 
 
-def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -> list[Line]:
+def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -> list[Result]:
     figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
     with stage.traffic(_PORTS) as generator:
         for target in stage.shuffled([*stage.switches(), C_LOOP]):
@@ -43,15 +43,15 @@ def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -
                 for workload, _ in cases:
                     stage.tell(f"{target}: {program}, {workload.name}")
                     generator.load(workload)
-                    figures[workload.name][target].append(Meter(generator, stage.scale).figures())
-    return [line for case in cases for line in _lines(program, case, figures[case.workload.name])]
+                    figures[workload.name][target].append(ThroughputTest(generator, stage.scale).figures())
+    return [result for case in cases for result in _results(program, case, figures[case.workload.name])]
 
 
-def _lines(program: str, case: _Case, figures: dict[str, list[Figures]]) -> list[Line]:
+def _results(program: str, case: _Case, figures: dict[str, list[Figures]]) -> list[Result]:
     what = f"{program}, {case.workload.name}"
     rates = {target: [each.rate for each in rounds] for target, rounds in figures.items()}
-    lines = [Line("forwarding", what, "packets/s", rates, case.goals)]
+    results = [Result("forwarding", what, "packets/s", rates, case.goals)]
     for heading, of in _LATENCIES.items():
         samples = {target: [of(each) for each in rounds] for target, rounds in figures.items()}
-        lines.append(Line("forwarding", f"{what}: {heading}", "µs", samples, LATENCY))
-    return lines
+        results.append(Result("forwarding", f"{what}: {heading}", "µs", samples, LATENCY))
+    return results

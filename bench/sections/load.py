@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench import hotline
-from bench.client import Client, encode
 from bench.errors import BenchError
-from bench.lines import LOAD_S, Line
 from bench.network import host_interface, inside
+from bench.results import LOAD_S, Result
 from bench.stage import Stage
-from bench.targets import BMV2, SOFTSWITCH, started
+from bench.switches import BMV2, SOFTSWITCH, started
+from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config
 
 _PORTS = 2
 _PATIENCE_S = 60.0
@@ -25,7 +25,7 @@ _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 
 
-def load(stage: Stage) -> list[Line]:
+def load(stage: Stage) -> list[Result]:
     """Seconds from the process's start, and from when it is given the JSON."""
     starts: dict[str, dict[str, list[float]]] = {}
     with stage.traffic(_PORTS), tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def load(stage: Stage) -> list[Line]:
         _, given = _first_packet(stage, SOFTSWITCH, {**cold, "XDG_CACHE_HOME": program_cold}, Path(folder))
         starts["JSON to first packet, a program not seen before"] = {SOFTSWITCH: [given]}
     return [
-        Line("load", what, "s", samples, LOAD_S if what.startswith("JSON") else ())
+        Result("load", what, "s", samples, LOAD_S if what.startswith("JSON") else ())
         for what, samples in starts.items()
     ]
 
@@ -57,13 +57,18 @@ def _first_packet(
     stage: Stage, name: str, environment: Mapping[str, str], folder: Path
 ) -> tuple[float, float]:
     setup, frame = hotline.setup_of_cold(), _a_frame()
-    entries = encode(setup.updates)
+    config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
     begin = time.monotonic()
-    switch = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
-    with switch as (_, address), Client(address) as client, _socket(1) as source, _socket(2) as sink:
+    starting = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
+    with (
+        starting as switch,
+        P4RuntimeClient(switch.address) as client,
+        _socket(1) as source,
+        _socket(2) as sink,
+    ):
         given = time.monotonic()
-        client.set_pipeline(setup.program)
-        client.write(entries)
+        client.set_pipeline(config)
+        client.send(entries)
         _send_until_it_comes(source, sink, frame)
         now = time.monotonic()
     return now - begin, now - given

@@ -8,10 +8,10 @@ from statistics import median
 from bench import hotline, plain
 from bench.baseline import C_LOOP, PORT_LOOP
 from bench.errors import BenchError
-from bench.lines import Line
 from bench.processes import cpu_seconds
+from bench.results import Result
 from bench.stage import Stage
-from bench.targets import SOFTSWITCH
+from bench.switches import SOFTSWITCH
 from bench.traffic import Generator
 from bench.workload import Setup, Workload
 
@@ -22,7 +22,7 @@ _UNPACED = 1e9
 _WINDOW = 512  # what the slowest finds waiting: full bursts, and less than a ring, so that none is lost
 
 
-def parts(stage: Stage) -> list[Line]:
+def parts(stage: Stage) -> list[Result]:
     """CPU time a packet with a full window; what a step adds is its difference to the one before."""
     l3, hit, cold = plain.l3(), hotline.hot(), hotline.cold()
     ours = hotline.setup()
@@ -43,7 +43,7 @@ def parts(stage: Stage) -> list[Line]:
     ]  # fmt: skip
 
 
-def _steps(stage: Stage, steps: list[tuple[str, str, Setup, Workload]]) -> list[Line]:
+def _steps(stage: Stage, steps: list[tuple[str, str, Setup, Workload]]) -> list[Result]:
     costs: dict[int, list[float]] = defaultdict(list)
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):
@@ -52,14 +52,14 @@ def _steps(stage: Stage, steps: list[tuple[str, str, Setup, Workload]]) -> list[
             generator.load(workload)
             with stage.target(target, _PORTS, setup, workload) as pid:
                 costs[k].append(_ns_a_packet(generator, pid, stage.scale.latency_seconds))
-    lines, before = [], 0.0
+    results, before = [], 0.0
     for k, (what, target, *_) in enumerate(steps):
         cost = median(costs[k])
         added = f" ({cost - before:+,.0f})" if before else ""
         column = C_LOOP if target == C_LOOP else SOFTSWITCH
-        lines.append(Line("parts", f"a packet's time: {what}{added}", "ns", {column: costs[k]}))
+        results.append(Result("parts", f"a packet's time: {what}{added}", "ns", {column: costs[k]}))
         before = cost
-    return lines
+    return results
 
 
 def _ns_a_packet(generator: Generator, pid: int, seconds: float) -> float:

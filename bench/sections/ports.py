@@ -7,18 +7,18 @@ from collections import defaultdict
 
 from bench import plain
 from bench.baseline import C_LOOP
-from bench.lines import IDLE_MS, Line
-from bench.measure import Meter
+from bench.measure import ThroughputTest
 from bench.processes import cpu_seconds
+from bench.results import IDLE_MS, Result
 from bench.stage import Stage
 
 _IDLE_SECONDS = 2.0
 _IDLE_PORTS = 64
 
 
-def ports(stage: Stage) -> list[Line]:
+def ports(stage: Stage) -> list[Result]:
     """L3 forwarding from the first port to all others in turn."""
-    lines = []
+    results = []
     for count in stage.scale.ports:
         rates: dict[str, list[float]] = defaultdict(list)
         workload = plain.l3(count)
@@ -27,12 +27,14 @@ def ports(stage: Stage) -> list[Line]:
             for target in stage.shuffled([*stage.switches(), C_LOOP]):
                 stage.tell(f"{target}: {count} ports")
                 with stage.target(target, count, plain.l3_setup(count), workload):
-                    rates[target].append(Meter(generator, stage.scale).highest_loss_free())
-        lines.append(Line("ports", f"L3 forwarding from 1 port to {count - 1}, 128 B", "packets/s", rates))
-    return lines
+                    rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free())
+        results.append(
+            Result("ports", f"L3 forwarding from 1 port to {count - 1}, 128 B", "packets/s", rates)
+        )
+    return results
 
 
-def idle(stage: Stage) -> list[Line]:
+def idle(stage: Stage) -> list[Result]:
     """CPU time of a switch with 64 ports and no traffic."""
     spent = {}
     with stage.traffic(_IDLE_PORTS):
@@ -43,4 +45,4 @@ def idle(stage: Stage) -> list[Line]:
                 before = cpu_seconds(switch.pid)
                 time.sleep(_IDLE_SECONDS)
                 spent[name] = [(cpu_seconds(switch.pid) - before) / _IDLE_SECONDS * 1e3]
-    return [Line("idle", f"idle, {_IDLE_PORTS} ports: CPU time a second", "ms", spent, IDLE_MS)]
+    return [Result("idle", f"idle, {_IDLE_PORTS} ports: CPU time a second", "ms", spent, IDLE_MS)]

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bench import plain
-from bench.client import Client, encode
-from bench.lines import LOST, Line
-from bench.measure import Meter
+from bench.measure import ThroughputTest
+from bench.results import LOST, Result
 from bench.stage import Stage
-from bench.targets import SOFTSWITCH
+from bench.switches import SOFTSWITCH
 from bench.traffic import Generator, Trial
+from targets.p4runtime import P4RuntimeClient, encode_writes
 
 _PORTS = 8
 _WRITES_A_SECOND = 1_000
@@ -35,7 +35,7 @@ class Soaked(NamedTuple):
     seconds: float
 
 
-def soak(stage: Stage) -> list[Line]:
+def soak(stage: Stage) -> list[Result]:
     """Find the rate with the writer beside it; where a long run at it loses a frame, try a little less."""
     with (
         stage.traffic(_PORTS) as generator,
@@ -44,7 +44,7 @@ def soak(stage: Stage) -> list[Line]:
         generator.load(plain.l3(_PORTS))
         stage.tell("the highest rate without loss")
         with _Writer(switch.client).running():
-            rate = Meter(generator, stage.scale).highest_loss_free()
+            rate = ThroughputTest(generator, stage.scale).highest_loss_free()
         attempts = 0
         while attempts < _ATTEMPTS:
             attempts += 1
@@ -63,12 +63,12 @@ def soak(stage: Stage) -> list[Line]:
         "misrouted": ("packets", soaked.trial.misrouted),
     }
     return [
-        Line("soak", f"{what}: {name}", unit, {SOFTSWITCH: [value]}, _GOALS.get(name, ()))
+        Result("soak", f"{what}: {name}", unit, {SOFTSWITCH: [value]}, _GOALS.get(name, ()))
         for name, (unit, value) in values.items()
     ]
 
 
-def soak_at(generator: Generator, client: Client, rate: float, seconds: float) -> Soaked:
+def soak_at(generator: Generator, client: P4RuntimeClient, rate: float, seconds: float) -> Soaked:
     """Send at a rate for some seconds, writing tables all the while."""
     writer = _Writer(client)
     begin = time.monotonic()
@@ -81,7 +81,7 @@ def soak_at(generator: Generator, client: Client, rate: float, seconds: float) -
 class _Writer:
     """Inserts routes that no frame takes and deletes them again, a batch at a time, at a steady pace."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: P4RuntimeClient) -> None:
         self.written = 0
         inserts = plain.routes(_WRITES_A_SECOND)[0].updates
         self._client = client
@@ -89,8 +89,8 @@ class _Writer:
             request
             for start in range(0, len(inserts), _BATCH)
             for request in (
-                *encode(inserts[start : start + _BATCH]),
-                *encode(plain.deletions(inserts[start : start + _BATCH])),
+                *encode_writes(inserts[start : start + _BATCH]),
+                *encode_writes(plain.deletions(inserts[start : start + _BATCH])),
             )
         ]
 
@@ -110,8 +110,8 @@ class _Writer:
         begin = time.monotonic()
         count = 0
         while not stop.wait(max(0.0, begin + count * _BATCH / _WRITES_A_SECOND - time.monotonic())):
-            self._client.write([self._batches[count % len(self._batches)]])
+            self._client.send([self._batches[count % len(self._batches)]])
             count += 1
             self.written += _BATCH
         if count % 2:  # leave the table as it was
-            self._client.write([self._batches[count % len(self._batches)]])
+            self._client.send([self._batches[count % len(self._batches)]])

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-import grpc
 import pytest
 from finsy.proto import p4r
 
-from tests.bmv2.conftest import started
+from softswitch.p4runtime import values
+from targets import processes
+from targets.errors import P4RuntimeError
+from targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info
 from tests.harness.effort import seeds
-from tests.harness.p4rt import Client, load_p4info, minimal
 from tests.harness.testnet import CPU_PORT
 from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 ORDERS = ROOT / "tests" / "programs" / "compiled" / "orders"
-P4INFO = load_p4info(ORDERS.with_suffix(".p4info.txtpb"))
+P4INFO = read_p4info(ORDERS)
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
 PROBE = struct.Struct(">5H")  # ask, number, key, mark, instance
 KEYS = range(0, 600, 37)
+Both = tuple[P4RuntimeClient, P4RuntimeClient]
 
 
 def named(alias: str) -> int:
@@ -35,58 +34,45 @@ def named(alias: str) -> int:
     return next(each.preamble.id for each in groups if each.preamble.alias == alias)
 
 
-@contextmanager
-def softswitch() -> Iterator[Client]:
-    """A softswitch process with the program."""
-    flags = ["--device-id", "1", "--cpu-port", str(CPU_PORT), "--grpc-server-addr", "127.0.0.1:0"]
-    command = [sys.executable, "-m", "softswitch", "--no-p4", *flags]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            found = re.search(r"P4Runtime on (\S+)", process.stderr.readline())
-            assert found
-            client = Client(found[1], P4INFO, device_id=1)
-            try:
-                client.set_pipeline(ORDERS.with_suffix(".json").read_bytes())
-                yield client
-            finally:
-                client.close()
-        finally:
-            process.terminate()
-            process.stderr.read()
-
-
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[Client, Client]]:
-    with started(ORDERS, [], ["--cpu-port", str(CPU_PORT)]) as bmv2, softswitch() as ours:
-        yield bmv2, ours
+def both() -> Iterator[Both]:
+    with ExitStack() as stack:
+        clients = []
+        for started in (processes.bmv2, processes.softswitch):
+            switch = stack.enter_context(started(cpu_port=CPU_PORT))
+            client = stack.enter_context(P4RuntimeClient(switch.address))
+            client.set_pipeline(pipeline_config(ORDERS))
+            clients.append(client)
+        yield clients[0], clients[1]
 
 
-def written(client: Client, update: p4r.Update) -> bool:
+def written(client: P4RuntimeClient, update: p4r.Update) -> bool:
     try:
-        client.update([update])
-    except grpc.RpcError:
+        client.write(update)
+    except P4RuntimeError:
         return False
     return True
 
 
-def write(both: tuple[Client, Client], update: p4r.Update) -> bool:
+def write(both: Both, update: p4r.Update) -> bool:
     """Do an update on both, which have to agree whether it can be done."""
     first, second = (written(client, update) for client in both)
     assert first == second, update
     return first
 
 
-def ask(client: Client, question: int, number: int, key: int = 0, copies: int = 1) -> list[tuple[int, int]]:
+def ask(
+    client: P4RuntimeClient, question: int, number: int, key: int = 0, copies: int = 1
+) -> list[tuple[int, int]]:
     """Mark and instance of the copies of a packet."""
-    client.packet_out(0, PROBE.pack(question, number, key, 0, 0))
-    payloads = [client.packets.get(timeout=PATIENCE_S)[1] for _ in range(copies)]
+    client.packet_out(PROBE.pack(question, number, key, 0, 0), 0, 0)
+    payloads = [client.packets.get(timeout=PATIENCE_S).payload for _ in range(copies)]
     return [PROBE.unpack(payload[: PROBE.size])[3:] for payload in payloads]
 
 
 def call(message: p4r.Action, mark: int) -> None:
     message.action_id = named("set_mark")
-    message.params.add(param_id=1, value=minimal(mark))
+    message.params.add(param_id=1, value=values.encode(mark))
 
 
 def member(kind: int, number: int) -> p4r.Update:
@@ -110,7 +96,7 @@ def entry(kind: int, table: str, number: int) -> p4r.Update:
     update = p4r.Update(type=kind)  # type: ignore[arg-type]  # an enum's value
     message = update.entity.table_entry
     message.table_id = named(table)
-    message.match.add(field_id=1).exact.value = minimal(number)
+    message.match.add(field_id=1).exact.value = values.encode(number)
     return update
 
 
@@ -119,7 +105,7 @@ INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 @pytest.mark.bmv2
 @pytest.mark.parametrize("seed", seeds(3))
-def test_members_are_picked_as_in_bmv2(both: tuple[Client, Client], seed: int) -> None:
+def test_members_are_picked_as_in_bmv2(both: Both, seed: int) -> None:
     random = Random(seed)
     members: set[int] = set()
     groups: dict[int, dict[int, int]] = {}
@@ -158,7 +144,7 @@ def test_members_are_picked_as_in_bmv2(both: tuple[Client, Client], seed: int) -
 
 @pytest.mark.bmv2
 @pytest.mark.parametrize("seed", seeds(2))
-def test_one_shots_are_picked_from_as_in_bmv2(both: tuple[Client, Client], seed: int) -> None:
+def test_one_shots_are_picked_from_as_in_bmv2(both: Both, seed: int) -> None:
     random, there = Random(seed), set[int]()
     for _ in range(40):
         number = random.randrange(1, 5)
@@ -179,7 +165,7 @@ def test_one_shots_are_picked_from_as_in_bmv2(both: tuple[Client, Client], seed:
 
 @pytest.mark.bmv2
 @pytest.mark.parametrize("question", [MULTICAST, CLONE])
-def test_copies_are_made_in_the_order_of_bmv2(both: tuple[Client, Client], question: int) -> None:
+def test_copies_are_made_in_the_order_of_bmv2(both: Both, question: int) -> None:
     random = Random(question)
     kind = INSERT
     for _ in range(20):

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.pairs import Pair
 from conformance.runner import Outcome, Verdict, run
-from targets.in_process import TARGETS
+from targets.openers import TARGETS
 from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.stf import PAIRS
 from tests.harness.testnet import COMPILED

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from finsy.proto import p4i, p4r
 
+from softswitch.p4runtime import values
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -21,7 +22,7 @@ from softswitch.pipeline import (
     MeterConfig,
     Replica,
 )
-from targets.encoding import Encoder, minimal
+from targets.encoding import EntryEncoder
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 FAST = 100_000
@@ -50,7 +51,7 @@ class P4RuntimeWriter:
 
     def __init__(self, p4info: p4i.P4Info, send: Callable[[p4r.Update], bool]) -> None:
         self._send = send
-        self._encode = Encoder(p4info)
+        self._encode = EntryEncoder(p4info)
         declared = [*p4info.actions, *p4info.action_profiles, *p4info.counters, *p4info.meters]
         self._ids = {item.preamble.name: item.preamble.id for item in declared}
         metered = {meter.direct_table_id for meter in p4info.direct_meters}
@@ -98,13 +99,13 @@ class P4RuntimeWriter:
     def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         entity = p4r.Entity()
         message = entity.direct_counter_entry
-        message.table_entry.CopyFrom(self._encode.place(*entry))
+        message.table_entry.CopyFrom(self._encode.entry(*entry))
         message.data.packet_count, message.data.byte_count = value
         self._modify(entity)
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         entity = p4r.Entity()
-        entity.direct_meter_entry.table_entry.CopyFrom(self._encode.place(*entry))
+        entity.direct_meter_entry.table_entry.CopyFrom(self._encode.entry(*entry))
         _configure(entity.direct_meter_entry, config)
         self._modify(entity)
 
@@ -113,7 +114,7 @@ class P4RuntimeWriter:
     def _call(self, call: ActionCall, message: p4r.Action) -> None:
         message.action_id = self._ids[call.name]
         for number, value in enumerate(call.args, start=1):
-            message.params.add(param_id=number, value=minimal(value))
+            message.params.add(param_id=number, value=values.encode(value))
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
         entity = p4r.Entity()

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
-import grpc
 from finsy.proto import p4i, p4r
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Notice, Output
 from targets.dataplane import Dataplane
-from targets.p4runtime import reason_of
-from tests.harness.p4rt import Client, load_p4info
+from targets.errors import P4RuntimeError
+from targets.p4runtime import P4RuntimeClient, pipeline_config
 from tests.harness.p4rt_writer import P4RuntimeWriter
+from tests.harness.waiting import PATIENCE_S
 
 STEP_US = 1000
 """softswitch's clock moves by this with every frame."""
 
 
 class Twins:
-    """A program, named by its path without suffix, on a BMv2 that has it and on softswitch in this process.
+    """A program, named by its path without suffix, on a BMv2 of its own and on softswitch in this process.
 
     `write` writes to both; `pipeline` is softswitch's, to be looked at.
     """
 
-    def __init__(self, program: Path, client: Client, ports: Dataplane) -> None:
-        self._p4info = load_p4info(program.with_suffix(".p4info.txtpb"))
-        config = p4r.ForwardingPipelineConfig(
-            p4info=self._p4info, p4_device_config=program.with_suffix(".json").read_bytes()
-        )
+    def __init__(self, program: Path, client: P4RuntimeClient, ports: Dataplane) -> None:
+        config = pipeline_config(program)
+        client.set_pipeline(config)
+        ports.wait_until_started()
         self._now = 0
-        self._client, self._ports = client, ports
+        self._client, self._ports, self._p4info = client, ports, config.p4info
         self._ours = ControlledPipeline(config, CompiledPipeline, lambda: self._now)
         self.pipeline = self._ours.pipeline
         self.write = P4RuntimeWriter(self._p4info, self.update)
@@ -42,18 +41,24 @@ class Twins:
 
         Codes are not compared: BMv2's are often UNKNOWN.
         """
-        (refusal,) = self._ours.write(p4r.WriteRequest(updates=[update]))
-        theirs = self._their_refusal(update)
-        agree = (refusal is None) == (theirs is None)
-        assert agree, f"softswitch: {refusal or 'done'}; BMv2: {theirs or 'done'}; {update}"
-        return refusal is None
+        ours, theirs = self.refusals(update)
+        agree = (ours is None) == (theirs is None)
+        assert agree, f"softswitch: {ours or 'done'}; BMv2: {theirs or 'done'}; {update}"
+        return ours is None
 
-    def _their_refusal(self, update: p4r.Update) -> str | None:
+    def codes(self, update: p4r.Update) -> tuple[int, int]:
+        """Write to both; the codes that softswitch and BMv2 answer, 0 for what was done."""
+        ours, theirs = self.refusals(update)
+        return ours.number if ours else 0, theirs.code if theirs else 0
+
+    def refusals(self, update: p4r.Update) -> tuple[Refusal | None, P4RuntimeError | None]:
+        """Write to both; what softswitch and BMv2 refuse it with, None for what was done."""
+        (ours,) = self._ours.write(p4r.WriteRequest(updates=[update]))
         try:
-            self._client.update([update])
-        except grpc.RpcError as failure:
-            return reason_of(failure)
-        return None
+            self._client.write(update)
+        except P4RuntimeError as error:
+            return ours, error
+        return ours, None
 
     def expect(self, port: int, frame: bytes) -> tuple[list[Output], list[Notice]]:
         """What softswitch sends and tells because of a frame."""
@@ -61,10 +66,31 @@ class Twins:
         return self.pipeline.process(port, frame, self._now, self._now), self.pipeline.take_notices()
 
     def observe(self, port: int, frame: bytes) -> list[Output]:
-        """What BMv2 sends because of it."""
+        """What BMv2 sends because of it, but into the CPU port."""
         return self._ports.process(port, frame)
 
-    # -- counters
+    def packets_in(self, count: int) -> list[p4r.PacketIn]:
+        """The next packets that BMv2 sends to its CPU port."""
+        return [self._client.packets.get(timeout=PATIENCE_S) for _ in range(count)]
+
+    def unseen(self) -> int:
+        """Packets to the CPU port that BMv2 has sent and nobody asked for."""
+        return self._client.packets.qsize()
+
+    # -- what is read
+
+    def entries(self) -> tuple[list[str], list[str]]:
+        """Every entry of every table, constant ones too, with its counter."""
+        queries = []
+        for table in self._p4info.tables:
+            query = p4r.TableEntry(table_id=table.preamble.id)
+            if table.direct_resource_ids:
+                query.counter_data.SetInParent()
+            queries.append(p4r.Entity(table_entry=query))
+        ours, theirs = self._read(queries)
+        for entity in (*ours, *theirs):
+            entity.table_entry.is_const = False  # which BMv2 does not say of any
+        return sorted(map(str, ours)), sorted(map(str, theirs))
 
     def counters(self) -> tuple[list[str], list[str]]:
         """Every cell and every entry that counts, of softswitch and of BMv2, in what its counter counts.
@@ -77,14 +103,17 @@ class Twins:
             units[direct.direct_table_id] = direct.spec.unit
             entry = p4r.TableEntry(table_id=direct.direct_table_id, counter_data=p4r.CounterData())
             queries.append(p4r.Entity(table_entry=entry))
+        ours, theirs = self._read(queries)
+        return _comparable(ours, units), _comparable(theirs, units)
+
+    def _read(self, queries: list[p4r.Entity]) -> tuple[list[p4r.Entity], list[p4r.Entity]]:
         responses, refusals = self._ours.read(p4r.ReadRequest(entities=queries))
-        ours = [found for response in responses for found in response.entities]
         assert not any(refusals), refusals
-        return _comparable(ours, units), _comparable(self._client.read(*queries), units)
+        ours = [found for response in responses for found in response.entities]
+        return ours, self._client.read(*queries)
 
 
-def _comparable(found: Iterable[p4r.Entity], units: dict[int, p4i.CounterSpec.Unit.ValueType]) -> list[str]:
-    entities = list(found)
+def _comparable(entities: list[p4r.Entity], units: dict[int, p4i.CounterSpec.Unit.ValueType]) -> list[str]:
     for entity in entities:
         if entity.HasField("table_entry"):
             entity.table_entry.is_const = False  # which BMv2 does not say of any

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from bench import plain
-from bench.processes import placement
+from bench.processes import choose_cores
 from bench.scale import QUICK
 from bench.sections.soak import soak_at
 from bench.stage import Stage
-from bench.targets import SOFTSWITCH
+from bench.switches import SOFTSWITCH
 
 pytestmark = pytest.mark.mininet
 
@@ -21,7 +21,7 @@ RATE = 2_000  # a ring holds 500 ms of it, so that a busy machine loses nothing
 
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(120.0, marks=pytest.mark.soak)])
 def test_writes_disturb_no_packet(seconds: float) -> None:
-    stage = Stage(placement(), QUICK, random.Random(1), lambda _: None)
+    stage = Stage(choose_cores(), QUICK, random.Random(1), lambda _: None)
     with (
         stage.traffic(PORTS) as generator,
         stage.switch(SOFTSWITCH, PORTS, plain.l3_setup(PORTS)) as switch,

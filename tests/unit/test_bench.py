@@ -8,8 +8,8 @@ from bench import hotline, plain
 from bench.baseline import C_LOOP
 from bench.calls import installed, ns_a_packet
 from bench.errors import BenchError
-from bench.lines import Line, at_least, at_most
-from bench.targets import BMV2, SOFTSWITCH
+from bench.results import Result, at_least, at_most
+from bench.switches import BMV2, SOFTSWITCH
 from bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 
 CASES = [
@@ -79,9 +79,9 @@ def test_a_measurement_of_frames_that_are_dropped_is_refused() -> None:
 
 
 def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
-    line = Line("s", "w", "packets/s", {SOFTSWITCH: [10, 30, 20], BMV2: [1, 10, 1], C_LOOP: [20, 40, 40]})
+    line = Result("s", "w", "packets/s", {SOFTSWITCH: [10, 30, 20], BMV2: [1, 10, 1], C_LOOP: [20, 40, 40]})
     assert line.value(SOFTSWITCH) == 20
     assert line.ratio(BMV2) == 10  # of 10, 3 and 20
     assert [line.is_met(goal) for goal in (at_least(10, BMV2), at_least(11, BMV2))] == [True, False]
     assert [line.is_met(goal) for goal in (at_most(20), at_most(19))] == [True, False]
-    assert Line("s", "w", "ns", {SOFTSWITCH: [1]}).is_met(at_least(1, BMV2)) is None
+    assert Result("s", "w", "ns", {SOFTSWITCH: [1]}).is_met(at_least(1, BMV2)) is None

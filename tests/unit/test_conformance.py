@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from finsy.proto import p4i
+from finsy.proto import p4i, p4r
 
 from conformance import cli, runner
-from conformance.driver import Driver
-from conformance.errors import ConformanceError, Mismatch, Refusal, StfError
-from conformance.names import Names, read_p4info
+from conformance.driver import StfDriver
+from conformance.errors import ConformanceError, Mismatch, StfError
+from conformance.names import Names
 from conformance.pairs import Pair, pairs_in
 from conformance.parser import parse
 from conformance.runner import Outcome
@@ -30,7 +30,9 @@ from softswitch.pipeline import (
     Output,
     Replica,
 )
-from targets import in_process as targets
+from targets import openers
+from targets.errors import Unsupported
+from targets.p4runtime import read_p4info
 from targets.target import Target
 from tests.harness.match_kinds import MATCH_KINDS
 
@@ -98,7 +100,7 @@ def p4info() -> p4i.P4Info:
 def drive(text: str) -> list[object]:
     """What the target was told by these vectors."""
     target = Wire()
-    Driver(target, Names(p4info())).run(parse(text, "f.stf"))
+    StfDriver(target, Names(p4info())).run(parse(text, "f.stf"))
     return target.told
 
 
@@ -313,18 +315,18 @@ def test_checks_pass() -> None:
 
 
 @contextmanager
-def wire(_program: bytes, _p4info: p4i.P4Info) -> Iterator[Target]:
+def wire(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
     yield Wire()
 
 
 @contextmanager
-def refusing(_program: bytes, _p4info: p4i.P4Info) -> Iterator[Target]:
-    raise Refusal("not this one")
+def refusing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+    raise Unsupported("not this one")
     yield Wire()
 
 
 @contextmanager
-def unreadable(_program: bytes, _p4info: p4i.P4Info) -> Iterator[Target]:
+def unreadable(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
     raise ProgramError("no program")
     yield Wire()
 
@@ -335,7 +337,7 @@ class Crashing(Wire):
 
 
 @contextmanager
-def crashing(_program: bytes, _p4info: p4i.P4Info) -> Iterator[Target]:
+def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
     yield Crashing()
 
 
@@ -379,7 +381,7 @@ def test_command_line(
     good, bad = tmp_path / "good.stf", tmp_path / "bad.stf"
     good.write_text("packet 1 01\nexpect 2 01\n")
     bad.write_text("expect 2 01\n")
-    monkeypatch.setitem(targets.TARGETS, "compiled", wire)
+    monkeypatch.setitem(openers.TARGETS, "compiled", wire)
 
     def run(*arguments: str) -> tuple[int, list[str]]:
         with pytest.raises(SystemExit) as exit_:

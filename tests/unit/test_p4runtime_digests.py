@@ -10,9 +10,10 @@ from softswitch.p4runtime.entities.digests import Digests
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
-from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, controlled, load_p4info
+from targets.p4runtime import read_p4info
+from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, controlled
 
-P4INFO = P4Info(load_p4info(ENTITIES))
+P4INFO = P4Info(read_p4info(ENTITIES))
 ((DIGEST, _),) = P4INFO.digests.items()
 MAC, PORT = 0x020000000001, 3
 

@@ -12,6 +12,7 @@ from finsy.proto import p4i, p4r
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
+from targets.p4runtime import read_p4info
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, probe, replace_match
 from tests.unit.p4runtime import harness
 from tests.unit.p4runtime.harness import (
@@ -22,13 +23,12 @@ from tests.unit.p4runtime.harness import (
     Control,
     asynchronous,
     config,
-    load_p4info,
     read,
     rig,
     write,
 )
 
-SCHEMA = fy.P4Schema(load_p4info(MATCH_KINDS))
+SCHEMA = fy.P4Schema(read_p4info(MATCH_KINDS))
 TABLES = {table.alias: table.id for table in SCHEMA.tables}
 FIRST_CONST = (1 << 31) - 2
 """What BMv2's P4Runtime server says is the priority of a table's first constant entry."""

@@ -17,7 +17,8 @@ from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from targets.encoding import Encoder
+from targets.encoding import EntryEncoder
+from targets.p4runtime import read_p4info
 from tests.harness.effort import examples, seeds
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
 from tests.unit.p4runtime.harness import (
@@ -27,7 +28,6 @@ from tests.unit.p4runtime.harness import (
     SCHEMA,
     controlled,
     forward,
-    load_p4info,
     read,
     update,
     write,
@@ -98,7 +98,7 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
 # ---- tables of every match kind
 
 Key = tuple[str, tuple[Match, ...], int]  # kind, matches, priority
-ENCODE = Encoder(load_p4info(MATCH_KINDS))
+ENCODE = EntryEncoder(read_p4info(MATCH_KINDS))
 RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
 """Where in a frame the parameter of the entry that was hit is found."""
 

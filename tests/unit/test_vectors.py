@@ -6,7 +6,7 @@ import pytest
 
 from conformance.pairs import Pair
 from conformance.runner import Outcome, Verdict, run
-from targets.in_process import TARGETS
+from targets.openers import TARGETS
 from tests.harness.stf import PAIRS, WITHOUT_PROGRAM
 
 

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, identity_in, load_p4info
+from softswitch.p4runtime import values
+from targets.p4runtime import read_p4info
+from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, identity_in
 
-P4INFO = load_p4info(ENTITIES)
+P4INFO = read_p4info(ENTITIES)
 CELLS = 8
 Key = tuple[Any, ...]
 
@@ -19,11 +21,6 @@ Key = tuple[Any, ...]
 def named(alias: str) -> int:
     """The ID of what has this alias."""
     return identity_in(P4INFO, alias)
-
-
-def minimal(value: int) -> bytes:
-    """An integer in canonical form."""
-    return value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
 
 
 class Metered(NamedTuple):
@@ -140,7 +137,7 @@ def entity(key: Key, value: Any) -> p4r.Entity:
         case ("value set",):
             answer.value_set_entry.value_set_id = named("odd_types")
             for member in value:
-                answer.value_set_entry.members.add().match.add(field_id=1).exact.value = minimal(member)
+                answer.value_set_entry.members.add().match.add(field_id=1).exact.value = values.encode(member)
         case ("default", table):
             message = answer.table_entry
             message.table_id, message.is_default_action = named(table), True
@@ -185,7 +182,7 @@ def _fill_cell(message: Any, kind: str, index: int | None, value: Any) -> None:
     if index is not None:
         message.index.index = index
     if kind == "register":
-        message.data.bitstring = minimal(value)
+        message.data.bitstring = values.encode(value)
     elif kind == "counter":
         _fill_counter(message.data, value)
     elif value is not None:
@@ -204,12 +201,12 @@ def _fill_config(message: p4r.MeterConfig, value: tuple[int, int, int, int]) -> 
 
 def _fill_call(message: p4r.Action, port: int) -> None:
     message.action_id = named("forward_to")
-    message.params.add(param_id=1, value=minimal(port))
+    message.params.add(param_id=1, value=values.encode(port))
 
 
 def _fill_replicas(message: Any, replicas: tuple[tuple[int, int], ...]) -> None:
     for port, instance in replicas:
-        message.replicas.add(port=minimal(port), instance=instance)
+        message.replicas.add(port=values.encode(port), instance=instance)
 
 
 def _fill_match(message: p4r.TableEntry, table: str, key: Any) -> None:
@@ -218,21 +215,21 @@ def _fill_match(message: p4r.TableEntry, table: str, key: Any) -> None:
         case "balanced", (value, length):
             if length:
                 lpm = message.match.add(field_id=1).lpm
-                lpm.value, lpm.prefix_len = minimal(value), length
+                lpm.value, lpm.prefix_len = values.encode(value), length
         case "metered", (value, mask, priority):
             message.priority = priority
             if mask:
                 ternary = message.match.add(field_id=1).ternary
-                ternary.value, ternary.mask = minimal(value), minimal(mask)
+                ternary.value, ternary.mask = values.encode(value), values.encode(mask)
         case _, (value,):
-            message.match.add(field_id=1).exact.value = minimal(value)
+            message.match.add(field_id=1).exact.value = values.encode(value)
 
 
 def _fill_entry(message: p4r.TableEntry, value: Any) -> None:
     match value:
         case Metered(port, counter, meter):
             message.action.action.action_id = named("forward_metered")
-            message.action.action.params.add(param_id=1, value=minimal(port))
+            message.action.action.params.add(param_id=1, value=values.encode(port))
             if counter is not None:
                 _fill_counter(message.counter_data, counter)
             if meter is not None:

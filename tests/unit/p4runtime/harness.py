@@ -13,13 +13,13 @@ from typing import Any, ParamSpec, TypeAlias
 import finsy as fy
 import grpc
 from finsy.proto import p4i, p4r, p4r_grpc
-from google.protobuf import text_format
 
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
+from targets.p4runtime import pipeline_config, read_p4info
 from tests.harness.waiting import PATIENCE_S
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "compiled"
@@ -27,12 +27,7 @@ CONTROL = PROGRAMS / "control"
 ENTITIES = PROGRAMS / "entities"
 
 
-def load_p4info(program: Path) -> p4i.P4Info:
-    """The P4Info of a compiled program, which is named by its path without a suffix."""
-    return text_format.Parse(program.with_suffix(".p4info.txtpb").read_text(), p4i.P4Info())
-
-
-P4INFO = load_p4info(CONTROL)
+P4INFO = read_p4info(CONTROL)
 SCHEMA = fy.P4Schema(P4INFO)
 P = ParamSpec("P")
 Control: TypeAlias = ControlledPipeline[Any]
@@ -42,9 +37,7 @@ INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineConfig:
     """The pipeline config of a compiled program."""
-    answer = p4r.ForwardingPipelineConfig(
-        p4info=load_p4info(program), p4_device_config=program.with_suffix(".json").read_bytes()
-    )
+    answer = pipeline_config(program)
     if cookie:
         answer.cookie.cookie = cookie
     return answer

@@ -1,4 +1,4 @@
-"""What a section gives: lines of the table, each with a value a target and the goals that it has to meet."""
+"""What a section gives: results, each with a value a target and the goals that it has to meet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.baseline import C_LOOP
-from bench.targets import BMV2, SOFTSWITCH
+from bench.switches import BMV2, SOFTSWITCH
 
 Samples = Mapping[str, Sequence[float]]
 """By target, one value a round; the targets of a round are measured right after one another."""
@@ -28,8 +28,8 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the table."""
+class Result:
+    """A line of the table."""
 
     section: str
     what: str
