@@ -81,7 +81,7 @@ class _ControlEmitter:
         widths = zip(default.args, action.parameters, strict=True)
         leaves = self.actions.emit(action, [integer(width, value) for value, width in widths])
         following = table.next_on_miss if table.branches_on_hit else table.next_nodes[default.action]
-        self.b.branch(self.done if leaves else self.block(following))
+        self.b.cbranch(leaves, self.done, self.block(following))
 
     def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
         """The record to execute, and an `i1`: is it an entry?"""
@@ -117,9 +117,10 @@ class _ControlEmitter:
             parameters.append(resize(b, value, width))
             offset += words
         leaves = self.actions.emit(action, parameters)
-        if leaves:
-            b.branch(self.done)
-        elif table.branches_on_hit:
+        stays = b.append_basic_block()
+        b.cbranch(leaves, self.done, stays)
+        b.position_at_end(stays)
+        if table.branches_on_hit:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.externs import Externs
+from softswitch.codegen.loops import Variable
 from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
 from softswitch.errors import located
@@ -36,13 +39,33 @@ class ActionEmitter:
         self.abandoned = abandoned
         self.externs = Externs(packet, state, layout, now)
 
-    def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> bool:
-        """Emit one action's body; True if it leaves the control (`exit`)."""
+    def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> llvm.Value:
+        """Emit one action's body; an `i1`: does it leave the control (`exit`)?"""
         self.packet.parameters = parameters
-        for statement, place in zip(action.body, action.places or [""] * len(action.body), strict=True):
+        self._left = Variable(self.b, llvm.IntType(1))
+        self._loops = Variable(self.b, llvm.IntType(32))
+        blocks = _blocks(self.b, action.body)
+        lines = action.places or [""] * len(action.body)
+        for position, (statement, place) in enumerate(zip(action.body, lines, strict=True)):
+            self._go_on_in(blocks.get(position))
             with located(place):
-                self.statement(statement)
-        return any(isinstance(statement, ir.Exit) for statement in action.body)
+                match statement:
+                    case ir.Jump(to):
+                        self.b.branch(blocks[to])
+                    case ir.JumpIfZero(condition, to):
+                        is_true = self.packet.arithmetic.truth(condition)
+                        self.b.cbranch(is_true, blocks[position + 1], blocks[to])
+                    case _:
+                        self.statement(statement)
+        self._go_on_in(blocks.get(len(action.body)))
+        return self._left.get()
+
+    def _go_on_in(self, block: llvm.Block | None) -> None:
+        """Begin a block that something jumps to."""
+        if block is not None:
+            if not self.b.block.is_terminated:
+                self.b.branch(block)
+            self.b.position_at_end(block)
 
     def statement(self, statement: ir.Statement) -> None:
         """Emit one statement."""
@@ -84,7 +107,11 @@ class ActionEmitter:
                     with no:
                         self.statement(otherwise)
             case ir.Exit():
-                pass
+                self._left.set(integer(1, 1))
+            case ir.CountLoop(message):
+                self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
+                full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, ir.MAX_LOOPS))
+                self._fail_if(full, message)
             case fate:
                 self._fate(fate)
 
@@ -110,11 +137,15 @@ class ActionEmitter:
             case ir.LogMessage(message, values):
                 self.output.log(message, values)
             case ir.Assert(condition, message):
-                with b.if_then(b.not_(arithmetic.truth(condition)), likely=False):
-                    self.output.log(message, ())
-                    b.branch(self.abandoned)
+                self._fail_if(b.not_(arithmetic.truth(condition)), message)
             case other:
                 raise AssertionError(f"no code for {other}")
+
+    def _fail_if(self, condition: llvm.Value, message: int) -> None:
+        """Log and give the packet up where the condition holds."""
+        with self.b.if_then(condition, likely=False):
+            self.output.log(message, ())
+            self.b.branch(self.abandoned)
 
     def _truncate(self, length: ir.Expression) -> None:
         value, _ = self.packet.arithmetic.exact(length)
@@ -123,3 +154,11 @@ class ActionEmitter:
         value = resize(self.b, value, width)
         smaller = self.b.select(self.b.icmp_unsigned("<", value, cut), value, cut)
         self.packet.set("cut", resize(self.b, smaller, 32))
+
+
+def _blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
+    """A block for each position that a jump goes to, and for each behind a jump."""
+    jumps = {position: s.to for position, s in enumerate(body) if isinstance(s, ir.Jump | ir.JumpIfZero)}
+    return {
+        position: b.append_basic_block() for position in sorted({*jumps.values(), *(p + 1 for p in jumps)})
+    }

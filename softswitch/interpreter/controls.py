@@ -8,7 +8,7 @@ from softswitch.interpreter.expressions import evaluate
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.profiles import ProfileState
-from softswitch.interpreter.statements import count, execute
+from softswitch.interpreter.statements import count, run
 from softswitch.interpreter.tables import Doing, Entry, TableState
 
 
@@ -44,8 +44,7 @@ class Controls:
         invocation = self._invocation(packet, table, entry.doing if entry else state.default)
         if invocation is not None:
             packet.args = invocation.args
-            for statement in self._program.actions[invocation.action].body:
-                execute(self._externs, packet, statement)
+            run(self._externs, packet, self._program.actions[invocation.action].body)
         if table.branches_on_hit:
             return table.next_on_hit if entry else table.next_on_miss
         return table.next_nodes[invocation.action] if invocation else table.next_without_action

@@ -6,6 +6,9 @@ register is taken modulo 2^32, as there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NoReturn
+
 from softswitch import ir
 from softswitch.interpreter.calculations import calculate
 from softswitch.interpreter.expressions import UINT32, UINT64, assign, evaluate, header_at
@@ -22,8 +25,27 @@ class PacketDropped(Exception):
     """A failed assertion ends the packet at once."""
 
 
+def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
+    """Run an action's body; `exit` takes effect behind it, as in BMv2."""
+    position = loops = 0
+    while position < len(body):
+        statement = body[position]
+        position += 1
+        match statement:
+            case ir.Jump(to):
+                position = to
+            case ir.JumpIfZero(condition, to):
+                position = position if evaluate(packet, condition) else to
+            case ir.CountLoop(message):
+                loops += 1
+                if loops == ir.MAX_LOOPS:
+                    _fail(externs, packet, message)
+            case _:
+                execute(externs, packet, statement)
+
+
 def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
-    """Run one statement."""
+    """Run one statement that is not a jump."""
     match statement:
         case ir.Assign(target, value):
             assign(packet, target, evaluate(packet, value))
@@ -114,8 +136,12 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
             externs.notices.append(LogRecord(text))
         case ir.Assert(condition, message):
             if not evaluate(packet, condition):
-                externs.notices.append(LogRecord(packet.program.messages[message], failed=True))
-                raise PacketDropped
+                _fail(externs, packet, message)
+
+
+def _fail(externs: Externs, packet: Packet, message: int) -> NoReturn:
+    externs.notices.append(LogRecord(packet.program.messages[message], failed=True))
+    raise PacketDropped
 
 
 def _direct(packet: Packet, statement: ir.Statement) -> None:

@@ -44,6 +44,7 @@ from softswitch.ir.program import (
     WholeHeader,
 )
 from softswitch.ir.statements import (
+    MAX_LOOPS,
     Assert,
     Assign,
     AssignHeader,
@@ -51,11 +52,14 @@ from softswitch.ir.statements import (
     Clone,
     CopyCursor,
     Count,
+    CountLoop,
     Digest,
     ExecuteMeter,
     Exit,
     Hash,
     If,
+    Jump,
+    JumpIfZero,
     LogMessage,
     MarkToDrop,
     Random,
@@ -87,6 +91,7 @@ from softswitch.v1model import DROP_PORT
 
 __all__ = [
     "DROP_PORT",
+    "MAX_LOOPS",
     "Action",
     "ActionProfile",
     "Advance",
@@ -108,6 +113,7 @@ __all__ = [
     "Control",
     "CopyCursor",
     "Count",
+    "CountLoop",
     "Counter",
     "Digest",
     "DirectMeter",
@@ -127,6 +133,8 @@ __all__ = [
     "If",
     "Invocation",
     "IsValid",
+    "Jump",
+    "JumpIfZero",
     "KeyField",
     "KeyPart",
     "LastIndex",

@@ -8,7 +8,7 @@ from functools import cached_property
 from softswitch.errors import StateError
 from softswitch.ir.expressions import Expression, FieldRef, Target
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
-from softswitch.ir.statements import Assert, If, Statement
+from softswitch.ir.statements import Assert, CountLoop, If, Statement
 from softswitch.ir.tables import Action, Control, Invocation, Table
 from softswitch.v1model import STANDARD_METADATA
 
@@ -219,8 +219,8 @@ class Program:
 
     @cached_property
     def assertions(self) -> frozenset[int]:
-        """Positions of the messages of `assert` and `assume`."""
-        return frozenset(s.message for s in self.statements if isinstance(s, Assert))
+        """Positions of the messages of `assert`, `assume` and loops without end."""
+        return frozenset(s.message for s in self.statements if isinstance(s, Assert | CountLoop))
 
     def has(self, kind: type) -> bool:
         """Whether the program has a statement of a kind anywhere."""

@@ -190,6 +190,35 @@ class Exit:
     """Leave the control after this action."""
 
 
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Go on at a statement of the action's body, by its position; the body's length ends the action.
+
+    Only bodies of actions have jumps (p4c's `if` and `for` in an action).
+    """
+
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class JumpIfZero:
+    """The same where the condition is 0; else go on behind it."""
+
+    condition: Expression
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountLoop:
+    """Stands before a jump back: the `MAX_LOOPS`-th of one action drops the packet and logs the message."""
+
+    message: int
+
+
+MAX_LOOPS = 65_536
+"""Jumps back in one run of an action, so that a `for` without end has one; BMv2 has none."""
+
+
 Statement = (
     Assign
     | AssignVarbit
@@ -214,4 +243,7 @@ Statement = (
     | Assert
     | If
     | Exit
+    | Jump
+    | JumpIfZero
+    | CountLoop
 )

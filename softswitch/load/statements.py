@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct, located
+from softswitch.errors import ProgramError, UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 
 Maker = Callable[..., list[ir.Statement]]
+
+_JUMPS = {"_jump": 0, "_jump_if_zero": 1}
+"""Primitives that say where an action goes on, with how many conditions each has."""
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:
@@ -18,11 +22,42 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
     parameters = [data["bitwidth"] for data in item["runtime_data"]]
     body: list[ir.Statement] = []
     places: list[str] = []
-    for primitive in item["primitives"]:
-        made = load_statement(scope, primitive, parameters)
+    starts: list[int] = []
+    """Where the statements of each primitive begin."""
+    for number, primitive in enumerate(item["primitives"]):
+        starts.append(len(body))
+        if primitive["op"] in _JUMPS:
+            made = _load_jump(scope, primitive, parameters, number)
+        else:
+            made = load_statement(scope, primitive, parameters)
         body += made
         places += [source_line(primitive)] * len(made)
-    return ir.Action(item["name"], tuple(parameters), tuple(body), tuple(places))
+    starts.append(len(body))
+    resolved = (_resolved(statement, starts) for statement in body)
+    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(places))
+
+
+def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
+    """A jump, still to a primitive; `number` is its own among the action's."""
+    where = source_line(item)
+    read = Expressions(scope, where, parameters)
+    *condition, to = (read.value(parameter) for parameter in item["parameters"])
+    if not isinstance(to, ir.Constant):
+        raise UnsupportedConstruct("jump to a computed primitive", where)
+    if len(condition) != _JUMPS[item["op"]] or to.value < 0:
+        raise ProgramError(f"{where}: `{item['op']}` to {to.value} with {len(condition)} conditions")
+    jump = ir.JumpIfZero(condition[0], to.value) if condition else ir.Jump(to.value)
+    if to.value > number:
+        return [jump]
+    text = f"{where}: a loop without end: the packet is dropped".removeprefix(": ")
+    return [ir.CountLoop(scope.message(text)), jump]
+
+
+def _resolved(statement: ir.Statement, starts: list[int]) -> ir.Statement:
+    """Let a jump to a primitive be one to a statement; behind the last primitive the action ends."""
+    if isinstance(statement, ir.Jump | ir.JumpIfZero):
+        return replace(statement, to=starts[min(statement.to, len(starts) - 1)])
+    return statement
 
 
 def load_statement(scope: Scope, item: Json, parameters: list[int], place: str = "") -> list[ir.Statement]:
