@@ -66,7 +66,7 @@ const bit<32> RPC_RELAYED   = 2;
 const bit<32> RPC_DUPLICATE = 3;
 #define RPC_OUTCOMES 4
 
-// Index into each lane's counter `lane_stats`.
+// Index into each lane's counter `lane_stats`: any event | LANE_UNCOUNTED is LANE_UNCOUNTED.
 const bit<32> LANE_HIT       = 0;
 const bit<32> LANE_MISS      = 1;
 const bit<32> LANE_OVERFLOW  = 2;

@@ -10,7 +10,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #define LOOKUP(nn, i) LaneLookup(1 << i) lookup_##nn;
     REPEAT(LOOKUP)
 #undef LOOKUP
-#define AGGREGATE(nn, i) LaneAggregate(1 << i) aggregate_##nn;
+#define AGGREGATE(nn, i) LaneAggregate(i) aggregate_##nn;
     REPEAT(AGGREGATE)
 #undef AGGREGATE
 
@@ -30,8 +30,12 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                     REPEAT(SLOT)
 #undef SLOT
                     if (by_lane) {
+                        bitmap_t in_reach = 0;      // lanes whose moving entries this caller reaches
+                        if (meta.is_privileged) {
+                            in_reach = ~in_reach;
+                        }
 #define LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
-    lookup_##nn.apply(meta.hits, slot_##nn, meta.is_privileged, hdr.rpc.job, hdr.keys[i].key); }
+    lookup_##nn.apply(meta.hits, slot_##nn, in_reach, hdr.rpc.job, hdr.keys[i].key); }
                         REPEAT(LOOKUP)
 #undef LOOKUP
                         meta.hits = meta.hits & hdr.rpc.live;

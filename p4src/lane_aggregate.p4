@@ -1,41 +1,57 @@
 // One lane's values, touched once a packet. 32-bit fixed point that wraps: exact, order-free, invertible.
 //
-// An action a lane and no branches, as a stateful ALU would have it (and BMv2 pays for every branch): a lane that
-// does not add adds 0, and a lane that counts nothing counts in the cell that nobody reads.
+// Conditions choose the action, as a gateway does; the action has none, as a stateful ALU would have it (p4c makes jumps
+// of every `?:` in an action, and BMv2 pays for each). What is not to be counted is counted in the cell nobody reads.
 control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, in bit<8> op)
-                     (bitmap_t lane) {
+                     (bit<8> lane) {
     register<bit<32>>(SLOTS) values;
     counter(LANE_EVENTS, CounterType.packets) lane_stats;
 
     bit<32> held;
 
-    action count_lane() {
-        lane_stats.count((meta.counted & lane) == 0 ? LANE_UNCOUNTED
-                         : ((meta.served & lane) == 0 ? LANE_MISS : LANE_HIT));
+    // All ones where the lane is not to be counted: any event | these is LANE_UNCOUNTED.
+    action count_lane(in bit<32> event) {
+        bit<32> uncounted = (bit<32>)(meta.counted >> lane & 1) - 1;
+        lane_stats.count((event | uncounted) & LANE_UNCOUNTED);
     }
 
     action push() {
         values.read(held, (bit<32>)slot);
-        bit<32> delta = (meta.served & lane) == 0 ? 0 : value.value;
-        bit<32> sum = held + delta;
+        bit<32> sum = held + value.value;
         values.write((bit<32>)slot, sum);
-        bit<32> flipped = (held ^ sum) & (delta ^ sum);
-        lane_stats.count(flipped[31:31] == 1 ? LANE_OVERFLOW : LANE_UNCOUNTED);
-        count_lane();
+        bit<32> overflow = ((held ^ sum) & (value.value ^ sum)) >> 31;
+        lane_stats.count(LANE_OVERFLOW | (overflow ^ 1));
+        count_lane(LANE_HIT);
     }
 
     action pull() {
         values.read(held, (bit<32>)slot);
         value.setValid();
-        value.value = (meta.served & lane) == 0 ? 0 : held;
-        count_lane();
+        value.value = held;
+        count_lane(LANE_HIT);
+    }
+
+    action push_missed() {
+        count_lane(LANE_MISS);
+    }
+
+    action pull_missed() {
+        value.setValid();
+        value.value = 0;
+        count_lane(LANE_MISS);
     }
 
     apply {
-        if (op == OP_PUSH) {
-            push();
+        if (meta.served >> lane & 1 == 1) {
+            if (op == OP_PUSH) {
+                push();
+            } else {
+                pull();
+            }
+        } else if (op == OP_PUSH) {
+            push_missed();
         } else {
-            pull();
+            pull_missed();
         }
     }
 }

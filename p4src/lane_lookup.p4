@@ -4,7 +4,7 @@
 // `reserved`  arriving: its PS is about to move the value here
 // `draining`  leaving: its PS is about to take the value home
 // `parked`    offload is off for the job: the entry only keeps the place
-control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bool is_privileged, in bit<16> job,
+control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t in_reach, in bit<16> job,
                    in bit<64> parameter)
                   (bitmap_t lane) {
     action hot(bit<16> slot) {
@@ -14,7 +14,7 @@ control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bool is_priv
 
     action in_motion(bit<16> slot) {
         lane_slot = slot;
-        hits = hits | (is_privileged ? lane : 0);
+        hits = hits | (lane & in_reach);
     }
 
     action reserved(bit<16> slot) {

@@ -90,6 +90,17 @@ def fill_profiles(pipeline: Pipeline) -> None:
     insert(pipeline, "Choose.plain", (Masked(0, 0),), ActionCall("Choose.share", (1,)))
 
 
+def fill_branches(pipeline: Pipeline) -> None:
+    actions = ("leave_early", "leave", "add_up", "multiply", "wind_down", "drop_odd", "NoAction")
+    for op, name in enumerate(actions):
+        qualified = name if name == "NoAction" else f"Branch.{name}"
+        for flag in (0, 0x80):
+            insert(pipeline, "Branch.chosen", (flag | op,), ActionCall(qualified))
+    insert(pipeline, "Branch.chosen", (7,), ActionCall("Branch.compare", (3,)))
+    insert(pipeline, "Branch.chosen", (0x87,), ActionCall("Branch.compare", (3,)))
+    insert(pipeline, "Branch.last", (4,), ActionCall("Branch.leave_early"))
+
+
 def fill_meters(pipeline: Pipeline) -> None:
     pipeline.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
     pipeline.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
@@ -248,6 +259,14 @@ def traffic(random: Random) -> bytes:
     return bytes([*ops, passes, port, group, session]) + cut.to_bytes(2, "big") + tail(random)
 
 
+def jumps(random: Random) -> bytes:
+    """`laps` is never 0, for which `wind_down` has no end."""
+    op = random.randrange(9) | random.choice([0, 0x80])
+    left, right = (random.choice([random.randrange(12), random.randrange(256), 255]) for _ in range(2))
+    probe = bytes([op, left, right, random.randrange(1, 20)]) + octets(random, 8)
+    return probe + bytes([random.randrange(8)]) + octets(random, 2 if op & 0x80 else 0) + tail(random)
+
+
 PULLED_SUMS = tuple(bytes(4) + (three << 40).to_bytes(7, "big") + bytes(144) for three in range(8))
 PULLED_REGISTERS = tuple(bytes([0, index]) + bytes(36) for index in range(8))
 
@@ -286,5 +305,6 @@ CONSTRUCTS = {
         Construct("registers", no_state, registers, PULLED_REGISTERS),
         Construct("lookups", no_state, lookups),
         Construct("traffic", replicate, traffic),
+        Construct("jumps", fill_branches, jumps),
     )
 }
