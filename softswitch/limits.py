@@ -19,3 +19,6 @@ GROUP_SHARE = 64
 
 MAX_REPLICAS = 1 << 16
 """Replicas that all multicast groups and clone sessions together may have."""
+
+MAX_LOOPS = 65_536
+"""Jumps back in one run of an action, so that a `for` without end is ended with its packet."""

@@ -13,6 +13,7 @@ from softswitch.codegen.loops import Variable
 from softswitch.codegen.output import Output
 from softswitch.codegen.packet import Packet
 from softswitch.errors import located
+from softswitch.limits import MAX_LOOPS
 from softswitch.memory.layout import Layout
 
 
@@ -110,7 +111,7 @@ class ActionEmitter:
                 self._left.set(integer(1, 1))
             case ir.CountLoop(message):
                 self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
-                full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, ir.MAX_LOOPS))
+                full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
                 self._fail_if(full, message)
             case fate:
                 self._fate(fate)

@@ -14,6 +14,7 @@ from softswitch.interpreter.calculations import calculate
 from softswitch.interpreter.expressions import UINT32, UINT64, assign, evaluate, header_at
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import CloneRequest, Packet
+from softswitch.limits import MAX_LOOPS
 from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
 
@@ -38,7 +39,7 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
                 position = position if evaluate(packet, condition) else to
             case ir.CountLoop(message):
                 loops += 1
-                if loops == ir.MAX_LOOPS:
+                if loops == MAX_LOOPS:
                     _fail(externs, packet, message)
             case _:
                 execute(externs, packet, statement)

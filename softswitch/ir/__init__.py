@@ -44,7 +44,6 @@ from softswitch.ir.program import (
     WholeHeader,
 )
 from softswitch.ir.statements import (
-    MAX_LOOPS,
     Assert,
     Assign,
     AssignHeader,
@@ -91,7 +90,6 @@ from softswitch.v1model import DROP_PORT
 
 __all__ = [
     "DROP_PORT",
-    "MAX_LOOPS",
     "Action",
     "ActionProfile",
     "Advance",

@@ -215,10 +215,6 @@ class CountLoop:
     message: int
 
 
-MAX_LOOPS = 65_536
-"""Jumps back in one run of an action, so that a `for` without end has one; BMv2 has none."""
-
-
 Statement = (
     Assign
     | AssignVarbit

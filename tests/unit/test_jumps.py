@@ -10,7 +10,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import MAX_LOOPS
+from softswitch.limits import MAX_LOOPS
 from softswitch.load import load_program
 from softswitch.pipeline import LogRecord, Pipeline
 from tests.harness.constructs import PROGRAMS, compiled, fill_branches
