@@ -1,4 +1,4 @@
-"""What worker and PS processes share: JSON lines on standard input and output, a place on the machine."""
+"""What worker and PS processes share: JSON lines on standard input and output, a CPU of their own."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
         raise AgentConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise AgentConfigError(f"{path}: {place}: {first['msg']}") from error
+        setting = ".".join(map(str, first["loc"]))
+        raise AgentConfigError(f"{path}: {setting}: {first['msg']}") from error
 
 
 def make_codec(name: str) -> Codec:
@@ -101,7 +101,7 @@ def make_codec(name: str) -> Codec:
 
 
 def settle(cpu: int | None) -> None:
-    """Take a place on the machine: one CPU, exact timers, no garbage collector in the hot loop.
+    """Settle on one CPU, exact timers, no garbage collector in the hot loop.
 
     Ctrl-C is left to whoever started the agent, and shows as the end of standard input; SIGTERM ends the
     process in order, so that logs are written.

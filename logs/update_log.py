@@ -68,7 +68,7 @@ class UpdateLog:
                     yield _fault(f"row {number}", name, "null" if value is None else value)
 
     def _csv_faults(self, columns: Sequence[str]) -> Iterator[str]:
-        places = [self.names.index(name) for name in columns]
+        fields = [self.names.index(name) for name in columns]
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             rows = csv.reader(file)
             next(rows)
@@ -77,8 +77,8 @@ class UpdateLog:
                     where = f"line {rows.line_num}"
                     if len(row) > len(self.names):
                         yield f"{where}: {len(row)} values; the header names {len(self.names)} columns"
-                    for name, place in zip(columns, places, strict=True):
-                        text = row[place] if place < len(row) else ""
+                    for name, field in zip(columns, fields, strict=True):
+                        text = row[field] if field < len(row) else ""
                         if not _is_integer(text):
                             yield _fault(where, name, repr(text) if text else "empty")
             except csv.Error as error:

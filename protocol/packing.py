@@ -35,18 +35,18 @@ class Packing:
 
 
 def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_]) -> Packing:
-    """Place keys, given each one's PS, hash lane and hint (all of shape [size])."""
+    """Give keys their lanes, by each one's PS, hash lane and hint (all of shape [size])."""
     size = len(ps)
     n_ps = int(ps.max()) + 1 if size else 1
-    # Keys of one group compete for the same places: one PS's cold keys, or one PS's hot keys of one lane.
+    # Keys of one group compete for the same lanes: one PS's cold keys, or one PS's hot keys of one lane.
     group = np.where(hinted, n_ps + ps.astype(np.uint32) * LANES + lane, ps)
     rank = _rank_in_group(group)
     packet = np.where(hinted, rank, rank // LANES)
-    place = np.where(hinted, lane, rank % LANES)
+    column = np.where(hinted, lane, rank % LANES)
     rpc, row = np.unique((hinted * (size + 1) + packet) * n_ps + ps, return_inverse=True)
 
     position = np.full((len(rpc), LANES), size, dtype=np.int32)
-    position[row, place] = np.arange(size)
+    position[row, column] = np.arange(size)
     used = position != size
     return Packing(
         size=size,

@@ -32,7 +32,7 @@ class _Call(NamedTuple):
     """One register RPC of the step in progress."""
 
     datagram: memoryview
-    place: NDArray[np.int32]
+    keys_at: NDArray[np.int32]
     """Index in the step of each lane's key; the step's size where the lane is not live."""
 
 
@@ -96,10 +96,10 @@ class Mover(Generic[ReplyTo]):
             self.unexpected += 1
             return
         self._window.close(header.seq, read)
-        place = rpc.call.place
-        self._served[place] = lanes_in(header.served, header.count)
+        keys_at = rpc.call.keys_at
+        self._served[keys_at] = lanes_in(header.served, header.count)
         if values is not None:
-            self._read[place] = values
+            self._read[keys_at] = values
         if not (self._unsent or len(self._window)):
             self._go_on()
 

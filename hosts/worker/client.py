@@ -53,7 +53,7 @@ class _Call(NamedTuple):
 
     datagram: memoryview
     ps: int
-    place: NDArray[np.int32]
+    keys_at: NDArray[np.int32]
     """Index in the operation of each lane's key; the operation's size where the lane is not live."""
     hashed: bool
     refusals: int
@@ -177,9 +177,9 @@ class Client:
         self._window.close(header.seq, read)
         call = rpc.call
         if values is not None:
-            self._pulled[call.place] = values
+            self._pulled[call.keys_at] = values
         elif self._answered is not None:
-            self._answered[call.place] = True
+            self._answered[call.keys_at] = True
         if header.refused or header.served != (header.live if call.hashed else 0):
             self._learn(call, header, read)
         self.records.append(
@@ -245,31 +245,31 @@ class Client:
         if part is not None:
             assert self._step is not None
             position = np.append(part, len(self._step.keys)).astype(np.int32)[position]
-        places = (row[:count] for row, count in zip(position, packing.count.tolist(), strict=True))
+        keys_at = (row[:count] for row, count in zip(position, packing.count.tolist(), strict=True))
         self.rpcs_of_operation += len(datagrams)
-        calls = zip(datagrams, packing.ps.tolist(), places, packing.hashed.tolist(), strict=True)
+        calls = zip(datagrams, packing.ps.tolist(), keys_at, packing.hashed.tolist(), strict=True)
         self._unsent.extend(_Call(*call, refusals) for call in calls)
 
     def _learn(self, call: _Call, header: Header, now: int) -> None:
         """Update the hints by an answer that they did not foresee; queue the refused lanes."""
         assert self._step is not None
-        live = call.place != len(self._step.keys)
+        live = call.keys_at != len(self._step.keys)
         refused = lanes_in(header.refused, header.count)
         served = lanes_in(header.served, header.count)
         positions = self._step.positions
-        self.hinted[positions[call.place[refused]]] = True
+        self.hinted[positions[call.keys_at[refused]]] = True
         if call.hashed:
-            self.hinted[positions[call.place[live & ~served & ~refused]]] = False
+            self.hinted[positions[call.keys_at[live & ~served & ~refused]]] = False
         else:
-            self.hinted[positions[call.place[served]]] = True
+            self.hinted[positions[call.keys_at[served]]] = True
         self._packing = None
         if header.refused:
             if self._answered is not None:
-                self._answered[call.place[refused]] = False
+                self._answered[call.keys_at[refused]] = False
             times = call.refusals + 1
             wait = _FIRST_BACKOFF_NS << min(call.refusals, _MAX_DOUBLINGS)
             _, keys = self._refused.setdefault(times, (now + wait, []))
-            keys.extend(call.place[refused].tolist())
+            keys.extend(call.keys_at[refused].tolist())
 
     def _resend(self, part: list[int], refusals: int) -> None:
         """New RPCs for these keys of the operation, in their hash lanes."""
