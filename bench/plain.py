@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
 from protocol import frames
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 
 _COMPILED = Path(__file__).parent / "programs" / "compiled"
 L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from finsy.proto import p4i, p4r
 
 from softswitch.ir import Between, Masked, Match
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import ActionCall, Change, EntryAction, EntryWrite, UseGroup, UseMember
 
 UPDATE_TYPES = {

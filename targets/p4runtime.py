@@ -14,7 +14,7 @@ from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 from typing_extensions import Self
 
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.status import DETAILS_KEY
 from targets.errors import P4RuntimeError, TargetError
 from targets.processes import DEVICE_ID

@@ -11,7 +11,7 @@ from softswitch.pipeline import Change, EntryKey, EntryWrite, Pipeline, StoredEn
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
-Action = Callable[[Pipeline], None]
+Step = Callable[[Pipeline], None]
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -36,7 +36,7 @@ class Batch:
         self._pipeline = pipeline
         self._may_roll_back = may_roll_back
         self._kept: set[int] = set()
-        self._steps: list[EntryWrite | Action] = []
+        self._steps: list[EntryWrite | Step] = []
         self._afterwards: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
         self._entries: dict[EntryKey, StoredEntry | None] = {}
@@ -44,11 +44,11 @@ class Batch:
 
     # -- table entries
 
-    def find(self, place: EntryKey) -> StoredEntry | None:
-        """The entry at a place, as the batch leaves it so far."""
-        if place in self._entries:
-            return self._entries[place]
-        return self._pipeline.find_entries([place])[0]
+    def find(self, key: EntryKey) -> StoredEntry | None:
+        """The entry with a key, as the batch leaves it so far."""
+        if key in self._entries:
+            return self._entries[key]
+        return self._pipeline.find_entries([key])[0]
 
     def entry_count(self, table: str) -> int:
         """How many entries a table has, as the batch leaves it so far."""
@@ -56,16 +56,16 @@ class Batch:
 
     def write_entry(self, write: EntryWrite) -> None:
         """Add a write of a table entry, which is known to succeed."""
-        place = EntryKey(write.table, write.key, write.priority)
+        key = EntryKey(write.table, write.key, write.priority)
         self._steps.append(write)
-        self._entries[place] = write.action and StoredEntry(write.key, write.action, write.priority)
+        self._entries[key] = write.action and StoredEntry(write.key, write.action, write.priority)
         if write.change is not Change.MODIFY:
             growth = 1 if write.change is Change.INSERT else -1
             self._grown[write.table] = self._grown.get(write.table, 0) + growth
 
     # -- the rest
 
-    def add(self, step: Action) -> None:
+    def add(self, step: Step) -> None:
         """Add another operation on the pipeline."""
         self._steps.append(step)
 

@@ -6,8 +6,8 @@ from finsy.proto import p4i
 
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
-from softswitch.p4runtime.entities.data import widths
-from softswitch.p4runtime.p4info import P4Info, Table
+from softswitch.p4runtime.codecs.data import widths
+from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
 
 
@@ -64,7 +64,7 @@ def check(p4info: P4Info, program: Program) -> None:
                 raise _mismatch(kind, name)
 
 
-def _check_table(table: Table, program: Program) -> None:
+def _check_table(table: TableInfo, program: Program) -> None:
     known = program.tables.get(table.name)
     if known is None and not table.key.fields:
         return  # p4c has made it part of what is around it

@@ -14,20 +14,20 @@ from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.consistency import check, with_widths
-from softswitch.p4runtime.entities.counters import Counters
-from softswitch.p4runtime.entities.digests import Digests
-from softswitch.p4runtime.entities.direct_counters import DirectCounters
-from softswitch.p4runtime.entities.direct_meters import DirectMeters
+from softswitch.p4runtime.entities.counters import CounterEntries
+from softswitch.p4runtime.entities.digests import DigestEntries
+from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
+from softswitch.p4runtime.entities.direct_meters import DirectMeterEntries
 from softswitch.p4runtime.entities.groups import Groups
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.members import Members
-from softswitch.p4runtime.entities.meters import Meters
+from softswitch.p4runtime.entities.meters import MeterEntries
 from softswitch.p4runtime.entities.profiles import Profiles
-from softswitch.p4runtime.entities.registers import Registers
+from softswitch.p4runtime.entities.registers import RegisterEntries
 from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
-from softswitch.p4runtime.entities.value_sets import ValueSets
+from softswitch.p4runtime.entities.value_sets import ValueSetEntries
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
@@ -70,7 +70,7 @@ class ControlledPipeline(Generic[PL]):
         self.packet_in = ControllerHeader(p4info.packet_in)
         self.packet_out = ControllerHeader(p4info.packet_out)
         self.timers = IdleTimers(self.pipeline.last_hits)
-        self.digests = Digests(p4info.digests, [digest.name for digest in program.digests])
+        self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
         profiles = Profiles(p4info, program)
         stores = Stores(p4info, program, profiles)
         self.tables = TableEntries(stores, p4info.actions, self.pipeline, self.timers, clock)
@@ -78,13 +78,13 @@ class ControlledPipeline(Generic[PL]):
             "action_profile_member": Members(profiles, p4info.actions),
             "action_profile_group": Groups(profiles),
             "table_entry": self.tables,
-            "direct_counter_entry": DirectCounters(stores, self.pipeline),
-            "direct_meter_entry": DirectMeters(stores, self.pipeline),
-            "counter_entry": Counters(p4info.counters, self.pipeline),
-            "meter_entry": Meters(p4info.meters, self.pipeline),
-            "register_entry": Registers(p4info.registers, self.pipeline),
+            "direct_counter_entry": DirectCounterEntries(stores, self.pipeline),
+            "direct_meter_entry": DirectMeterEntries(stores, self.pipeline),
+            "counter_entry": CounterEntries(p4info.counters, self.pipeline),
+            "meter_entry": MeterEntries(p4info.meters, self.pipeline),
+            "register_entry": RegisterEntries(p4info.registers, self.pipeline),
             "packet_replication_engine_entry": PacketReplication(),
-            "value_set_entry": ValueSets(p4info.value_sets),
+            "value_set_entry": ValueSetEntries(p4info.value_sets),
             "digest_entry": self.digests,
         }
 
@@ -118,19 +118,19 @@ class ControlledPipeline(Generic[PL]):
         """Do updates one by one; plain ones that follow each other go to the pipeline together."""
         results: list[Refusal | None] = [None] * len(request.updates)
         plain: list[tuple[int, EntryWrite]] = []
-        for place, update in enumerate(request.updates):
+        for index, update in enumerate(request.updates):
             try:
                 write = self.tables.plain(update)
             except Refusal as refusal:
-                results[place] = refusal
+                results[index] = refusal
                 continue
             if write is not None:
-                plain.append((place, write))
+                plain.append((index, write))
                 continue
             self._write_plain(plain, results)
             plain = []
             batch = Batch(self.pipeline, may_roll_back=False)
-            results[place] = self._accept(update, batch)
+            results[index] = self._accept(update, batch)
             batch.apply()
         self._write_plain(plain, results)
         return results
@@ -138,8 +138,8 @@ class ControlledPipeline(Generic[PL]):
     def _write_plain(self, plain: list[tuple[int, EntryWrite]], results: list[Refusal | None]) -> None:
         if plain:
             failures = self.pipeline.write_entries([write for _, write in plain])
-            for (place, write), failure in zip(plain, failures, strict=True):
-                results[place] = self.tables.plain_result(write, failure)
+            for (index, write), failure in zip(plain, failures, strict=True):
+                results[index] = self.tables.plain_result(write, failure)
 
     def _accept(self, update: p4r.Update, batch: Batch) -> Refusal | None:
         try:

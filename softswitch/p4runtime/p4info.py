@@ -9,10 +9,10 @@ from typing import NamedTuple
 from finsy.proto import p4i
 
 from softswitch.ir import MatchKind
-from softswitch.p4runtime.entities.data import Leaf, Shape, shape_of
-from softswitch.p4runtime.entities.matches import MatchField, MatchKey
+from softswitch.p4runtime.codecs.data import Leaf, Shape, shape_of
+from softswitch.p4runtime.codecs.matches import MatchField, MatchKey
+from softswitch.p4runtime.codecs.values import Field, FieldGroup
 from softswitch.p4runtime.status import invalid, unimplemented
-from softswitch.p4runtime.values import Field, FieldGroup
 
 MATCH_KINDS = {
     p4i.MatchField.EXACT: MatchKind.EXACT,
@@ -24,7 +24,7 @@ MATCH_KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ActionInfo:
     """An action with its parameters in declaration order."""
 
     id: int
@@ -33,7 +33,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ActionProfileInfo:
     """An action profile, or an action selector, with the actions that its members may have.
 
     `max_group_size` is 0 where P4Info sets no limit; `max_member_weight` likewise. The size of a group is the
@@ -44,7 +44,7 @@ class Profile:
     name: str
     size: int
     has_selector: bool
-    actions: Mapping[int, Action]
+    actions: Mapping[int, ActionInfo]
     max_group_size: int
     counts_members: bool
     max_member_weight: int
@@ -52,7 +52,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableInfo:
     """A table. An action may be allowed in entries, as the default, or as both.
 
     Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
@@ -62,17 +62,17 @@ class Table:
     id: int
     name: str
     key: MatchKey
-    entry_actions: Mapping[int, Action]
-    default_actions: Mapping[int, Action]
+    entry_actions: Mapping[int, ActionInfo]
+    default_actions: Mapping[int, ActionInfo]
     is_const: bool
     is_default_const: bool
     has_counter: bool
     meter: p4i.MeterSpec.Type.ValueType | None
     has_idle_timeout: bool
-    profile: Profile | None
+    profile: ActionProfileInfo | None
 
 
-class Array(NamedTuple):
+class CounterInfo(NamedTuple):
     """An indexed counter."""
 
     id: int
@@ -80,7 +80,7 @@ class Array(NamedTuple):
     size: int
 
 
-class MeterArray(NamedTuple):
+class MeterInfo(NamedTuple):
     """An indexed meter."""
 
     id: int
@@ -89,7 +89,7 @@ class MeterArray(NamedTuple):
     type: p4i.MeterSpec.Type.ValueType
 
 
-class RegisterArray(NamedTuple):
+class RegisterInfo(NamedTuple):
     """A register array and the type of its cells."""
 
     id: int
@@ -98,7 +98,7 @@ class RegisterArray(NamedTuple):
     shape: Leaf
 
 
-class ValueSet(NamedTuple):
+class ValueSetInfo(NamedTuple):
     """A parser value set: exact match fields alone."""
 
     id: int
@@ -107,7 +107,7 @@ class ValueSet(NamedTuple):
     key: MatchKey
 
 
-class Digest(NamedTuple):
+class DigestInfo(NamedTuple):
     """A digest and the type of its messages."""
 
     id: int
@@ -130,10 +130,10 @@ class P4Info:
         self.profiles = {p.preamble.id: self._profile(p) for p in message.action_profiles}
         self.tables = {t.preamble.id: self._table(t) for t in message.tables}
         self.counters = {
-            c.preamble.id: Array(c.preamble.id, c.preamble.name, c.size) for c in message.counters
+            c.preamble.id: CounterInfo(c.preamble.id, c.preamble.name, c.size) for c in message.counters
         }
         self.meters = {
-            m.preamble.id: MeterArray(m.preamble.id, m.preamble.name, m.size, m.spec.type)
+            m.preamble.id: MeterInfo(m.preamble.id, m.preamble.name, m.size, m.spec.type)
             for m in message.meters
         }
         self.registers = {r.preamble.id: self._register(r) for r in message.registers}
@@ -146,23 +146,23 @@ class P4Info:
         self.packet_in = headers.get("packet_in", FieldGroup("packet_in metadata", ()))
         self.packet_out = headers.get("packet_out", FieldGroup("packet_out metadata", ()))
 
-    def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, Action]]:
+    def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, ActionInfo]]:
         try:
             return [(ref.scope, self._actions[ref.id]) for ref in table.action_refs]
         except KeyError as missing:
             name = table.preamble.name
             raise invalid(f"P4Info: table {name} refers to action {missing}, which is not there") from None
 
-    def _entry_actions(self, table_id: int) -> dict[int, Action]:
+    def _entry_actions(self, table_id: int) -> dict[int, ActionInfo]:
         return {a.id: a for scope, a in self._refs[table_id] if scope != p4i.ActionRef.DEFAULT_ONLY}
 
-    def _table(self, table: p4i.Table) -> Table:
+    def _table(self, table: p4i.Table) -> TableInfo:
         identity, name = table.preamble.id, table.preamble.name
         if table.implementation_id and table.implementation_id not in self.profiles:
             raise invalid(
                 f"P4Info: table {name} refers to action profile {table.implementation_id}, which is not there"
             )
-        return Table(
+        return TableInfo(
             id=identity,
             name=name,
             key=MatchKey(f"table {name}", [_match_field(f"table {name}", f) for f in table.match_fields]),
@@ -176,9 +176,9 @@ class P4Info:
             profile=self.profiles.get(table.implementation_id),
         )
 
-    def _profile(self, profile: p4i.ActionProfile) -> Profile:
+    def _profile(self, profile: p4i.ActionProfile) -> ActionProfileInfo:
         tables = [identity for identity in profile.table_ids if identity in self._refs]
-        return Profile(
+        return ActionProfileInfo(
             id=profile.preamble.id,
             name=profile.preamble.name,
             size=profile.size,
@@ -190,40 +190,42 @@ class P4Info:
             weights_disallowed=profile.weights_disallowed,
         )
 
-    def _register(self, register: p4i.Register) -> RegisterArray:
+    def _register(self, register: p4i.Register) -> RegisterInfo:
         name = register.preamble.name
         shape = shape_of(register.type_spec, self._message.type_info, f"register {name}")
         if not isinstance(shape, Leaf):
             raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
-        return RegisterArray(register.preamble.id, name, register.size, shape)
+        return RegisterInfo(register.preamble.id, name, register.size, shape)
 
-    def _digest(self, digest: p4i.Digest) -> Digest:
+    def _digest(self, digest: p4i.Digest) -> DigestInfo:
         name = digest.preamble.name
         shape = shape_of(digest.type_spec, self._message.type_info, f"digest {name}")
-        return Digest(digest.preamble.id, name, shape)
+        return DigestInfo(digest.preamble.id, name, shape)
 
 
-def _match_field(place: str, field: p4i.MatchField) -> MatchField:
+def _match_field(location: str, field: p4i.MatchField) -> MatchField:
     kind = MATCH_KINDS.get(field.match_type)
     if kind is None:
         given = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
-        raise unimplemented(f"{place}, match field {field.name}: {given} match is not supported")
+        raise unimplemented(f"{location}, match field {field.name}: {given} match is not supported")
     return MatchField(field.id, field.bitwidth, field.name, kind)
 
 
-def _value_set(value_set: p4i.ValueSet) -> ValueSet:
+def _value_set(value_set: p4i.ValueSet) -> ValueSetInfo:
     name = value_set.preamble.name
-    place = f"value set {name}"
-    fields = [_match_field(place, field) for field in value_set.match]
+    location = f"value set {name}"
+    fields = [_match_field(location, field) for field in value_set.match]
     if any(field.kind is not MatchKind.EXACT for field in fields):
-        raise unimplemented(f"P4Info: {place}: only exact match fields are supported")
-    return ValueSet(value_set.preamble.id, name, value_set.size, MatchKey(place, fields))
+        raise unimplemented(f"P4Info: {location}: only exact match fields are supported")
+    return ValueSetInfo(value_set.preamble.id, name, value_set.size, MatchKey(location, fields))
 
 
 def _fields(items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata]) -> list[Field]:
     return [Field(item.id, item.bitwidth, item.name) for item in items]
 
 
-def _action(action: p4i.Action) -> Action:
+def _action(action: p4i.Action) -> ActionInfo:
     name = action.preamble.name
-    return Action(action.preamble.id, name, FieldGroup(f"action {name}, parameter", _fields(action.params)))
+    return ActionInfo(
+        action.preamble.id, name, FieldGroup(f"action {name}, parameter", _fields(action.params))
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.values import FieldGroup
+from softswitch.p4runtime.codecs.values import FieldGroup
 
 
 class ControllerHeader:

@@ -47,11 +47,13 @@ def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.St
     `what` names an element ("update", "entity"). The text quotes the first failure, for clients that
     show no details.
     """
-    failed = [(place, failure) for place, failure in enumerate(failures, start=1) if failure is not None]
-    place, first = failed[0]
+    failed = [
+        (position, failure) for position, failure in enumerate(failures, start=1) if failure is not None
+    ]
+    position, first = failed[0]
     status = rpc_status.Status(
         code=int(StatusCode.UNKNOWN.value[0]),
-        message=f"{len(failed)} of {len(failures)} failed; {what} {place}: {first.code.name}: {first}",
+        message=f"{len(failed)} of {len(failures)} failed; {what} {position}: {first.code.name}: {first}",
     )
     for failure in failures:
         error = p4r.Error()

@@ -43,7 +43,7 @@ from softswitch.ports.layout import (
     OUT,
     OUT_BYTES,
     OUT_MARGIN,
-    PLACES,
+    SHELF_SLOTS,
     STOPPED,
 )
 from softswitch.ports.ring import (
@@ -102,8 +102,8 @@ def enter(switch: Switch, p: int, base: int, length: int, t_in: int, count: int)
     """Add an arrived frame to the burst, through the port's shelf if it has one."""
     if not switch.ports[p].impaired[IN]:
         return append(switch.burst, count, base, length, t_in)
-    shelf, places = switch.shelves[p, IN], switch.places[p, IN]
-    return impair(shelf, places, base, length, t_in, now_us(switch), switch.burst, count)
+    shelf, slots = switch.shelves[p, IN], switch.shelf_slots[p, IN]
+    return impair(shelf, slots, base, length, t_in, now_us(switch), switch.burst, count)
 
 
 @compiled
@@ -189,7 +189,7 @@ def send_queue(switch: Switch, p: int) -> None:
             done += lost
     switch.queued[p] = 0
     if port.impaired[OUT]:
-        recycle(switch.places[p, OUT])
+        recycle(switch.shelf_slots[p, OUT])
 
 
 @compiled
@@ -207,12 +207,12 @@ def leave(switch: Switch, number: int, base: int, length: int, now: int) -> None
     if p == NO_PORT:
         switch.no_such_port += 1
         return
-    if switch.queued[p] + 2 + PLACES > DEPTH:
+    if switch.queued[p] + 2 + SHELF_SLOTS > DEPTH:
         send_queue(switch, p)
     queue, count = switch.queue[p], switch.queued[p]
     if switch.ports[p].impaired[OUT]:
-        shelf, places = switch.shelves[p, OUT], switch.places[p, OUT]
-        switch.queued[p] = impair(shelf, places, base, length, now, now, queue, count)
+        shelf, slots = switch.shelves[p, OUT], switch.shelf_slots[p, OUT]
+        switch.queued[p] = impair(shelf, slots, base, length, now, now, queue, count)
     else:
         switch.queued[p] = append(queue, count, base, length, now)
 
@@ -278,7 +278,7 @@ def serve(switch: Switch, p: int) -> None:
         process_burst(switch, port.number, count)
     give_back(port)
     if port.impaired[IN]:
-        recycle(switch.places[p, IN])
+        recycle(switch.shelf_slots[p, IN])
 
 
 @compiled
@@ -289,15 +289,15 @@ def release_held(switch: Switch) -> bool:
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.impaired[IN]:
-            shelf, places = switch.shelves[p, IN], switch.places[p, IN]
-            count = release(shelf, places, now, 0, switch.burst, 0)
+            shelf, slots = switch.shelves[p, IN], switch.shelf_slots[p, IN]
+            count = release(shelf, slots, now, 0, switch.burst, 0)
             if count:
                 process_burst(switch, port.number, count)
-                recycle(places)
+                recycle(slots)
             still += shelf.held
         if port.impaired[OUT]:
-            shelf, places = switch.shelves[p, OUT], switch.places[p, OUT]
-            switch.queued[p] = release(shelf, places, now, 0, switch.queue[p], 0)
+            shelf, slots = switch.shelves[p, OUT], switch.shelf_slots[p, OUT]
+            switch.queued[p] = release(shelf, slots, now, 0, switch.queue[p], 0)
             send_queue(switch, p)
             still += shelf.held
     return still > 0
@@ -321,9 +321,9 @@ def discard(switch: Switch) -> None:
             before = port.rx
             port.discarded += take(switch, p)
             give_back(port)
-            recycle(switch.places[p, IN])
-        port.discarded += clear(switch.shelves[p, IN], switch.places[p, IN])
-        port.tx_dropped += clear(switch.shelves[p, OUT], switch.places[p, OUT])
+            recycle(switch.shelf_slots[p, IN])
+        port.discarded += clear(switch.shelves[p, IN], switch.shelf_slots[p, IN])
+        port.tx_dropped += clear(switch.shelves[p, OUT], switch.shelf_slots[p, OUT])
 
 
 @entry_point

@@ -9,7 +9,7 @@ from softswitch.v1model import PORT_NUMBERS
 FRAME = np.dtype([("base", "i8"), ("length", "i8"), ("time", "i8")])
 """A frame by its address, with its arrival in us; the first two fields are a struct iovec."""
 
-PLACES = 16
+SHELF_SLOTS = 16
 """Frames that one shelf can hold; when it is full, frames pass in order."""
 
 BURST = 32
@@ -72,7 +72,7 @@ EPOLL_EVENT = np.dtype({
 """struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, or NO_PORT."""
 
 FREE, HELD, LEAVING = 0, 1, 2
-"""States of a place on a shelf."""
+"""States of a slot on a shelf."""
 
 SHELF = np.dtype(
     [
@@ -86,7 +86,7 @@ SHELF = np.dtype(
         ("reordered", "i8"),
     ]
 )
-PLACE = np.dtype(
+SHELF_SLOT = np.dtype(
     [("state", "i8"), ("base", "i8"), ("length", "i8"), ("time", "i8"), ("passes", "i8"), ("deadline", "i8")]
 )
 
@@ -118,7 +118,7 @@ SWITCH = np.dtype(
         ("queue", FRAME, (MAX_PORTS, DEPTH)),  # what is about to be sent
         ("messages", MMSGHDR, (MAX_PORTS, DEPTH)),  # each points to its FRAME in `queue`
         ("shelves", SHELF, (MAX_PORTS, 2)),
-        ("places", PLACE, (MAX_PORTS, 2, PLACES)),
+        ("shelf_slots", SHELF_SLOT, (MAX_PORTS, 2, SHELF_SLOTS)),
         ("events", EPOLL_EVENT, (MAX_PORTS + 1,)),
     ]
 )

@@ -25,7 +25,7 @@ from softswitch.ports.layout import (
     NOTICES_LOST,
     OUT,
     OUT_BYTES,
-    PLACES,
+    SHELF_SLOTS,
     STOPPED,
     SWITCH,
 )
@@ -235,11 +235,11 @@ class PortLoop:
     def _impair(
         self, switch: Any, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
-        frames = np.zeros((len(impairments), PLACES * self._frame_bytes), np.uint8)
+        frames = np.zeros((len(impairments), SHELF_SLOTS * self._frame_bytes), np.uint8)
         for memory, ((number, side), how) in zip(frames, impairments.items(), strict=True):
             p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT
-            shelf, places = switch["shelves"][p, direction], switch["places"][p, direction]
-            fill_shelf(shelf, places, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction)
+            shelf, slots = switch["shelves"][p, direction], switch["shelf_slots"][p, direction]
+            fill_shelf(shelf, slots, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction)
             switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
         return frames
 

@@ -12,23 +12,21 @@ from numpy.typing import NDArray
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.native import compiled, memcpy
 from softswitch.ports.impairment import Impairment
-from softswitch.ports.layout import FREE, HELD, LEAVING, PLACES
+from softswitch.ports.layout import FREE, HELD, LEAVING, SHELF_SLOTS
 
 HOLD_US = 5_000
 _PASSED_BY = 4  # a held frame lets 1.._PASSED_BY later ones pass
 
 Frames = NDArray[Any]
 Shelf = Any  # a SHELF record
-Places = NDArray[Any]  # the PLACES places of one shelf
+Slots = NDArray[Any]  # the SHELF_SLOTS slots of one shelf
 
 
-def fill_shelf(
-    shelf: Shelf, places: Places, memory: int, frame_bytes: int, how: Impairment, salt: int
-) -> None:
-    """Set an empty shelf up; its frames lie at `memory`, `frame_bytes` for each of the places."""
+def fill_shelf(shelf: Shelf, slots: Slots, memory: int, frame_bytes: int, how: Impairment, salt: int) -> None:
+    """Set an empty shelf up; its frames lie at `memory`, `frame_bytes` for each of the slots."""
     shelf["loss"], shelf["duplicate"], shelf["reorder"] = how.loss, how.duplicate, how.reorder
     shelf["random"] = np.random.SeedSequence([how.seed, salt]).generate_state(1, np.uint64)[0]
-    places["base"] = memory + frame_bytes * np.arange(PLACES)
+    slots["base"] = memory + frame_bytes * np.arange(SHELF_SLOTS)
 
 
 @compiled
@@ -52,39 +50,39 @@ def append(frames: Frames, count: int, base: int, length: int, time: int) -> int
 
 
 @compiled
-def hold(shelf: Shelf, places: Places, base: int, length: int, time: int, now: int) -> bool:
-    """Copy a frame to a free place, if there is one."""
-    for place in places:
-        if place.state == FREE:
-            memcpy(place.base, base, length)
-            place.length = length
-            place.time = time
-            place.passes = 1 + int(draw(shelf) * _PASSED_BY)
-            place.deadline = now + HOLD_US
-            place.state = HELD
+def hold(shelf: Shelf, slots: Slots, base: int, length: int, time: int, now: int) -> bool:
+    """Copy a frame to a free slot, if there is one."""
+    for slot in slots:
+        if slot.state == FREE:
+            memcpy(slot.base, base, length)
+            slot.length = length
+            slot.time = time
+            slot.passes = 1 + int(draw(shelf) * _PASSED_BY)
+            slot.deadline = now + HOLD_US
+            slot.state = HELD
             shelf.held += 1
             return True
     return False
 
 
 @compiled
-def release(shelf: Shelf, places: Places, now: int, passed: int, frames: Frames, count: int) -> int:
+def release(shelf: Shelf, slots: Slots, now: int, passed: int, frames: Frames, count: int) -> int:
     """Append the held frames that `passed` more frames, or the clock, have set free."""
-    for place in places:
-        if place.state == HELD:
-            place.passes -= passed
-            if place.passes <= 0 or now >= place.deadline:
-                place.state = LEAVING
+    for slot in slots:
+        if slot.state == HELD:
+            slot.passes -= passed
+            if slot.passes <= 0 or now >= slot.deadline:
+                slot.state = LEAVING
                 shelf.held -= 1
-                count = append(frames, count, place.base, place.length, place.time)
+                count = append(frames, count, slot.base, slot.length, slot.time)
     return count
 
 
 @compiled
 def impair(
-    shelf: Shelf, places: Places, base: int, length: int, time: int, now: int, frames: Frames, count: int
+    shelf: Shelf, slots: Slots, base: int, length: int, time: int, now: int, frames: Frames, count: int
 ) -> int:
-    """Pass one frame through the shelf; appends at most 2 + PLACES frames and returns the new count."""
+    """Pass one frame through the shelf; appends at most 2 + SHELF_SLOTS frames and returns the new count."""
     lost = draw(shelf) < shelf.loss
     duplicated = draw(shelf) < shelf.duplicate
     reordered = draw(shelf) < shelf.reorder
@@ -92,7 +90,7 @@ def impair(
         shelf.lost += 1
         return count
     passed = 0
-    if reordered and hold(shelf, places, base, length, time, now):
+    if reordered and hold(shelf, slots, base, length, time, now):
         shelf.reordered += 1
     else:
         count = append(frames, count, base, length, time)
@@ -101,22 +99,22 @@ def impair(
         shelf.duplicated += 1
         count = append(frames, count, base, length, time)
         passed += 1
-    return release(shelf, places, now, passed, frames, count) if passed else count
+    return release(shelf, slots, now, passed, frames, count) if passed else count
 
 
 @compiled
-def recycle(places: Places) -> None:
-    """Free the places of frames that have left; call it when what was appended has been used."""
-    for place in places:
-        if place.state == LEAVING:
-            place.state = FREE
+def recycle(slots: Slots) -> None:
+    """Free the slots of frames that have left; call it when what was appended has been used."""
+    for slot in slots:
+        if slot.state == LEAVING:
+            slot.state = FREE
 
 
 @compiled
-def clear(shelf: Shelf, places: Places) -> int:
+def clear(shelf: Shelf, slots: Slots) -> int:
     """Drop the held frames; returns how many there were."""
     count: int = shelf.held
     shelf.held = 0
-    for place in places:
-        place.state = FREE
+    for slot in slots:
+        slot.state = FREE
     return count

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from finsy.proto import p4r
 
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 from targets import processes
 from targets.errors import P4RuntimeError
 from targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info

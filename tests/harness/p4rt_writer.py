@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from finsy.proto import p4i, p4r
 
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import (
     ActionCall,
     Change,

@@ -3,7 +3,7 @@
 import pytest
 from finsy.proto import p4d, p4t
 
-from softswitch.p4runtime.entities.data import Leaf, Struct, shape_of, to_data, value_of, widths
+from softswitch.p4runtime.codecs.data import Leaf, Struct, shape_of, to_data, value_of, widths
 from softswitch.p4runtime.status import Refusal
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softswitch.p4runtime.batch import Batch
-from softswitch.p4runtime.entities.digests import Digests
+from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
@@ -18,7 +18,7 @@ P4INFO = P4Info(read_p4info(ENTITIES))
 MAC, PORT = 0x020000000001, 3
 
 
-def write(digests: Digests, kind: int = INSERT, timeout: int = 0, size: int = 0, ack: int = 0) -> None:
+def write(digests: DigestEntries, kind: int = INSERT, timeout: int = 0, size: int = 0, ack: int = 0) -> None:
     pipeline: Pipeline = controlled(ENTITIES).pipeline
     batch = Batch(pipeline)
     message = p4r.DigestEntry(digest_id=DIGEST)
@@ -28,8 +28,8 @@ def write(digests: Digests, kind: int = INSERT, timeout: int = 0, size: int = 0,
     batch.apply()
 
 
-def configured(timeout: int = 0, size: int = 0, ack: int = 0) -> Digests:
-    digests = Digests(P4INFO.digests, ["learned_t"])
+def configured(timeout: int = 0, size: int = 0, ack: int = 0) -> DigestEntries:
+    digests = DigestEntries(P4INFO.digests, ["learned_t"])
     write(digests, INSERT, timeout, size, ack)
     return digests
 
@@ -48,7 +48,7 @@ def test_a_message_has_the_members_of_its_type_in_canonical_form() -> None:
 
 
 def test_nothing_is_sent_of_a_digest_that_is_not_configured() -> None:
-    digests = Digests(P4INFO.digests, ["learned_t"])
+    digests = DigestEntries(P4INFO.digests, ["learned_t"])
     assert digests.learn(0, (1, 1), 0) is None
     write(digests)
     assert macs(digests.learn(0, (1, 1), 0)) == [1]

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from softswitch.native import carray, entry_point, int64, pointer
 from softswitch.ports.impairment import Impairment
-from softswitch.ports.layout import FRAME, PLACE, PLACES, SHELF
-from softswitch.ports.shelf import HOLD_US, Frames, Places, Shelf, fill_shelf, impair, recycle, release
+from softswitch.ports.layout import FRAME, SHELF, SHELF_SLOT, SHELF_SLOTS
+from softswitch.ports.shelf import HOLD_US, Frames, Shelf, Slots, fill_shelf, impair, recycle, release
 
 Numbers = NDArray[np.int64]
 FRAME_BYTES = 64
@@ -18,7 +18,7 @@ FOREVER = 10 * HOLD_US
 @entry_point
 def _pass(
     shelf: Shelf,
-    places: Places,
+    slots: Slots,
     sources: NDArray[np.int64],
     now: int,
     frames: Frames,
@@ -27,17 +27,17 @@ def _pass(
     """Pass frames of 8 bytes, an int64 each, and note what comes out; returns how many."""
     total: int = int64(0)
     for k in range(len(sources)):
-        count = impair(shelf, places, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0))
+        count = impair(shelf, slots, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0))
         total = _note(frames, count, taken, total)
-        recycle(places)
+        recycle(slots)
     return total
 
 
 @entry_point
-def _expire(shelf: Shelf, places: Places, now: int, frames: Frames, taken: Numbers, total: int) -> int:
-    count = release(shelf, places, now, int64(0), frames, int64(0))
+def _expire(shelf: Shelf, slots: Slots, now: int, frames: Frames, taken: Numbers, total: int) -> int:
+    count = release(shelf, slots, now, int64(0), frames, int64(0))
     total = _note(frames, count, taken, total)
-    recycle(places)
+    recycle(slots)
     return total
 
 
@@ -54,18 +54,18 @@ class Line:
 
     def __init__(self, how: Impairment, salt: int = 0) -> None:
         self.shelf = np.zeros(1, SHELF)[0]
-        self.places = np.zeros(PLACES, PLACE)
-        self._memory = np.zeros(PLACES * FRAME_BYTES, np.uint8)
-        self._frames = np.zeros(2 + PLACES, FRAME)
-        fill_shelf(self.shelf, self.places, self._memory.ctypes.data, FRAME_BYTES, how, salt)
+        self.slots = np.zeros(SHELF_SLOTS, SHELF_SLOT)
+        self._memory = np.zeros(SHELF_SLOTS * FRAME_BYTES, np.uint8)
+        self._frames = np.zeros(2 + SHELF_SLOTS, FRAME)
+        fill_shelf(self.shelf, self.slots, self._memory.ctypes.data, FRAME_BYTES, how, salt)
 
     def carry(self, sources: list[int], *, drain: bool = True) -> list[int]:
         """Carry frames, all at time 0; `drain` lets those that are held go after a long time."""
         array = np.array(sources, np.int64)
         taken = np.full(2 * len(sources), -1, np.int64)
-        total = _pass(self.shelf, self.places, array, 0, self._frames, taken)
+        total = _pass(self.shelf, self.slots, array, 0, self._frames, taken)
         if drain:
-            total = _expire(self.shelf, self.places, FOREVER, self._frames, taken, total)
+            total = _expire(self.shelf, self.slots, FOREVER, self._frames, taken, total)
         numbers: list[int] = taken[:total].tolist()
         return numbers
 
@@ -100,7 +100,7 @@ def test_probabilities_are_met() -> None:
 
 def test_a_held_frame_is_passed_by_one_to_four_later_ones() -> None:
     came = Line(Impairment(reorder=0.05)).carry(list(range(5_000)), drain=False)
-    passed = [sum(later > frame for later in came[:place]) for place, frame in enumerate(came)]
+    passed = [sum(later > frame for later in came[:position]) for position, frame in enumerate(came)]
     assert {0, 1, 2, 3, 4} <= set(passed)
     assert max(passed) <= 8  # held frames that leave together do not count as passing each other
 
@@ -109,15 +109,15 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
     line = Line(Impairment(reorder=1.0))
     assert line.carry([7], drain=False) == []
     taken = np.zeros(2, np.int64)
-    frames = np.zeros(2 + PLACES, FRAME)
-    assert _expire(line.shelf, line.places, HOLD_US - 1, frames, taken, 0) == 0
-    assert _expire(line.shelf, line.places, HOLD_US, frames, taken, 0) == 1
+    frames = np.zeros(2 + SHELF_SLOTS, FRAME)
+    assert _expire(line.shelf, line.slots, HOLD_US - 1, frames, taken, 0) == 0
+    assert _expire(line.shelf, line.slots, HOLD_US, frames, taken, 0) == 1
     assert taken[0] == 7
 
 
 def test_a_full_shelf_lets_frames_pass() -> None:
-    came = Line(Impairment(reorder=1.0)).carry(list(range(3 * PLACES)), drain=False)
-    assert came[0] == PLACES
+    came = Line(Impairment(reorder=1.0)).carry(list(range(3 * SHELF_SLOTS)), drain=False)
+    assert came[0] == SHELF_SLOTS
 
 
 def test_seed_and_place_decide() -> None:

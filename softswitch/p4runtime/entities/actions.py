@@ -6,32 +6,32 @@ from collections.abc import Mapping
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
 
 
-def decode_call(actions: Mapping[int, Action], call: p4r.Action, place: str) -> ActionCall:
-    """The call of one of some actions; `place` ("table t") begins the error where it is none of them."""
+def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: str) -> ActionCall:
+    """The call of one of some actions; `location` ("table t") begins the error where it is none of them."""
     action = actions.get(call.action_id)
     if action is None:
-        raise unknown_action(actions, call.action_id, place)
+        raise unknown_action(actions, call.action_id, location)
     return called(action, call)
 
 
-def called(action: Action, call: p4r.Action) -> ActionCall:
+def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
     """The call of an action, which is the one with the message's ID."""
     args = action.params.decode([(param.param_id, param.value) for param in call.params])
     return ActionCall(action.name, args)
 
 
-def unknown_action(actions: Mapping[int, Action], identity: int, place: str) -> Refusal:
+def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
     """The refusal of an action that is none of these."""
     right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values())
-    return invalid(f"{place} has no action with ID {identity}; it has {right}")
+    return invalid(f"{location} has no action with ID {identity}; it has {right}")
 
 
-def encode_call(actions: Mapping[str, Action], call: ActionCall, message: p4r.Action) -> None:
+def encode_call(actions: Mapping[str, ActionInfo], call: ActionCall, message: p4r.Action) -> None:
     """Fill in the call of an action, with canonical values."""
     action = actions[call.name]
     message.action_id = action.id

@@ -8,15 +8,15 @@ from finsy.proto import p4r
 
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.arrays import Arrays
-from softswitch.p4runtime.p4info import Array
+from softswitch.p4runtime.p4info import CounterInfo
 from softswitch.p4runtime.status import invalid
 from softswitch.pipeline import CounterValue, Pipeline
 
 
-class Counters(Arrays[Array]):
+class CounterEntries(Arrays[CounterInfo]):
     """The indexed counters."""
 
-    def __init__(self, arrays: Mapping[int, Array], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, CounterInfo], pipeline: Pipeline) -> None:
         super().__init__("counter", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
@@ -51,7 +51,7 @@ def counter_value(data: p4r.CounterData) -> CounterValue:
     return CounterValue(data.packet_count, data.byte_count)
 
 
-def _entity(array: Array, index: int, value: CounterValue) -> p4r.Entity:
+def _entity(array: CounterInfo, index: int, value: CounterValue) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.counter_entry
     message.counter_id, message.index.index = array.id, index

@@ -13,8 +13,8 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
-from softswitch.p4runtime.entities.data import to_data
-from softswitch.p4runtime.p4info import Digest
+from softswitch.p4runtime.codecs.data import to_data
+from softswitch.p4runtime.p4info import DigestInfo
 from softswitch.p4runtime.status import Refusal, invalid
 
 Values = tuple[int, ...]
@@ -55,10 +55,10 @@ class _State:
         self.cache.clear()
 
 
-class Digests:
+class DigestEntries:
     """All digests. `names` are those of the pipeline's digests, by their number in `DigestMessage`."""
 
-    def __init__(self, digests: Mapping[int, Digest], names: Sequence[str]) -> None:
+    def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
         self._digests = digests
         by_name = {digest.name: digest for digest in digests.values()}
         self._numbered = [by_name.get(name) for name in names]
@@ -133,7 +133,7 @@ class Digests:
     def _end(self, identity: int) -> int:
         return self._states[identity].first + self._configs[identity].max_timeout_ns
 
-    def _list(self, digest: Digest, now: int) -> p4r.DigestList:
+    def _list(self, digest: DigestInfo, now: int) -> p4r.DigestList:
         state = self._states[digest.id]
         state.list_id += 1
         if self._configs[digest.id].ack_timeout_ns:
@@ -144,13 +144,13 @@ class Digests:
         state.gathered.clear()
         return message
 
-    def _digest(self, identity: int) -> Digest:
+    def _digest(self, identity: int) -> DigestInfo:
         digest = self._digests.get(identity)
         if digest is None:
             raise invalid(f"no digest has ID {identity}")
         return digest
 
-    def _check_configured(self, digest: Digest) -> None:
+    def _check_configured(self, digest: DigestInfo) -> None:
         if digest.id not in self._configs:
             raise Refusal(StatusCode.NOT_FOUND, f"digest {digest.name} is not configured")
 

@@ -27,7 +27,7 @@ def written(
         raise _lacking(store, what)
     _refuse_default(entry, what)
     key = store.key(entry)
-    if batch.find(store.place(key)) is None:
+    if batch.find(store.entry_key(key)) is None:
         raise store.missing(key)
     return store, key
 

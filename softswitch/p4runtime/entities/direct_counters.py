@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.batch import Action, Batch
+from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.counters import counter_value
 from softswitch.p4runtime.entities.direct import read_direct, written
 from softswitch.p4runtime.entities.entry_reads import Found
@@ -14,10 +14,10 @@ from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.pipeline import CounterValue, Pipeline
 
 
-def set_counter(store: TableStore, key: Key, value: CounterValue) -> Action:
+def set_counter(store: TableStore, key: Key, value: CounterValue) -> Step:
     """What sets the direct counter of an entry."""
-    place = store.place(key)
-    return lambda pipeline: pipeline.set_entry_counter(place, value)
+    entry_key = store.entry_key(key)
+    return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
 
 
 def has_counter(store: TableStore) -> bool:
@@ -25,7 +25,7 @@ def has_counter(store: TableStore) -> bool:
     return store.table.has_counter
 
 
-class DirectCounters:
+class DirectCounterEntries:
     """The direct counters of all tables that have one."""
 
     def __init__(self, stores: Stores, pipeline: Pipeline) -> None:

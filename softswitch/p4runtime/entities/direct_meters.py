@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime.batch import Action, Batch
+from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.direct import read_direct, written
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
@@ -21,10 +21,10 @@ def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
     return decode_config(given, store.table.meter, f"direct meter of table {store.name}")
 
 
-def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Action:
+def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
     """What configures the direct meter of an entry; None for one that is always green."""
-    place = store.place(key)
-    return lambda pipeline: pipeline.set_entry_meter(place, config)
+    entry_key = store.entry_key(key)
+    return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
 
 
 def has_meter(store: TableStore) -> bool:
@@ -32,7 +32,7 @@ def has_meter(store: TableStore) -> bool:
     return store.table.meter is not None
 
 
-class DirectMeters:
+class DirectMeterEntries:
     """The direct meters of all tables that have one."""
 
     def __init__(self, stores: Stores, pipeline: Pipeline) -> None:

@@ -12,12 +12,12 @@ from softswitch.p4runtime.entities.actions import called, encode_call, unknown_a
 from softswitch.p4runtime.entities.one_shots import prepare_one_shot, remove_one_shot
 from softswitch.p4runtime.entities.profiles import OneShots, ProfileStore
 from softswitch.p4runtime.entities.store import TableStore
-from softswitch.p4runtime.p4info import Action, Table
+from softswitch.p4runtime.p4info import ActionInfo, TableInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 
 
-def decode_direct(table: Table, given: p4r.TableAction, default: bool = False) -> ActionCall:
+def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = False) -> ActionCall:
     """The call of an action, which must be one that the table allows in entries, or as its default."""
     call = given.action
     action = (table.default_actions if default else table.entry_actions).get(call.action_id)
@@ -57,7 +57,7 @@ def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
 
 
 def encode(
-    action: EntryAction, actions: Mapping[str, Action], one_shots: OneShots, message: p4r.TableAction
+    action: EntryAction, actions: Mapping[str, ActionInfo], one_shots: OneShots, message: p4r.TableAction
 ) -> None:
     """Fill in what an entry does, one-shots as they were written."""
     match action:
@@ -83,7 +83,7 @@ def _change_use(profile: ProfileStore, action: EntryAction, change: int, batch: 
         profile.use(profile.group_uses, action.group, change, batch)
 
 
-def _wrong_action(table: Table, given: p4r.TableAction, default: bool) -> Refusal:
+def _wrong_action(table: TableInfo, given: p4r.TableAction, default: bool) -> Refusal:
     kind, identity = given.WhichOneof("type"), given.action.action_id
     if kind is None:
         return invalid(f"table {table.name}: the action is missing")

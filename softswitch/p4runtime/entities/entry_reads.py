@@ -12,7 +12,7 @@ from softswitch.p4runtime.entities.entry_actions import encode
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
 from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
-from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, EntryAction, Pipeline, StoredEntry
 
@@ -33,7 +33,7 @@ def select(stores: Stores, pipeline: Pipeline, wanted: p4r.TableEntry) -> Iterat
 
 
 def read_entries(
-    stores: Stores, actions: Mapping[str, Action], pipeline: Pipeline, wanted: p4r.TableEntry, now: int
+    stores: Stores, actions: Mapping[str, ActionInfo], pipeline: Pipeline, wanted: p4r.TableEntry, now: int
 ) -> Iterator[p4r.Entity]:
     """The entries, or default entries, that a query selects, as they are now."""
     selected = stores.selected(wanted)
@@ -54,7 +54,7 @@ def _select(store: TableStore, pipeline: Pipeline, wanted: p4r.TableEntry) -> It
     matches = None
     entries: Iterable[StoredEntry | None]
     if wanted.match and (wanted.priority or not store.has_priority):
-        entries = pipeline.find_entries([store.place(store.key(wanted))])
+        entries = pipeline.find_entries([store.entry_key(store.key(wanted))])
     else:
         matches = store.table.key.decode(wanted.match) if wanted.match else None
         entries = pipeline.read_entries(store.name)
@@ -88,7 +88,7 @@ def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
 
 
 def _is_wanted(
-    action: EntryAction | None, note: Note, actions: Mapping[str, Action], wanted: p4r.TableEntry
+    action: EntryAction | None, note: Note, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry
 ) -> bool:
     action_id = actions[action.name].id if isinstance(action, ActionCall) else 0
     return (
@@ -98,7 +98,7 @@ def _is_wanted(
     )
 
 
-def _entity(found: Found, actions: Mapping[str, Action], wanted: p4r.TableEntry, now: int) -> p4r.Entity:
+def _entity(found: Found, actions: Mapping[str, ActionInfo], wanted: p4r.TableEntry, now: int) -> p4r.Entity:
     store, key, entry, note, one_shots = found
     entity = p4r.Entity()
     message = entity.table_entry
@@ -116,7 +116,7 @@ def _entity(found: Found, actions: Mapping[str, Action], wanted: p4r.TableEntry,
 
 
 def _default(
-    store: TableStore, action: ActionCall | None, note: Note, actions: Mapping[str, Action]
+    store: TableStore, action: ActionCall | None, note: Note, actions: Mapping[str, ActionInfo]
 ) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.table_entry

@@ -66,16 +66,16 @@ def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
 def _put(
     store: ProfileStore, old: p4r.ActionProfileGroup | None, message: p4r.ActionProfileGroup, batch: Batch
 ) -> None:
-    place, group = f"action profile {store.name}, group {message.group_id}", message.group_id
+    location, group = f"action profile {store.name}, group {message.group_id}", message.group_id
     if old is not None and message.max_size != old.max_size:
-        raise invalid(f"{place}: max_size cannot be changed from {old.max_size} to {message.max_size}")
+        raise invalid(f"{location}: max_size cannot be changed from {old.max_size} to {message.max_size}")
     weights: dict[int, int] = {}
     for member in message.members:
         if member.member_id in weights:
-            raise invalid(f"{place}: member {member.member_id} is given twice, use its weight instead")
+            raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
         store.check_member(member.member_id)
         weights[member.member_id] = store.weight(member.weight)
-        check_watch(member, place)
+        check_watch(member, location)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
     kept = p4r.ActionProfileGroup()
     kept.CopyFrom(message)

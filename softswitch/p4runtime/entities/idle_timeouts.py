@@ -27,13 +27,13 @@ class IdleTimers:
         self._timers: dict[EntryKey, _Timer] = {}
         self._ends: list[tuple[int, EntryKey, _Timer]] = []
 
-    def start(self, place: EntryKey, timeout_ns: int, now: int) -> None:
+    def start(self, key: EntryKey, timeout_ns: int, now: int) -> None:
         """Watch an entry from now on."""
-        self._start(place, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
+        self._start(key, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
 
-    def stop(self, place: EntryKey) -> None:
+    def stop(self, key: EntryKey) -> None:
         """No longer watch an entry; harmless where it is not watched."""
-        self._timers.pop(place, None)
+        self._timers.pop(key, None)
 
     def next_end(self) -> int | None:
         """When `expired` has something to do."""
@@ -44,20 +44,20 @@ class IdleTimers:
         """The entries whose timeout is over; their timers start anew."""
         ended: list[tuple[EntryKey, _Timer]] = []
         while (end := self.next_end()) is not None and end <= now:
-            _, place, timer = heapq.heappop(self._ends)
-            ended.append((place, timer))
+            _, key, timer = heapq.heappop(self._ends)
+            ended.append((key, timer))
         expired = []
-        for (place, timer), hit in zip(ended, self._last_hits([place for place, _ in ended]), strict=True):
+        for (key, timer), hit in zip(ended, self._last_hits([key for key, _ in ended]), strict=True):
             active = max(timer.start, hit)
             if active + timer.timeout <= now:
-                expired.append(place)
+                expired.append(key)
                 active = now
-            self._start(place, _Timer(active, timer.timeout))
+            self._start(key, _Timer(active, timer.timeout))
         return expired
 
-    def _start(self, place: EntryKey, timer: _Timer) -> None:
-        self._timers[place] = timer
-        heapq.heappush(self._ends, (timer.start + timer.timeout, place, timer))
+    def _start(self, key: EntryKey, timer: _Timer) -> None:
+        self._timers[key] = timer
+        heapq.heappush(self._ends, (timer.start + timer.timeout, key, timer))
 
     def _drop_stopped(self) -> None:
         while self._ends and self._timers.get(self._ends[0][1]) is not self._ends[0][2]:

@@ -10,7 +10,7 @@ from grpc import StatusCode
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.actions import decode_call, encode_call
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
-from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
 
@@ -18,7 +18,7 @@ from softswitch.pipeline import ActionCall
 class Members:
     """The members of all action profiles."""
 
-    def __init__(self, profiles: Profiles, actions: Mapping[str, Action]) -> None:
+    def __init__(self, profiles: Profiles, actions: Mapping[str, ActionInfo]) -> None:
         self._profiles = profiles
         self._actions = actions
 

@@ -11,18 +11,18 @@ _TWO_RATES = p4i.MeterSpec.TWO_RATE_THREE_COLOR
 _THREE_COLORS = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
-def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, place: str) -> MeterConfig:
-    """The rates and bursts of a message; `place` ("meter m") begins the errors."""
+def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, location: str) -> MeterConfig:
+    """The rates and bursts of a message; `location` ("meter m") begins the errors."""
     config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
     if min(*config, given.eburst) < 0:
-        raise invalid(f"{place}: {_show(given)}: rates and bursts are not negative")
+        raise invalid(f"{location}: {_show(given)}: rates and bursts are not negative")
     if given.eburst and kind != _THREE_COLORS:
-        raise invalid(f"{place}: eburst {given.eburst} is for meters of a single rate and three colors")
+        raise invalid(f"{location}: eburst {given.eburst} is for meters of a single rate and three colors")
     if given.eburst:
-        raise unimplemented(f"{place}: meters with an excess burst are not supported")
+        raise unimplemented(f"{location}: meters with an excess burst are not supported")
     if kind != _TWO_RATES and config[:2] != config[2:]:
         raise invalid(
-            f"{place}: {_show(given)}: pir and pburst of a meter of a single rate are cir and cburst"
+            f"{location}: {_show(given)}: pir and pburst of a meter of a single rate are cir and cburst"
         )
     return config
 

@@ -9,15 +9,15 @@ from finsy.proto import p4r
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.arrays import Arrays
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
-from softswitch.p4runtime.p4info import MeterArray
+from softswitch.p4runtime.p4info import MeterInfo
 from softswitch.p4runtime.status import unimplemented
 from softswitch.pipeline import MeterConfig, Pipeline
 
 
-class Meters(Arrays[MeterArray]):
+class MeterEntries(Arrays[MeterInfo]):
     """The indexed meters. What they are configured to is kept here, by meter ID and index."""
 
-    def __init__(self, arrays: Mapping[int, MeterArray], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, MeterInfo], pipeline: Pipeline) -> None:
         super().__init__("meter", arrays, pipeline)
         self._configs: dict[tuple[int, int], MeterConfig] = {}
 

@@ -68,23 +68,23 @@ def _add(
 
 def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[list[ActionCall], list[int]]:
     """The actions and their weights; `Refusal` where the profile cannot take them."""
-    place = f"action profile {store.name}"
+    location = f"action profile {store.name}"
     if not store.profile.has_selector:
-        raise invalid(f"{place} has no selector: an entry needs a member")
+        raise invalid(f"{location} has no selector: an entry needs a member")
     if store.members or store.groups:
-        raise invalid(f"{place} has members or groups, so no one-shot entries")
+        raise invalid(f"{location} has members or groups, so no one-shot entries")
     if message.action_selection_mode or message.size_semantics:
         raise unimplemented(
-            f"{place}: only the selector's own selection mode and size semantics are supported"
+            f"{location}: only the selector's own selection mode and size semantics are supported"
         )
     given = message.action_profile_actions
-    calls = [decode_call(store.profile.actions, each.action, place) for each in given]
+    calls = [decode_call(store.profile.actions, each.action, location) for each in given]
     weights = [store.weight(each.weight) for each in given]
     for each in given:
-        check_watch(each, place)
+        check_watch(each, location)
     size, most = store.group_size(weights), store.profile.max_group_size
     if 0 < most < size:
-        raise invalid(f"{place}: a group of size {size} is larger than max_group_size, {most}")
+        raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {most}")
     store.check_group_size(weights, most)
     if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
         raise store.full("member")

@@ -12,7 +12,7 @@ from softswitch.ir import Program
 from softswitch.limits import GROUP_SHARE
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.selection import MemberNumbers
-from softswitch.p4runtime.p4info import P4Info, Profile
+from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
 from softswitch.v1model import DROP_PORT
@@ -38,7 +38,7 @@ class ProfileStore:
     profile has either the one or the other (P4Runtime 1.4 §9.2.3).
     """
 
-    def __init__(self, profile: Profile, size: int) -> None:
+    def __init__(self, profile: ActionProfileInfo, size: int) -> None:
         self.profile = profile
         self.name = profile.name
         self.size = size
@@ -131,11 +131,11 @@ class Profiles:
         return list(self._stores.values())
 
 
-def check_watch(member: Watched, place: str) -> None:
+def check_watch(member: Watched, location: str) -> None:
     """Refuse a watched port that no port can be. (Which ports are up is not watched.)"""
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return
     port = member.watch if kind == "watch" else int.from_bytes(member.watch_port, "big")
     if not 0 <= port < DROP_PORT:
-        raise invalid(f"{place}: watched port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
+        raise invalid(f"{location}: watched port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from finsy.proto import p4r
 
 from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.codecs.data import to_data, value_of
 from softswitch.p4runtime.entities.arrays import Arrays
-from softswitch.p4runtime.entities.data import to_data, value_of
-from softswitch.p4runtime.p4info import RegisterArray
+from softswitch.p4runtime.p4info import RegisterInfo
 from softswitch.pipeline import Pipeline
 
 
-class Registers(Arrays[RegisterArray]):
+class RegisterEntries(Arrays[RegisterInfo]):
     """The register arrays."""
 
-    def __init__(self, arrays: Mapping[int, RegisterArray], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, RegisterInfo], pipeline: Pipeline) -> None:
         super().__init__("register", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
@@ -43,7 +43,7 @@ class Registers(Arrays[RegisterArray]):
         )
 
 
-def _entity(array: RegisterArray, index: int, value: int) -> p4r.Entity:
+def _entity(array: RegisterInfo, index: int, value: int) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.register_entry
     message.register_id, message.index.index = array.id, index

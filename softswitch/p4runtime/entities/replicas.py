@@ -51,26 +51,26 @@ def _hashed(keys: Iterable[int], buckets: int) -> list[int]:
     return [key for chain in reversed(chains.values()) for key in reversed(chain)]
 
 
-def decode_replicas(given: Iterable[p4r.Replica], place: str) -> list[Replica]:
-    """The replicas of a message, each of which must be there once; `place` begins the errors."""
+def decode_replicas(given: Iterable[p4r.Replica], location: str) -> list[Replica]:
+    """The replicas of a message, each of which must be there once; `location` begins the errors."""
     replicas: dict[Replica, None] = {}
     for message in given:
         if message.backup_replicas:
-            raise unimplemented(f"{place}: backup replicas are not supported")
-        replica = Replica(_port(message, place), message.instance)
+            raise unimplemented(f"{location}: backup replicas are not supported")
+        replica = Replica(_port(message, location), message.instance)
         if replica.instance > MOST_INSTANCE:
-            raise invalid(f"{place}: instance {replica.instance} is above the largest, {MOST_INSTANCE}")
+            raise invalid(f"{location}: instance {replica.instance} is above the largest, {MOST_INSTANCE}")
         if replica in replicas:
-            raise invalid(f"{place}: port {replica.port}, instance {replica.instance} is given twice")
+            raise invalid(f"{location}: port {replica.port}, instance {replica.instance} is given twice")
         replicas[replica] = None
     return list(replicas)
 
 
-def _port(message: p4r.Replica, place: str) -> int:
+def _port(message: p4r.Replica, location: str) -> int:
     kind = message.WhichOneof("port_kind")
     if kind is None or (kind == "port" and not message.port):
-        raise invalid(f"{place}: the port of a replica is missing")
+        raise invalid(f"{location}: the port of a replica is missing")
     port = message.egress_port if kind == "egress_port" else int.from_bytes(message.port, "big")
     if port >= DROP_PORT:
-        raise invalid(f"{place}: port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
+        raise invalid(f"{location}: port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
     return port

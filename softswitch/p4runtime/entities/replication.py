@@ -38,7 +38,7 @@ class _Replicated(ABC, Generic[M]):
         """The ID in a message."""
 
     @abstractmethod
-    def check(self, message: M, place: str) -> None:
+    def check(self, message: M, location: str) -> None:
         """Refuse what is wrong with the kind's own fields."""
 
     @abstractmethod
@@ -52,11 +52,11 @@ class _Replicated(ABC, Generic[M]):
     def write(self, kind: int, message: M, batch: Batch) -> None:
         """Check one update and add it to the batch."""
         identity = self.identity(message)
-        place = f"{self.name} {identity}"
+        location = f"{self.name} {identity}"
         if not 0 < identity <= self.most:
-            raise invalid(f"{place}: IDs go from 1 to {self.most}")
+            raise invalid(f"{location}: IDs go from 1 to {self.most}")
         if kind == INSERT and identity in self._entries:
-            raise Refusal(StatusCode.ALREADY_EXISTS, f"{place} is already there")
+            raise Refusal(StatusCode.ALREADY_EXISTS, f"{location} is already there")
         if kind != INSERT:
             self._check_there(identity)
         if kind == DELETE:
@@ -64,12 +64,12 @@ class _Replicated(ABC, Generic[M]):
             batch.put(self._counts, (self.name, identity), None)
             batch.add(lambda pipeline: self.apply(pipeline, message, []))
             return
-        self.check(message, place)
+        self.check(message, location)
         _, before = self._entries.get(identity, (None, []))
-        replicas = copying_order(decode_replicas(message.replicas, place), before)
+        replicas = copying_order(decode_replicas(message.replicas, location), before)
         others = sum(count for key, count in self._counts.items() if key != (self.name, identity))
         if others + len(replicas) > MAX_REPLICAS:
-            text = f"{place}: all groups and sessions together have room for {MAX_REPLICAS} replicas"
+            text = f"{location}: all groups and sessions together have room for {MAX_REPLICAS} replicas"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
         kept = type(message)()
         kept.CopyFrom(message)
@@ -96,7 +96,7 @@ class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
     def identity(self, message: p4r.MulticastGroupEntry) -> int:
         return message.multicast_group_id
 
-    def check(self, message: p4r.MulticastGroupEntry, place: str) -> None:
+    def check(self, message: p4r.MulticastGroupEntry, location: str) -> None:
         pass
 
     def apply(self, pipeline: Pipeline, message: p4r.MulticastGroupEntry, replicas: list[Replica]) -> None:
@@ -114,11 +114,11 @@ class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
     def identity(self, message: p4r.CloneSessionEntry) -> int:
         return message.session_id
 
-    def check(self, message: p4r.CloneSessionEntry, place: str) -> None:
+    def check(self, message: p4r.CloneSessionEntry, location: str) -> None:
         if message.class_of_service > MOST_CLASS:
-            raise invalid(f"{place}: class_of_service {message.class_of_service} is above {MOST_CLASS}")
+            raise invalid(f"{location}: class_of_service {message.class_of_service} is above {MOST_CLASS}")
         if message.packet_length_bytes < 0:
-            raise invalid(f"{place}: packet_length_bytes {message.packet_length_bytes} is negative")
+            raise invalid(f"{location}: packet_length_bytes {message.packet_length_bytes} is negative")
 
     def apply(self, pipeline: Pipeline, message: p4r.CloneSessionEntry, replicas: list[Replica]) -> None:
         pipeline.write_clone_session(message.session_id, replicas, message.packet_length_bytes)

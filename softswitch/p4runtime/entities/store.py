@@ -9,7 +9,7 @@ from grpc import StatusCode
 
 from softswitch.ir import Invocation, Match, Program
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
-from softswitch.p4runtime.p4info import P4Info, Table
+from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall, EntryKey, MeterConfig
 
@@ -54,7 +54,7 @@ class TableStore:
     Where the table `is_plain`, an entry of match and action alone needs nothing beside what the pipeline has.
     """
 
-    def __init__(self, table: Table, program: Program, profiles: Profiles) -> None:
+    def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:
         declared = program.tables[table.name]
         self.table = table
         self.name = table.name
@@ -79,8 +79,8 @@ class TableStore:
             raise self._wrong_priority(priority)
         return Key(self.table.key.decode(entry.match), priority)
 
-    def place(self, key: Key) -> EntryKey:
-        """Where the pipeline has an entry."""
+    def entry_key(self, key: Key) -> EntryKey:
+        """The key by which the pipeline knows an entry."""
         return EntryKey(self.name, key.matches, key.priority)
 
     def describe(self, key: Key, message: p4r.TableEntry) -> None:

@@ -17,7 +17,7 @@ from softswitch.p4runtime.entities.entry_actions import decode_direct, prepare, 
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
-from softswitch.p4runtime.p4info import Action
+from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
 from softswitch.pipeline import (
     Change,
@@ -47,7 +47,7 @@ class TableEntries:
     def __init__(
         self,
         stores: Stores,
-        actions: Mapping[str, Action],
+        actions: Mapping[str, ActionInfo],
         pipeline: Pipeline,
         timers: IdleTimers,
         clock: Clock,
@@ -80,9 +80,10 @@ class TableEntries:
         """The entries that a query selects, as they are now (P4Runtime 1.4 §9.1.6)."""
         return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
-    def idle(self, place: EntryKey) -> p4r.TableEntry:
+    def idle(self, entry_key: EntryKey) -> p4r.TableEntry:
         """What a notification says of an entry whose idle timeout is over (P4Runtime 1.4 §16.4)."""
-        store, key = self._stores.named(place.table), Key(place.key, place.priority)
+        store = self._stores.named(entry_key.table)
+        key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
         store.describe(key, message)
         store.note(store.notes.get(key, PLAIN), message)
@@ -129,7 +130,7 @@ class TableEntries:
         key = store.key(entry)
         if not key.matches:
             raise invalid(f"table {store.name} has no key: only its default entry can be written")
-        if batch.find(store.place(key)) is not None:
+        if batch.find(store.entry_key(key)) is not None:
             raise store.exists(key)
         action = prepare(store, entry.action)
         rest = _rest(store, entry, self._clock())
@@ -152,7 +153,7 @@ class TableEntries:
         old = _found(store, key, batch)
         batch.put(store.notes, key, None)
         batch.write_entry(EntryWrite(Change.DELETE, store.name, key.matches, None, key.priority))
-        batch.afterwards(lambda: self._timers.stop(store.place(key)))
+        batch.afterwards(lambda: self._timers.stop(store.entry_key(key)))
         release(store, old.action, batch)
 
     def _put(
@@ -177,13 +178,13 @@ class TableEntries:
 
     def _watch(self, store: TableStore, key: Key, note: Note) -> None:
         if note.idle_timeout_ns:
-            self._timers.start(store.place(key), note.idle_timeout_ns, self._clock())
+            self._timers.start(store.entry_key(key), note.idle_timeout_ns, self._clock())
         else:
-            self._timers.stop(store.place(key))
+            self._timers.stop(store.entry_key(key))
 
 
 def _found(store: TableStore, key: Key, batch: Batch) -> StoredEntry:
-    found = batch.find(store.place(key))
+    found = batch.find(store.entry_key(key))
     if found is None:
         raise store.missing(key)
     return found

@@ -8,16 +8,16 @@ from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import MODIFY, Batch
-from softswitch.p4runtime.p4info import ValueSet
+from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal, invalid
 
 Member = tuple[int, ...]
 
 
-class ValueSets:
+class ValueSetEntries:
     """The value sets, at first empty."""
 
-    def __init__(self, value_sets: Mapping[int, ValueSet]) -> None:
+    def __init__(self, value_sets: Mapping[int, ValueSetInfo]) -> None:
         self._value_sets = value_sets
         self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
 
@@ -30,8 +30,8 @@ class ValueSets:
             text = f"{len(message.members)} members are given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
         members = tuple(value_set.key.decode_exact(member.match) for member in message.members)
-        for place, member in enumerate(members):
-            if member in members[:place]:
+        for index, member in enumerate(members):
+            if member in members[:index]:
                 text = f"value set {value_set.name}: {value_set.key.show(member)} is given twice"
                 raise Refusal(StatusCode.ALREADY_EXISTS, text)
         batch.put(self._members, value_set.id, members)
@@ -42,14 +42,14 @@ class ValueSets:
         chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
         return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
 
-    def _value_set(self, identity: int) -> ValueSet:
+    def _value_set(self, identity: int) -> ValueSetInfo:
         value_set = self._value_sets.get(identity)
         if value_set is None:
             raise invalid(f"no value set has ID {identity}")
         return value_set
 
 
-def _entity(value_set: ValueSet, members: tuple[Member, ...]) -> p4r.Entity:
+def _entity(value_set: ValueSetInfo, members: tuple[Member, ...]) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.value_set_entry
     message.value_set_id = value_set.id

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from softswitch.p4runtime import values
+from softswitch.p4runtime.codecs import values
 from targets.p4runtime import read_p4info
 from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, identity_in
 

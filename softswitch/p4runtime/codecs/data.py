@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from finsy.proto import p4d, p4t
 
+from softswitch.p4runtime.codecs.values import decode, encode
 from softswitch.p4runtime.status import invalid, unimplemented
-from softswitch.p4runtime.values import decode, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Struct:
 Shape = Leaf | Struct
 
 
-def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, place: str) -> Shape:
+def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> Shape:
     """The shape of a type; `Refusal` where it is none that v1model's externs carry."""
     match spec.WhichOneof("type_spec"):
         case "bitstring":
-            return Leaf("bitstring", _width(spec.bitstring, place))
+            return Leaf("bitstring", _width(spec.bitstring, location))
         case "bool":
             return Leaf("bool", 1)
         case "serializable_enum":
@@ -42,16 +42,16 @@ def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, place: str) -> Sha
             return Leaf("enum_value", enum.underlying_type.bitwidth)
         case "struct":
             members = [member.type_spec for member in types.structs[spec.struct.name].members]
-            return Struct("struct", tuple(shape_of(member, types, place) for member in members))
+            return Struct("struct", tuple(shape_of(member, types, location) for member in members))
         case "tuple":
-            return Struct("tuple", tuple(shape_of(member, types, place) for member in spec.tuple.members))
+            return Struct("tuple", tuple(shape_of(member, types, location) for member in spec.tuple.members))
         case "new_type":
             new = types.new_types[spec.new_type.name]
             if new.HasField("original_type"):
-                return shape_of(new.original_type, types, place)
+                return shape_of(new.original_type, types, location)
             return Leaf("bitstring", new.translated_type.sdn_bitwidth)
         case kind:
-            raise unimplemented(f"P4Info: {place}: values of type {kind} are not supported")
+            raise unimplemented(f"P4Info: {location}: values of type {kind} are not supported")
 
 
 def widths(shape: Shape) -> tuple[int, ...]:
@@ -68,15 +68,15 @@ def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
     return data
 
 
-def value_of(shape: Leaf, data: p4d.P4Data, place: str) -> int:
+def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
     """The one value in a message; `Refusal` where it is not of that shape."""
     given = data.WhichOneof("data")
     if given != shape.kind:
         article = "an" if shape.kind[0] in "aeiou" else "a"
-        raise invalid(f"{place}: data is {given or 'missing'}, {article} {shape.kind} is right")
+        raise invalid(f"{location}: data is {given or 'missing'}, {article} {shape.kind} is right")
     if shape.kind == "bool":
         return int(data.bool)
-    return decode(getattr(data, shape.kind), shape.width, place)
+    return decode(getattr(data, shape.kind), shape.width, location)
 
 
 def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
@@ -91,11 +91,11 @@ def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
         setattr(data, shape.kind, encode(next(values)))
 
 
-def _width(spec: p4t.P4BitstringLikeTypeSpec, place: str) -> int:
+def _width(spec: p4t.P4BitstringLikeTypeSpec, location: str) -> int:
     match spec.WhichOneof("type_spec"):
         case "bit":
             return spec.bit.bitwidth
         case "int":
             return spec.int.bitwidth
         case kind:
-            raise unimplemented(f"P4Info: {place}: values of type {kind} are not supported")
+            raise unimplemented(f"P4Info: {location}: values of type {kind} are not supported")

@@ -13,22 +13,22 @@ def encode(value: int) -> bytes:
     return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
 
 
-def decode(value: bytes, width: int, place: str) -> int:
-    """The integer in a binary string; leading zeros are accepted. `place` names the field in the error."""
+def decode(value: bytes, width: int, location: str) -> int:
+    """The integer in a binary string; leading zeros are accepted. `location` names the field in the error."""
     number = int.from_bytes(value, "big")
     if not value or number >> width:
-        raise misfit(value, width, place)
+        raise misfit(value, width, location)
     return number
 
 
-def misfit(value: bytes, width: int, place: str) -> Refusal:
+def misfit(value: bytes, width: int, location: str) -> Refusal:
     """The refusal of a string that is empty or wider than its field.
 
     INVALID_ARGUMENT, as §9.1 and BMv2 have it; §8.3 says OUT_OF_RANGE.
     """
     if not value:
-        return invalid(f"{place}: the value is empty, bit<{width}> needs at least one byte")
-    return invalid(f"{place}: 0x{value.hex()} does not fit in bit<{width}>")
+        return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
+    return invalid(f"{location}: 0x{value.hex()} does not fit in bit<{width}>")
 
 
 class Field(NamedTuple):
@@ -42,11 +42,11 @@ class Field(NamedTuple):
 class FieldGroup:
     """The fields of an exact key, an action or a packet header: each given exactly once, in any order.
 
-    `place` ("table t, match field") begins the errors.
+    `location` ("table t, match field") begins the errors.
     """
 
-    def __init__(self, place: str, fields: Sequence[Field]) -> None:
-        self.place = place
+    def __init__(self, location: str, fields: Sequence[Field]) -> None:
+        self.location = location
         self.fields = tuple(fields)
         self.widths = tuple(field.width for field in fields)
         self._shape = [(field.id, field.width) for field in fields]
@@ -68,7 +68,7 @@ class FieldGroup:
         by_id = dict(given)
         if by_id.keys() != {field.id for field in self.fields}:
             raise self.mismatch([identity for identity, _ in given])
-        return tuple(decode(by_id[f.id], f.width, f"{self.place} {f.name}") for f in self.fields)
+        return tuple(decode(by_id[f.id], f.width, f"{self.location} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         """The inverse of `decode`, with canonical values."""
@@ -80,15 +80,15 @@ class FieldGroup:
         seen = set()
         for identity in given:
             if identity not in names:
-                return invalid(f"{self.place} with ID {identity} does not exist; {self._expected}")
+                return invalid(f"{self.location} with ID {identity} does not exist; {self._expected}")
             if identity in seen:
-                return invalid(f"{self.place} {names[identity]} is given twice")
+                return invalid(f"{self.location} {names[identity]} is given twice")
             seen.add(identity)
         return self.missing(next(name for i, name in names.items() if i not in seen))
 
     def missing(self, name: str) -> Refusal:
         """The refusal of values without that of field `name`."""
-        return invalid(f"{self.place} {name} is missing; {self._expected}")
+        return invalid(f"{self.location} {name} is missing; {self._expected}")
 
     @property
     def _expected(self) -> str:

@@ -8,8 +8,8 @@ from typing import NamedTuple, cast
 from finsy.proto import p4r
 
 from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.p4runtime.codecs.values import Field, FieldGroup, decode, encode
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.p4runtime.values import Field, FieldGroup, decode, encode
 
 
 class MatchField(NamedTuple):
@@ -34,15 +34,15 @@ class MatchField(NamedTuple):
 
 
 class MatchKey:
-    """The match fields of a table or a value set, in order. `place` ("table t") begins the errors.
+    """The match fields of a table or a value set, in order. `location` ("table t") begins the errors.
 
     Keys of exact fields alone are a group of values, which is the fast case.
     """
 
-    def __init__(self, place: str, fields: Sequence[MatchField]) -> None:
+    def __init__(self, location: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)
         self._values = FieldGroup(
-            f"{place}, match field", [Field(field.id, field.width, field.name) for field in fields]
+            f"{location}, match field", [Field(field.id, field.width, field.name) for field in fields]
         )
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
@@ -77,54 +77,58 @@ class MatchKey:
         return tuple(self._match(field, by_id.get(field.id)) for field in self.fields)
 
     def _match(self, field: MatchField, given: p4r.FieldMatch | None) -> Match:
-        place = f"{self._values.place} {field.name}"
+        location = f"{self._values.location} {field.name}"
         if given is None:
             if field.anything is None:
                 raise self._values.missing(field.name)
             return field.anything
         kind = given.WhichOneof("field_match_type")
         if kind != field.kind.value:
-            raise invalid(f"{place}: {kind or 'no'} match is given, {field.kind.value} is right")
+            raise invalid(f"{location}: {kind or 'no'} match is given, {field.kind.value} is right")
         match field.kind:
             case MatchKind.EXACT:
-                return decode(given.exact.value, field.width, place)
+                return decode(given.exact.value, field.width, location)
             case MatchKind.OPTIONAL:
-                return Masked(decode(given.optional.value, field.width, place), field.full)
+                return Masked(decode(given.optional.value, field.width, location), field.full)
             case MatchKind.LPM:
-                return _prefix(field, given.lpm, place)
+                return _prefix(field, given.lpm, location)
             case MatchKind.TERNARY:
-                return _masked(field, given.ternary, place)
+                return _masked(field, given.ternary, location)
             case MatchKind.RANGE:
-                return _between(field, given.range, place)
+                return _between(field, given.range, location)
 
 
-def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, place: str) -> Masked:
-    value, length = decode(given.value, field.width, place), given.prefix_len
+def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Masked:
+    value, length = decode(given.value, field.width, location), given.prefix_len
     if length == 0:
-        raise invalid(f"{place}: the prefix length is 0; to match any value, leave the field out")
+        raise invalid(f"{location}: the prefix length is 0; to match any value, leave the field out")
     if not 0 < length <= field.width:
-        raise invalid(f"{place}: the prefix length is {length}, 1 to {field.width} is right")
+        raise invalid(f"{location}: the prefix length is {length}, 1 to {field.width} is right")
     mask = field.full & ~(field.full >> length)
     if value & ~mask:
-        raise invalid(f"{place}: {value:#x}/{length} has bits behind its prefix, {value & mask:#x} is right")
+        raise invalid(
+            f"{location}: {value:#x}/{length} has bits behind its prefix, {value & mask:#x} is right"
+        )
     return Masked(value, mask)
 
 
-def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, place: str) -> Masked:
-    value, mask = decode(given.value, field.width, place), decode(given.mask, field.width, place)
+def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> Masked:
+    value, mask = decode(given.value, field.width, location), decode(given.mask, field.width, location)
     if mask == 0:
-        raise invalid(f"{place}: the mask is 0; to match any value, leave the field out")
+        raise invalid(f"{location}: the mask is 0; to match any value, leave the field out")
     if value & ~mask:
-        raise invalid(f"{place}: {value:#x} has bits outside its mask {mask:#x}, {value & mask:#x} is right")
+        raise invalid(
+            f"{location}: {value:#x} has bits outside its mask {mask:#x}, {value & mask:#x} is right"
+        )
     return Masked(value, mask)
 
 
-def _between(field: MatchField, given: p4r.FieldMatch.Range, place: str) -> Between:
-    low, high = decode(given.low, field.width, place), decode(given.high, field.width, place)
+def _between(field: MatchField, given: p4r.FieldMatch.Range, location: str) -> Between:
+    low, high = decode(given.low, field.width, location), decode(given.high, field.width, location)
     if low > high:
-        raise invalid(f"{place}: low {low:#x} is above high {high:#x}")
+        raise invalid(f"{location}: low {low:#x} is above high {high:#x}")
     if (low, high) == (0, field.full):
-        raise invalid(f"{place}: the range is every value; to match any value, leave the field out")
+        raise invalid(f"{location}: the range is every value; to match any value, leave the field out")
     return Between(low, high)
 
 
