@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from softswitch import ir
 from softswitch.jit import MachineCode
+from softswitch.memory.output import HEAD_BYTES, read_head, read_records
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
@@ -64,17 +65,11 @@ class CompiledPipeline:
             count = self.code.process(
                 self.state_address, port, frame, len(frame), t_in, now, self._out, OUT_CAPACITY
             )
-            view = memoryview(self._out)
-            at = 0
-            for _ in range(count):
-                kind = int.from_bytes(view[at : at + 4], "little")
-                length = int.from_bytes(view[at + 4 : at + 8], "little")
-                data = bytes(view[at + 8 : at + 8 + length])
+            for kind, data in read_records(memoryview(self._out), count):
                 if is_notice(kind):
                     self._notices.append(decode_notice(self.program, kind, data))
                 else:
                     outputs.append(Output(kind, data))
-                at += 8 + -(-length // 8) * 8
         return outputs
 
     def take_notices(self) -> list[Notice]:
@@ -83,8 +78,9 @@ class CompiledPipeline:
         return taken
 
     def decode_notice(self, record: bytes) -> Notice:
-        """A notice as the port loop hands it over: kind and length, 4 bytes each, and the values."""
-        return decode_notice(self.program, int.from_bytes(record[:4], "little"), record[8:])
+        """A notice as the port loop hands it over: a record without its padding."""
+        kind, _ = read_head(record)
+        return decode_notice(self.program, kind, record[HEAD_BYTES:])
 
     def seed_random(self, seed: int) -> None:
         """Start the sequence of `random` anew (`Pipeline.seed_random`)."""

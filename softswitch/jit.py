@@ -16,18 +16,15 @@ from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
+from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
 
-PROCESS = ctypes.CFUNCTYPE(
-    ctypes.c_int32,
-    ctypes.c_void_p,
-    ctypes.c_uint32,
-    ctypes.c_char_p,
-    ctypes.c_uint32,
-    ctypes.c_uint64,
-    ctypes.c_uint64,
-    ctypes.c_void_p,
-    ctypes.c_uint32,
-)
+_TYPES: dict[Kind, type] = {
+    Kind.ADDRESS: ctypes.c_void_p,
+    Kind.INT32: ctypes.c_int32,
+    Kind.UINT32: ctypes.c_uint32,
+    Kind.UINT64: ctypes.c_uint64,
+}
+PROCESS = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
 
 
 class MachineCode:
@@ -53,7 +50,7 @@ class MachineCode:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        self.process_address: int = self._engine.get_function_address("process")
+        self.process_address: int = self._engine.get_function_address(NAME)
         self.process = PROCESS(self.process_address)
 
 

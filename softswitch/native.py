@@ -15,6 +15,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic as numba_intrinsic
 
+from softswitch.memory.process import ARGUMENTS, RESULT, Kind
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
@@ -34,10 +36,10 @@ def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk.
 
     Numba looks only at the file of the function itself to tell a stale cache; here the cache's folder
-    carries a digest of all sources of the function's package and of this one.
+    carries a digest of all sources of the function's package, of this one and of `memory`.
     """
     home = Path(function.__code__.co_filename).parent
-    sources = sorted({*home.glob("*.py"), *_HERE.glob("*.py")})
+    sources = sorted({*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")})
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     before = _numba.config.CACHE_DIR
     _numba.config.CACHE_DIR = str(home / "__pycache__" / f"compiled-{digest}")
@@ -103,17 +105,14 @@ def store_release(_typing: Any, address: Any, value: Any) -> Any:
     return types.void(types.intp, types.uint32), generate
 
 
-PROCESS = types.int32(
-    types.intp,  # state
-    types.uint32,  # ingress port
-    types.intp,  # frame
-    types.uint32,  # its length
-    types.uint64,  # t_in, us
-    types.uint64,  # now, us
-    types.intp,  # out: records of u32 port, u32 length, bytes, padding to 8
-    types.uint32,  # capacity of out
-)
-"""`process` of a compiled pipeline; its pointers are addresses here. Returns the number of records."""
+_KINDS: dict[Kind, Any] = {
+    Kind.ADDRESS: types.intp,
+    Kind.INT32: types.int32,
+    Kind.UINT32: types.uint32,
+    Kind.UINT64: types.uint64,
+}
+PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
+"""The packet function (`memory.process`)."""
 
 
 @intrinsic

@@ -10,13 +10,12 @@ from itertools import groupby
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.hashes import hash_function
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.storage import I8, I64
-from softswitch.codegen.wire import byte_offset, join, store_bits, untyped
+from softswitch.codegen.wire import join, store_bits
 from softswitch.errors import UnsupportedConstruct
 from softswitch.hashing import ALGORITHMS, InternetChecksum
+from softswitch.llvmir import I8, I64, byte_offset, integer, resize, untyped
 
 FRAME_BYTES = 1 << 16
 """Room for the payload behind the fields."""

@@ -6,8 +6,8 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.calculations import Calculations
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
+from softswitch.llvmir import integer, resize
 from softswitch.v1model import Standard
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
-from softswitch.codegen.lookup import emit_lookup
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.tables import is_null, word
+from softswitch.codegen.tables import emit_lookup
 from softswitch.errors import located
-from softswitch.memory.layout import WORD, TableLayout
-
-I64 = llvm.IntType(WORD)
+from softswitch.llvmir import I64, integer, is_null, resize, word
+from softswitch.memory.layout import TableLayout
+from softswitch.memory.words import WORD
 
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.storage import I64, POINTER
 from softswitch.codegen.traffic import Traffic
-from softswitch.codegen.wire import byte_offset
+from softswitch.llvmir import I64, POINTER, byte_offset, integer, resize
 
 
 def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:

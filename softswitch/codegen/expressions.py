@@ -16,6 +16,7 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 from softswitch.limits import MAX_EXPRESSION_BITS
+from softswitch.llvmir import extend, integer, resize
 
 COMPARISONS = {
     ir.Op.EQ: "==",
@@ -67,27 +68,6 @@ class Sources(Protocol):
     def parameter(self, index: int) -> llvm.Value:
         """Run-time data of the action being compiled, of its width."""
         ...
-
-
-def integer(width: int, value: int) -> llvm.Constant:
-    """A constant modulo 2^width."""
-    return llvm.Constant(llvm.IntType(width), value & ((1 << width) - 1))
-
-
-def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or zero-extend."""
-    have = value.type.width
-    if have == width:
-        return value
-    kind = llvm.IntType(width)
-    return b.trunc(value, kind) if have > width else b.zext(value, kind)
-
-
-def extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or sign-extend."""
-    if value.type.width >= width:
-        return resize(b, value, width)
-    return b.sext(value, llvm.IntType(width))
 
 
 def _range(width: int, signed: bool) -> Interval:

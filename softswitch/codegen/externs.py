@@ -9,15 +9,13 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.calculations import Calculations
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.tables import word
-from softswitch.codegen.wire import byte_offset
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
-from softswitch.memory.layout import METER_WORDS, WORD, Layout
+from softswitch.llvmir import I64, byte_offset, integer, resize, word
+from softswitch.memory.layout import METER_WORDS, Layout
+from softswitch.memory.words import WORD
 from softswitch.v1model import Colour
 
-I64 = llvm.IntType(WORD)
 DOUBLE = llvm.DoubleType()
 
 

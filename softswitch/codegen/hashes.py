@@ -7,13 +7,9 @@ from contextlib import contextmanager
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer, resize
-from softswitch.codegen.wire import byte_offset
 from softswitch.codegen.xxh64 import emit_xxh64
 from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, Xxh64, reflect
-
-I8, I64 = llvm.IntType(8), llvm.IntType(64)
-POINTER = llvm.PointerType()
+from softswitch.llvmir import I8, I64, POINTER, byte_offset, integer, resize
 
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:

@@ -1,11 +1,4 @@
-"""What the packet function hands over: frames, digests and log records, one after another.
-
-    uint32 kind, uint32 length, bytes, padding to a multiple of 8
-
-The kind of a frame is its port; a digest's is `DIGEST` + its position in the program, a log record's `LOG` +
-the position of its text. Their bytes are the values: a word with the number of words that follow, negative
-for a signed value, then these, least significant first.
-"""
+"""Writes what the packet function hands over (`memory.output`)."""
 
 from __future__ import annotations
 
@@ -14,19 +7,14 @@ from collections.abc import Sequence
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import extend, integer, resize
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.storage import I32, I64
-from softswitch.codegen.tables import split
-from softswitch.codegen.wire import byte_offset
-from softswitch.memory.layout import words_of
-
-HEADER = 8
-DIGEST = 1 << 31
-LOG = 1 << 30
+from softswitch.codegen.wire import split
+from softswitch.llvmir import I32, I64, byte_offset, extend, integer, resize
+from softswitch.memory.output import ALIGNMENT, DIGEST, HEAD_BYTES, HEAD_FIELDS, LOG
+from softswitch.memory.words import words_of
 
 
-class Output:
+class OutputWriter:
     """Appends to the caller's memory; what does not fit is left out."""
 
     def __init__(self, packet: Packet, memory: llvm.Value, capacity: llvm.Value) -> None:
@@ -45,18 +33,20 @@ class Output:
     def room(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Where the bytes of a record go, and an `i1`: are there so many?"""
         used = self.b.load(self._used, typ=I64)
-        needed = self.b.add(used, self.b.add(size, integer(64, HEADER)))
+        needed = self.b.add(used, self.b.add(size, integer(64, HEAD_BYTES)))
         fits = self.b.icmp_unsigned("<=", needed, self.capacity)
-        return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEADER))), fits
+        return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEAD_BYTES))), fits
 
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
         """Put the head before bytes that `room` has given."""
         b = self.b
         used = b.load(self._used, typ=I64)
-        b.store(kind, byte_offset(b, self.memory, used), align=4)
-        b.store(resize(b, length, 32), byte_offset(b, self.memory, b.add(used, integer(64, 4))), align=4)
-        padded = b.and_(b.add(length, integer(64, 7)), integer(64, ~7))
-        b.store(b.add(used, b.add(padded, integer(64, HEADER))), self._used)
+        head = {"kind": kind, "length": resize(b, length, 32)}
+        for position, name in enumerate(HEAD_FIELDS):
+            at = byte_offset(b, self.memory, b.add(used, integer(64, 4 * position)))
+            b.store(head[name], at, align=4)
+        padded = b.and_(b.add(length, integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
+        b.store(b.add(used, b.add(padded, integer(64, HEAD_BYTES))), self._used)
         b.store(b.add(self.count(), integer(32, 1)), self._count)
 
     def digest(self, number: int) -> None:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import Arithmetic, extend, integer, resize
-from softswitch.codegen.storage import I8, I32, I64, POINTER, Storage
-from softswitch.codegen.wire import byte_offset, load_fields, store_fields
+from softswitch.codegen.expressions import Arithmetic
+from softswitch.codegen.storage import Storage
+from softswitch.codegen.wire import load_fields, store_fields
+from softswitch.llvmir import I8, I32, I64, POINTER, byte_offset, extend, integer, resize
 
 
 class Place(NamedTuple):

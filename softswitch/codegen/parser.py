@@ -5,15 +5,13 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Place
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.storage import I32, I64
-from softswitch.codegen.tables import split, word
-from softswitch.codegen.wire import byte_offset, join
+from softswitch.codegen.wire import join, split
 from softswitch.errors import located
 from softswitch.limits import MAX_PARSER_STEPS
-from softswitch.memory.layout import WORD
+from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
+from softswitch.memory.words import WORD
 from softswitch.v1model import MOST_VARBIT_BITS, CoreError, Standard
 
 

@@ -1,10 +1,4 @@
-"""The whole packet function: parser, checksum check, ingress, egress, checksum update, deparser.
-
-    int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
-                  uint64 t_in, uint64 now, uint8 *out, uint32 capacity)
-
-returns the number of records that it wrote to `out` (`output`). Times are in us since the switch started.
-"""
+"""The whole packet function: parser, checksum check, ingress, egress, checksum update, deparser."""
 
 from __future__ import annotations
 
@@ -14,19 +8,18 @@ from softswitch import ir
 from softswitch.codegen.checksums import emit_update, emit_verify
 from softswitch.codegen.controls import emit_control
 from softswitch.codegen.deparser import emit_deparser
-from softswitch.codegen.expressions import integer
-from softswitch.codegen.output import Output
+from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.storage import I32
-from softswitch.codegen.tables import POINTER
 from softswitch.codegen.traffic import Traffic, needs_queues
+from softswitch.llvmir import I32, I64, POINTER, integer
 from softswitch.memory.layout import Layout
+from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
 
-I64 = llvm.IntType(64)
-PROCESS = llvm.FunctionType(I32, [POINTER, I32, POINTER, I32, I64, I64, POINTER, I32])
+TYPES = {Kind.ADDRESS: POINTER, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
+PROCESS = llvm.FunctionType(TYPES[RESULT], [TYPES[argument.kind] for argument in ARGUMENTS])
 
 
 def build_module(
@@ -34,19 +27,17 @@ def build_module(
 ) -> tuple[llvm.Module, llvm.Type]:
     """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
     module = llvm.Module("pipeline")
-    function = llvm.Function(module, PROCESS, "process")
-    for argument, name in zip(
-        function.args, ("state", "port", "frame", "length", "t_in", "now", "out", "capacity"), strict=True
-    ):
-        argument.name = name
+    function = llvm.Function(module, PROCESS, NAME)
+    for value, (name, kind) in zip(function.args, ARGUMENTS, strict=True):
+        value.name = name
+        if kind is Kind.ADDRESS:
+            value.add_attribute("noalias")
     state, port, frame, length, t_in, now, out, capacity = function.args
-    for pointer in (state, frame, out):
-        pointer.add_attribute("noalias")
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
 
     packet = Packet(b, program, copied=needs_queues(program))
-    output = Output(packet, out, capacity)
+    output = OutputWriter(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, following)
     traffic = Traffic(actions, ingress, egress, priority_queues)
     if needs_queues(program):

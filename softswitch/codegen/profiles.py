@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.tables import word
-from softswitch.codegen.wire import untyped
-from softswitch.memory.layout import NO_ACTION, WORD, TableLayout
-
-I64 = llvm.IntType(WORD)
+from softswitch.llvmir import I64, integer, untyped, word
+from softswitch.memory.layout import NO_ACTION, TableLayout
+from softswitch.memory.words import WORD
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:

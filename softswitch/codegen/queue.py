@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.storage import I64
-from softswitch.codegen.wire import byte_offset
 from softswitch.limits import MAX_PASSES
+from softswitch.llvmir import I64, byte_offset, integer
 
 CAPACITY = MAX_PASSES
 """Packets that one call can put into a queue: each waits for a pass of its own."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer
 from softswitch.codegen.loops import Variable, leave_unless, repeat_while
-from softswitch.codegen.tables import I64, POINTER, call_find, is_null, word
 from softswitch.codegen.wire import join
-from softswitch.memory.layout import WORD, TableLayout, words_of
-
-NULL = llvm.Constant(POINTER, None)
+from softswitch.llvmir import I64, NULL, POINTER, integer, is_null, word
+from softswitch.memory.index import call_find, emit_record, table_at
+from softswitch.memory.layout import GROUPS, TableLayout
+from softswitch.memory.words import WORD, words_of
 
 
 def ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
@@ -36,10 +35,10 @@ class _Search:
 
     def emit(self) -> None:
         b, table = self.b, self.table
-        groups = b.load(word(b, self.state, table.header + 3), typ=I64)
+        groups = b.load(word(b, self.state, table.header + GROUPS), typ=I64)
         with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as done:
             number, group = self._group()
-            highest = b.load(word(b, group, table.field_words), typ=I64)
+            highest = b.load(word(b, group, table.group_rank), typ=I64)
             leave_unless(b, self._beats_best(highest), done)
             masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
             self.record.set(call_find(b, self.state, table, [*masked, number]))
@@ -74,9 +73,8 @@ class _Search:
     def _next(self, record: llvm.Value) -> llvm.Value:
         """The record that follows in the chain, or null."""
         b, table = self.b, self.table
-        link = b.load(word(b, record, table.rank + 1), typ=I64)
-        offset = b.mul(b.sub(link, integer(WORD, 1)), integer(WORD, table.stride))
-        address = word(b, self.state, b.add(integer(WORD, table.records), offset))
+        link = b.load(word(b, record, table.link), typ=I64)
+        address = emit_record(b, table_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), NULL, address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.externs import Externs
 from softswitch.codegen.loops import Variable
-from softswitch.codegen.output import Output
+from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
 from softswitch.errors import located
 from softswitch.limits import MAX_LOOPS
+from softswitch.llvmir import integer, resize
 from softswitch.memory.layout import Layout
 
 
@@ -28,7 +28,7 @@ class ActionEmitter:
         packet: Packet,
         state: llvm.Value,
         layout: Layout,
-        output: Output,
+        output: OutputWriter,
         now: llvm.Value,
         abandoned: llvm.Block,
     ) -> None:

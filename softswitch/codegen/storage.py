@@ -9,11 +9,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer
-from softswitch.codegen.wire import untyped
-
-I8, I32, I64 = (llvm.IntType(width) for width in (8, 32, 64))
-POINTER = llvm.PointerType()
+from softswitch.llvmir import I8, I32, I64, POINTER, integer, untyped
 
 # What the packet carries besides its headers, by name.
 SCALARS = {

@@ -10,15 +10,13 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.queue import CAPACITY, RUN_BYTES, Queue
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.storage import I32, I64, WHOLE
-from softswitch.codegen.tables import word
-from softswitch.codegen.wire import byte_offset
+from softswitch.codegen.storage import WHOLE
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
+from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 LOW = 0xFFFFFFFF

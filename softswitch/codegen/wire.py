@@ -1,4 +1,4 @@
-"""Headers to and from network-order bytes.
+"""Headers to and from network-order bytes, and integers joined and split.
 
 Fields are taken in runs that begin and end at byte boundaries, and a run in pieces of 8, 4, 2 and 1 bytes, so
 fields of any width become plain loads, byte swaps and shifts.
@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer, resize
-
-BYTE = llvm.IntType(8)
+from softswitch.llvmir import byte_offset, integer, resize
+from softswitch.memory.words import WORD, words_of
 
 
 def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -105,14 +104,9 @@ def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Val
     return joined
 
 
-def untyped(pointer: llvm.Value) -> llvm.Value:
-    """A pointer as LLVM has it: llvmlite still gives those of its own making a type."""
-    pointer.type = llvm.PointerType()
-    return pointer
-
-
-def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """`address` plus a number of bytes."""
-    if isinstance(offset, int):
-        offset = integer(64, offset)
-    return b.gep(address, [offset], inbounds=True, source_etype=BYTE)
+def split(b: llvm.IRBuilder, value: llvm.Value) -> list[llvm.Value]:
+    """An integer as 64-bit words, least significant first."""
+    count = words_of(value.type.width)
+    padded = resize(b, value, count * WORD)
+    shifts = (b.lshr(padded, integer(count * WORD, i * WORD)) if i else padded for i in range(count))
+    return [resize(b, shifted, WORD) for shifted in shifts]

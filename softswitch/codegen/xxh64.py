@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.expressions import integer, resize
 from softswitch.codegen.loops import Variable, repeat_while
-from softswitch.codegen.wire import byte_offset
 from softswitch.hashing import XXH_PRIMES, XXH_STRIPE
+from softswitch.llvmir import I64, byte_offset, integer, resize
 
-I64 = llvm.IntType(64)
 P1, P2, P3, P4, P5 = (integer(64, prime) for prime in XXH_PRIMES)
 
 

@@ -3,9 +3,9 @@
 Everything is in 64-bit words. A table is a hash index (open addressing, linear probing) over records of fixed
 size, so that all offsets are constants of the compiled code:
 
-    header    entries in use, head of the free list, records ever used, groups in use
+    header    `ENTRIES`, `FREE`, `USED`, `GROUPS`
     default   the default action as a record without key
-    buckets   2 x size rounded up to a power of two: hash tag << 32 | record number + 1, or 0
+    buckets   2 x size rounded up to a power of two (`memory.index`)
     records   key words | action | packets, bytes (with a direct counter) | one run of words a parameter
     groups    (ranked tables only) mask words | highest rank | entries
     order     (ranked tables only) the groups in use, highest rank first
@@ -21,7 +21,7 @@ the last hit (with an idle timeout), and the action's run-time data. In a table 
 action is a reference instead: 0 for none, the number of a member + 1, or `GROUP` | the number of a group.
 
     members   action | run-time data
-    groups    first << 32 | number of members, in a pool of references to members
+    groups    run of a pool of references to members: first << 32 | number
     meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
 """
 
@@ -32,11 +32,14 @@ from functools import cached_property
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.memory.words import LOW, WORD, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
-WORD = 64
-HEADER_WORDS = 4
+ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
+"""Words of a table's header: entries, first free record, records ever used, groups in use; how many words."""
 METER_WORDS = 9
+SESSION_WORDS = 2
+COUNTER_WORDS = 2
 GROUP = 1 << 63
 """Marks a reference to a group."""
 
@@ -51,13 +54,10 @@ def group_reference(slot: int) -> int:
     return GROUP | slot
 
 
-NO_ACTION = (1 << 32) - 1
+NO_ACTION = LOW
 """The action of a default record without an action."""
-
-
-def words_of(bits: int) -> int:
-    """Words that hold `bits` bits, at least one."""
-    return max(1, -(-bits // WORD))
+FREED = WORD_MASK
+"""The action of a record on the free list, whose first word is the number of the next one, or 0."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class TableLayout:
     table: ir.Table
     parameter_words: dict[int, tuple[int, ...]]
     header: int
+
+    @property
+    def size(self) -> int:
+        """Entries that it has room for."""
+        return self.table.size
 
     @cached_property
     def is_ranked(self) -> bool:
@@ -90,13 +95,18 @@ class TableLayout:
 
     @property
     def rank(self) -> int:
-        """Word of a ranked record that holds its rank; the next record's number + 1 follows."""
+        """Word of a ranked record that holds its rank."""
         return self.key_words
+
+    @property
+    def link(self) -> int:
+        """Word of a ranked record that holds the number of the next one of its key, or 0."""
+        return self.rank + 1
 
     @property
     def bounds(self) -> int:
         """Word of a ranked record where low and high of each range field begin."""
-        return self.key_words + 2
+        return self.link + 1
 
     @cached_property
     def bound_words(self) -> int:
@@ -116,7 +126,7 @@ class TableLayout:
     @property
     def meter(self) -> int:
         """Word of a record where its meter begins."""
-        return self.counter + (2 if self.table.has_counter else 0)
+        return self.counter + (COUNTER_WORDS if self.table.has_counter else 0)
 
     @property
     def last_hit(self) -> int:
@@ -141,9 +151,24 @@ class TableLayout:
         return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.table.key else 0
 
     @property
+    def mask(self) -> int:
+        """What the position of a bucket is taken modulo, less 1."""
+        return self.bucket_count - 1
+
+    @property
+    def group_rank(self) -> int:
+        """Word of a group that holds the highest rank of its entries, or an upper bound of it."""
+        return self.field_words
+
+    @property
+    def group_entries(self) -> int:
+        """Word of a group that holds how many entries it has."""
+        return self.group_rank + 1
+
+    @property
     def group_stride(self) -> int:
         """Words of one group."""
-        return self.field_words + 2
+        return self.group_entries + 1
 
     @property
     def default(self) -> int:
@@ -209,21 +234,21 @@ class ProfileLayout:
 class ReplicationLayout:
     """Word offsets of multicast groups and clone sessions.
 
-    A group and a session is first << 32 | number of replicas; a replica is port << 32 | instance. The second
-    word of a session is the length to cut to, 0 for none.
+    A group and a session is a run of replicas, first << 32 | number; a replica is port << 32 | instance. The
+    second word of a session is the length to cut to, 0 for none.
     """
 
     multicast: int
 
     @property
     def sessions(self) -> int:
-        """Where the clone sessions begin, two words each."""
+        """Where the clone sessions begin, `SESSION_WORDS` each."""
         return self.multicast + MULTICAST_GROUPS
 
     @property
     def pool(self) -> int:
         """Where the replicas lie."""
-        return self.sessions + 2 * CLONE_SESSIONS
+        return self.sessions + SESSION_WORDS * CLONE_SESSIONS
 
     @property
     def end(self) -> int:
@@ -271,10 +296,10 @@ class _Cursor:
 
 
 def make_layout(program: ir.Program) -> Layout:
-    """Give all state of the program its place."""
+    """Give all state of the program its offset."""
     at = _Cursor()
     random = at.take(1)
-    counters = tuple(at.take(2 * counter.size) for counter in program.counters)
+    counters = tuple(at.take(COUNTER_WORDS * counter.size) for counter in program.counters)
     meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
     registers = tuple(at.take(-(-Layout.register_bytes(r.width) * r.size // 8)) for r in program.registers)
     value_words = tuple(words_of(sum(-(-w // 8) * 8 for w in s.widths)) for s in program.value_sets)

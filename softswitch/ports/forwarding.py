@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from softswitch.codegen.output import LOG
+from softswitch.memory.output import HEAD, HEAD_BYTES, LOG, record_bytes
 from softswitch.native import (
     call_process,
     carray,
@@ -57,6 +57,7 @@ from softswitch.ports.shelf import append, clear, impair, recycle, release
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
+_record_bytes = compiled(record_bytes)
 
 _EPOLLIN = 0x001
 _EPOLLERR = 0x008
@@ -243,13 +244,13 @@ def process_frame(switch: Switch, port: int, k: int, used: int) -> int:
         out + used, OUT_BYTES - used,
     )  # fmt: skip
     for _ in range(outputs):
-        record = carray(pointer(out + used), 2, np.uint32)
-        length = int64(record[1])
-        if record[0] >= LOG:
-            notify(switch, out + used, length + 8)
+        record = carray(pointer(out + used), 1, HEAD)[0]
+        length = int64(record.length)
+        if record.kind >= LOG:
+            notify(switch, out + used, HEAD_BYTES + length)
         else:
-            leave(switch, int64(record[0]), out + used + 8, length, now)
-        used += 8 + (length + 7) // 8 * 8
+            leave(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
+        used += _record_bytes(length)
     return used
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from softswitch import ir
 from softswitch.checks import check_index, check_value_set
-from softswitch.memory.layout import METER_WORDS, Layout
+from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
+from softswitch.memory.words import split
 from softswitch.pipeline import CounterValue, MeterConfig
-from softswitch.state.coding import split
 from softswitch.state.memory import Memory
 
 
@@ -42,16 +42,16 @@ class Cells:
         base = self._layout.counters[index]
         stop = min(stop, self._program.counters[index].size)
         with self._memory.locked():
-            cells = self._memory.words[base + 2 * start : base + 2 * stop].tolist()
+            cells = self._memory.words[base + COUNTER_WORDS * start : base + COUNTER_WORDS * stop].tolist()
         return [CounterValue(*cell) for cell in zip(cells[::2], cells[1::2], strict=True)]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""
         counter = self._counters[name]
         check_index(name, index, self._program.counters[counter].size)
-        at = self._layout.counters[counter] + 2 * index
+        at = self._layout.counters[counter] + COUNTER_WORDS * index
         with self._memory.locked():
-            self._memory.words[at : at + 2] = value
+            self._memory.words[at : at + COUNTER_WORDS] = value
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure a meter cell (`Pipeline.write_meter`)."""

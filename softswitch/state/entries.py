@@ -11,7 +11,9 @@ import numpy.typing as npt
 from softswitch import ir
 from softswitch.checks import check_action, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
-from softswitch.memory.layout import NO_ACTION, Layout, TableLayout
+from softswitch.memory.coding import data_words, match_words, read_data, read_key
+from softswitch.memory.layout import ENTRIES, FREED, NO_ACTION, USED, Layout, TableLayout
+from softswitch.memory.rows import Words, rows
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -24,13 +26,10 @@ from softswitch.pipeline import (
 )
 from softswitch.state import write
 from softswitch.state.cells import meter_words
-from softswitch.state.coding import data_words, match_words, read_data, read_key
 from softswitch.state.memory import Memory
 from softswitch.state.profiles import Profile, Use
-from softswitch.state.records import COLUMNS, COUNT, FREED, USED, describe
 
 CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
-Words = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
 
 
@@ -45,9 +44,7 @@ class Entries:
         self._memory = memory
         self._profiles = profiles
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._descriptors = np.array(
-            [describe(table) for table in layout.tables.values()], dtype=np.int64
-        ).reshape(-1, COLUMNS)
+        self._tables = rows(layout.tables.values())
         self._install_own()
         self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
 
@@ -93,7 +90,7 @@ class Entries:
         memory = self._memory
         with memory.control:
             write.write_entries(
-                memory.words, self._descriptors, flat, starts, results, memory.mutex_address, memory.waiting
+                memory.words, self._tables, flat, starts, results, memory.mutex_address, memory.waiting
             )
         return results
 
@@ -132,7 +129,7 @@ class Entries:
         """Word offsets of records, or -1."""
         ops, starts = encoded
         found = np.zeros(len(starts) - 1, dtype=np.int64)
-        write.find_records(self._memory.words, self._descriptors, ops, starts, found)
+        write.find_records(self._memory.words, self._tables, ops, starts, found)
         return found
 
     @contextmanager
@@ -180,7 +177,7 @@ class Entries:
 
     def count(self, table: str) -> int:
         """Entries of a table (`Pipeline.entry_count`)."""
-        return int(self._memory.words[self._layout.tables[table].header + COUNT])
+        return int(self._memory.words[self._layout.tables[table].header + ENTRIES])
 
     def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
         """Entries as they are now (`Pipeline.find_entries`)."""

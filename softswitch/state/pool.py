@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from softswitch.memory.words import halves
+
 
 class RunPool:
     """Runs of words by key, each put behind the others; at the region's end all move to its beginning."""
@@ -47,7 +49,7 @@ class RunPool:
     def word(self, key: int) -> int:
         """first << 32 | length of a run; 0 if there is none."""
         first, count = self._runs.get(key, (0, 0))
-        return first << 32 | count
+        return halves(first, count)
 
     def keys(self) -> list[int]:
         """Keys of all runs."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from softswitch import ir
 from softswitch.checks import check_group, check_member, check_use
+from softswitch.memory.coding import data_words
 from softswitch.memory.layout import ProfileLayout, group_reference, member_reference
 from softswitch.pipeline import ActionCall, UseGroup, UseMember
-from softswitch.state.coding import data_words
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 

@@ -1,4 +1,4 @@
-"""Entries of ranked tables (`codegen.layout`), as compiled functions.
+"""Entries of ranked tables (`memory.layout`), as compiled functions.
 
 The match words of an operation are key words | mask words | rank | bounds.
 """
@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from softswitch.memory.layout import GROUPS, HEADER_WORDS
+from softswitch.memory.rows import Row, Words
 from softswitch.native import compiled, int64
 from softswitch.state.records import (
-    BOUND_WORDS,
-    FIELD_WORDS,
-    GROUP_COUNT,
-    GROUPS,
-    HEADER,
-    HEADER_WORDS,
-    KEY_WORDS,
     ONE,
-    ORDER,
-    Row,
-    Words,
     bucket_record,
     empty_bucket,
     fill,
@@ -36,10 +28,10 @@ from softswitch.state.records import (
 @compiled
 def _group(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of the group of these mask words, or -1."""
-    words = table[FIELD_WORDS]
-    for i in range(int64(state[table[HEADER] + GROUP_COUNT])):
-        number = int64(state[table[ORDER] + i])
-        group = table[GROUPS] + number * (words + 2)
+    words = table.field_words
+    for i in range(int64(state[table.header + GROUPS])):
+        number = int64(state[table.order + i])
+        group = table.groups + number * table.group_stride
         same = True
         for j in range(words):
             same = same and state[group + j] == op[start + j]
@@ -51,77 +43,76 @@ def _group(state: Words, table: Row, op: Words, start: int) -> Any:
 @compiled
 def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
     """Give these mask words a group, for now the last in order."""
-    words = table[FIELD_WORDS]
+    words = table.field_words
     number = 0
-    while state[table[GROUPS] + number * (words + 2) + words + 1] != 0:
+    while state[table.groups + number * table.group_stride + table.group_entries] != 0:
         number += 1
-    group = table[GROUPS] + number * (words + 2)
+    group = table.groups + number * table.group_stride
     for j in range(words):
         state[group + j] = op[start + j]
-    state[group + words] = 0
-    state[table[ORDER] + int64(state[table[HEADER] + GROUP_COUNT])] = np.uint64(number)
-    state[table[HEADER] + GROUP_COUNT] += ONE
+    state[group + table.group_rank] = 0
+    state[table.order + int64(state[table.header + GROUPS])] = np.uint64(number)
+    state[table.header + GROUPS] += ONE
     return number
 
 
 @compiled
 def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
     """Count one more entry of a group, and keep the order by falling rank."""
-    stride = table[FIELD_WORDS] + 2
-    highest = table[FIELD_WORDS]
-    group = table[GROUPS] + number * stride
-    state[group + highest + 1] += ONE
-    state[group + highest] = max(state[group + highest], rank)
-    order = table[ORDER]
-    place = 0
-    while int64(state[order + place]) != number:
-        place += 1
-    while place > 0:
-        before = int64(state[order + place - 1])
-        if state[table[GROUPS] + before * stride + highest] >= state[group + highest]:
+    group = table.groups + number * table.group_stride
+    highest = group + table.group_rank
+    state[group + table.group_entries] += ONE
+    state[highest] = max(state[highest], rank)
+    order = table.order
+    position = 0
+    while int64(state[order + position]) != number:
+        position += 1
+    while position > 0:
+        before = int64(state[order + position - 1])
+        if state[table.groups + before * table.group_stride + table.group_rank] >= state[highest]:
             break
-        state[order + place] = np.uint64(before)
-        place -= 1
-    state[order + place] = np.uint64(number)
+        state[order + position] = np.uint64(before)
+        position -= 1
+    state[order + position] = np.uint64(number)
 
 
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
     """Count one entry less; an empty group is out of use. (Its highest rank stays an upper bound.)"""
-    entries = table[GROUPS] + number * (table[FIELD_WORDS] + 2) + table[FIELD_WORDS] + 1
+    entries = table.groups + number * table.group_stride + table.group_entries
     state[entries] -= ONE
     if state[entries] == 0:
-        last = int64(state[table[HEADER] + GROUP_COUNT]) - 1
-        order = table[ORDER]
-        place = 0
-        while int64(state[order + place]) != number:
-            place += 1
-        for i in range(place, last):
+        last = int64(state[table.header + GROUPS]) - 1
+        order = table.order
+        position = 0
+        while int64(state[order + position]) != number:
+            position += 1
+        for i in range(position, last):
             state[order + i] = state[order + i + 1]
-        state[table[HEADER] + GROUP_COUNT] = np.uint64(last)
+        state[table.header + GROUPS] = np.uint64(last)
 
 
 @compiled
 def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> Any:
     """`find` of the masked key words and the group's number, put together in the default record's key."""
-    key = table[HEADER] + HEADER_WORDS
-    for i in range(table[FIELD_WORDS]):
+    key = table.header + HEADER_WORDS
+    for i in range(table.field_words):
         state[key + i] = op[start + i]
-    state[key + table[FIELD_WORDS]] = np.uint64(group)
+    state[key + table.field_words] = np.uint64(group)
     return find(state, table, state, key)
 
 
 @compiled
 def _next(state: Words, table: Row, number: int) -> Any:
     """Number of the record that follows in a chain, or 0."""
-    return int64(state[record_at(table, number) + table[KEY_WORDS] + 1])
+    return int64(state[record_at(table, number) + table.link])
 
 
 @compiled
 def _link(state: Words, table: Row, position: int, before: int, number: int) -> None:
     """Make a record (0: none) follow `before`, or be the first of its bucket."""
     if before != 0:
-        state[record_at(table, before) + table[KEY_WORDS] + 1] = np.uint64(number)
+        state[record_at(table, before) + table.link] = np.uint64(number)
     elif number != 0:
         point_bucket(state, table, position, number)
     else:
@@ -131,20 +122,20 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 @compiled
 def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> Any:
     """Whether a record of the right key has the operation's rank and bounds."""
-    record = record_at(table, number) + table[KEY_WORDS]
-    given = start + 2 * table[FIELD_WORDS]
-    if state[record] != op[given]:
+    record = record_at(table, number)
+    given = start + 2 * table.field_words
+    if state[record + table.rank] != op[given]:
         return False
     same = True
-    for i in range(table[BOUND_WORDS]):
-        same = same and state[record + 2 + i] == op[given + 1 + i]
+    for i in range(table.bound_words):
+        same = same and state[record + table.bounds + i] == op[given + 1 + i]
     return same
 
 
 @compiled
 def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of a ranked table's record, or 0."""
-    group = _group(state, table, op, start + table[FIELD_WORDS])
+    group = _group(state, table, op, start + table.field_words)
     if group < 0:
         return int64(0)
     position = _find_in_group(state, table, op, start, group)
@@ -158,8 +149,8 @@ def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
 
 @compiled
 def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
-    """Add an entry that is not there, in its group and at its place in the chain of its key."""
-    words, key_words = table[FIELD_WORDS], table[KEY_WORDS]
+    """Add an entry that is not there, in its group and where its rank belongs in the chain of its key."""
+    words = table.field_words
     rank = op[start + 2 * words]
     group = _group(state, table, op, start + words)
     if group < 0:
@@ -169,18 +160,18 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
     for i in range(words):
         state[record + i] = op[start + i]
     state[record + words] = np.uint64(group)
-    state[record + key_words] = rank
-    for i in range(table[BOUND_WORDS]):
-        state[record + key_words + 2 + i] = op[start + 2 * words + 1 + i]
-    fill(state, table, number, op, start + 2 * words + 1 + table[BOUND_WORDS], stop)
+    state[record + table.rank] = rank
+    for i in range(table.bound_words):
+        state[record + table.bounds + i] = op[start + 2 * words + 1 + i]
+    fill(state, table, number, op, start + 2 * words + 1 + table.bound_words, stop)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
         point_bucket(state, table, -1 - position, number)
     else:
         before, following = int64(0), bucket_record(state, table, position)
-        while following != 0 and state[record_at(table, following) + key_words] >= rank:
+        while following != 0 and state[record_at(table, following) + table.rank] >= rank:
             before, following = following, _next(state, table, following)
-        state[record + key_words + 1] = np.uint64(following)
+        state[record + table.link] = np.uint64(following)
         _link(state, table, position, before, number)
     _join_group(state, table, group, rank)
 
@@ -189,7 +180,7 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
 def remove_ranked(state: Words, table: Row, number: int) -> None:
     """Take an entry's record out of its chain and its group, and free it."""
     record = record_at(table, number)
-    group = int64(state[record + table[FIELD_WORDS]])
+    group = int64(state[record + table.field_words])
     position = find(state, table, state, record)
     before, scan = int64(0), bucket_record(state, table, position)
     while scan != number:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from softswitch.checks import check_clone_session, check_multicast_group, check_replicas
 from softswitch.limits import MAX_REPLICAS
-from softswitch.memory.layout import ReplicationLayout
+from softswitch.memory.layout import SESSION_WORDS, ReplicationLayout
+from softswitch.memory.words import halves
 from softswitch.pipeline import Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
@@ -28,11 +29,11 @@ class Replication:
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int) -> None:
         """Replace the copies of a session (`Pipeline.write_clone_session`)."""
         check_clone_session(session)
-        self._write(self._layout.sessions + 2 * session, replicas, length)
+        self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
     def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
         """Replace the run to which the word at an offset points, and the words behind that one."""
-        values = [replica.port << 32 | replica.instance for replica in replicas]
+        values = [halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
             check_replicas(self._pool.held - self._pool.length(at) + len(values))
             with self._memory.locked():

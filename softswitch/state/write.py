@@ -12,18 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from softswitch.memory.layout import ENTRIES
+from softswitch.memory.rows import Row, Words
 from softswitch.native import compiled, entry_point, int64, pthread_mutex_lock, pthread_mutex_unlock
 from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
 from softswitch.state.records import (
-    BOUND_WORDS,
-    COUNT,
-    FIELD_WORDS,
-    HEADER,
-    KEY_WORDS,
-    RANKED,
-    SIZE,
-    Row,
-    Words,
     bucket_record,
     empty_bucket,
     fill,
@@ -42,9 +35,9 @@ DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
 def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
     number = take_record(state, table)
     record = record_at(table, number)
-    for i in range(table[KEY_WORDS]):
+    for i in range(table.key_words):
         state[record + i] = op[start + i]
-    fill(state, table, number, op, start + table[KEY_WORDS], stop)
+    fill(state, table, number, op, start + table.key_words, stop)
     point_bucket(state, table, -1 - find(state, table, op, start), number)
 
 
@@ -57,7 +50,7 @@ def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) 
 @compiled
 def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of the entry's record, or 0."""
-    if table[RANKED]:
+    if table.is_ranked:
         return find_ranked(state, table, op, start)
     position = find(state, table, op, start)
     return bucket_record(state, table, position) if position >= 0 else int64(0)
@@ -69,23 +62,23 @@ def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: i
     if change == INSERT:
         if number != 0:
             return EXISTS
-        if state[table[HEADER] + COUNT] >= np.uint64(table[SIZE]):
+        if state[table.header + ENTRIES] >= np.uint64(table.size):
             return FULL
-        if table[RANKED]:
+        if table.is_ranked:
             insert_ranked(state, table, op, start, stop)
         else:
             _insert_exact(state, table, op, start, stop)
     elif number == 0:
         return MISSING
     elif change == DELETE:
-        if table[RANKED]:
+        if table.is_ranked:
             remove_ranked(state, table, number)
         else:
             _remove_exact(state, table, op, start, number)
     else:
-        match_words = table[KEY_WORDS]
-        if table[RANKED]:
-            match_words = 2 * table[FIELD_WORDS] + 1 + table[BOUND_WORDS]
+        match_words = table.key_words
+        if table.is_ranked:
+            match_words = 2 * table.field_words + 1 + table.bound_words
         fill(state, table, number, op, start + match_words, stop)
     return DONE
 
@@ -93,7 +86,7 @@ def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: i
 @entry_point
 def write_entries(
     state: Words,
-    tables: npt.NDArray[np.int64],
+    tables: npt.NDArray[Any],
     ops: Words,
     starts: npt.NDArray[np.int64],
     results: npt.NDArray[np.int8],
@@ -113,7 +106,7 @@ def write_entries(
 @entry_point
 def find_records(
     state: Words,
-    tables: npt.NDArray[np.int64],
+    tables: npt.NDArray[Any],
     ops: Words,
     starts: npt.NDArray[np.int64],
     found: npt.NDArray[np.int64],

@@ -9,11 +9,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numba import cfunc
 
-from softswitch.native import PROCESS, carray, int64, memcpy, pointer
+from softswitch.memory.output import HEAD, HEAD_BYTES, record_bytes
+from softswitch.native import PROCESS, carray, compiled, int64, memcpy, pointer
 from softswitch.v1model import PORT_NUMBERS
 
 _FAN_OUT = 4
 _STAMP = struct.Struct("=QQ")
+
+
+_record_bytes = compiled(record_bytes)
+
+
+@compiled
+def _put_head(out: int, kind: int, length: int) -> None:
+    head = carray(pointer(out), 1, HEAD)[0]
+    head.kind, head.length = kind, length
 
 
 @cfunc(PROCESS)
@@ -24,10 +34,9 @@ def _wire(
     count, used = 0, 0
     for output in outputs:
         if output >= 0:
-            record = carray(pointer(out + used), 2, np.uint32)
-            record[0], record[1] = output, length
-            memcpy(out + used + 8, frame, int64(length))
-            used += 8 + (int64(length) + 7) // 8 * 8
+            _put_head(out + used, output, length)
+            memcpy(out + used + HEAD_BYTES, frame, int64(length))
+            used += _record_bytes(int64(length))
             count += 1
     return count
 
@@ -36,9 +45,8 @@ def _wire(
 def _stamp(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
-    record = carray(pointer(out), 2, np.uint32)
-    record[0], record[1] = port, 16
-    times = carray(pointer(out + 8), 2, np.uint64)
+    _put_head(out, port, 16)
+    times = carray(pointer(out + HEAD_BYTES), 2, np.uint64)
     times[0], times[1] = t_in, now
     return 1
 
@@ -48,9 +56,8 @@ def _address(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
     named = carray(pointer(frame), 2, np.uint8)
-    record = carray(pointer(out), 2, np.uint32)
-    record[0], record[1] = np.uint32(named[0]) << np.uint32(8) | np.uint32(named[1]), length
-    memcpy(out + 8, frame, int64(length))
+    _put_head(out, np.uint32(named[0]) << np.uint32(8) | np.uint32(named[1]), length)
+    memcpy(out + HEAD_BYTES, frame, int64(length))
     return 1
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llvmlite import ir as llvm
 
-from softswitch.codegen.hashes import I64, POINTER, hash_function
+from softswitch.codegen.hashes import hash_function
 from softswitch.hashing import ALGORITHMS
+from softswitch.llvmir import I64, POINTER
 
 CHECK = {
     # "123456789": the catalogue of parametrised CRC algorithms, where init and xorout are the same

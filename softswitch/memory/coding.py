@@ -1,28 +1,12 @@
-"""Keys and run-time data as 64-bit words, least significant first, and back."""
+"""Keys and run-time data of entries as words, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from softswitch import ir
-from softswitch.memory.layout import WORD, TableLayout, words_of
-
-WORD_MASK = (1 << WORD) - 1
-
-
-def split(value: int, count: int) -> list[int]:
-    """An integer as `count` words."""
-    if count == 1:
-        return [value]
-    return [value >> (WORD * i) & WORD_MASK for i in range(count)]
-
-
-def joined(words: Sequence[int]) -> int:
-    """The inverse of `split`."""
-    value = 0
-    for word in reversed(words):
-        value = value << WORD | word
-    return value
+from softswitch.memory.layout import TableLayout
+from softswitch.memory.words import joined, split, words_of
 
 
 def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
@@ -46,7 +30,7 @@ def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
 
 
 def match_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """What tells an entry from others: the key words of an exact table; else as in `state.ranked`."""
+    """What tells an entry from others: the key words of an exact table; else key, masks, rank and bounds."""
     return _ranked_words(layout, key, priority) if layout.is_ranked else _exact_words(layout, key)
 
 

@@ -1,0 +1,55 @@
+"""Short words for what every generator of LLVM IR says often, on top of llvmlite."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+I1, I8, I32, I64 = (llvm.IntType(width) for width in (1, 8, 32, 64))
+POINTER = llvm.PointerType()
+NULL = llvm.Constant(POINTER, None)
+
+
+def integer(width: int, value: int) -> llvm.Constant:
+    """A constant modulo 2^width."""
+    return llvm.Constant(llvm.IntType(width), value & ((1 << width) - 1))
+
+
+def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
+    """Truncate or zero-extend."""
+    have = value.type.width
+    if have == width:
+        return value
+    kind = llvm.IntType(width)
+    return b.trunc(value, kind) if have > width else b.zext(value, kind)
+
+
+def extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
+    """Truncate or sign-extend."""
+    if value.type.width >= width:
+        return resize(b, value, width)
+    return b.sext(value, llvm.IntType(width))
+
+
+def untyped(pointer: llvm.Value) -> llvm.Value:
+    """A pointer as LLVM has it: llvmlite still gives those of its own making a type."""
+    pointer.type = llvm.PointerType()
+    return pointer
+
+
+def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
+    """`address` plus a number of bytes."""
+    if isinstance(offset, int):
+        offset = integer(64, offset)
+    return b.gep(address, [offset], inbounds=True, source_etype=I8)
+
+
+def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
+    """Address of a 64-bit word."""
+    if isinstance(offset, int):
+        offset = integer(64, offset)
+    return b.gep(base, [offset], inbounds=True, source_etype=I64)
+
+
+def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
+    """An `i1`: is it the null pointer?"""
+    return b.icmp_unsigned("==", pointer, NULL)

@@ -1,0 +1,50 @@
+"""What the packet function hands over: frames, digests and log records, one after another.
+
+    uint32 kind, uint32 length, data, padding to a multiple of 8
+
+The kind of a frame is its port; a digest's is `DIGEST` + its position in the program, a log record's `LOG` +
+the position of its text. Their data are values: a word with the number of words that follow, negative for a
+signed value, then these, least significant first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+HEAD_FIELDS = ("kind", "length")
+HEAD = np.dtype([(name, "<u4") for name in HEAD_FIELDS])
+HEAD_BYTES = HEAD.itemsize
+ALIGNMENT = 8
+DIGEST = 1 << 31
+LOG = 1 << 30
+"""Kinds from here on are not frames."""
+
+
+def record_bytes(length: int) -> int:
+    """Bytes of a record with so many bytes of data."""
+    return HEAD_BYTES + (length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+def read_head(record: memoryview | bytes) -> tuple[int, int]:
+    """Kind and length of data of the record that begins here."""
+    kind, length = np.frombuffer(record, HEAD, 1)[0].tolist()
+    return kind, length
+
+
+def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
+    """Kind and data of each of the first `count` records."""
+    for _ in range(count):
+        kind, length = read_head(memory)
+        yield kind, bytes(memory[HEAD_BYTES : HEAD_BYTES + length])
+        memory = memory[record_bytes(length) :]
+
+
+def read_values(data: bytes) -> Iterator[int]:
+    """The values in the data of a digest or log record."""
+    at = 0
+    while at < len(data):
+        count = int.from_bytes(data[at : at + 8], "little", signed=True)
+        first, at = at + 8, at + 8 + 8 * abs(count)
+        yield int.from_bytes(data[first:at], "little", signed=count < 0)
