@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),$(if $($(name)),'$(subst ','\'',$(name)=$($(name)))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test soak check bench p4 shell clean
+.PHONY: help setup run-topo test soak mutants check bench p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ test: setup ## all tests (root: some build a network; those for BMv2 run where i
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
+mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
+	@scripts/mutants $(ARGS)
+
 check: setup ## style and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
@@ -41,5 +44,5 @@ shell: ## p4runtime-shell on the running switch, in an environment of its own
 
 clean: ## remove what a killed run left, and caches
 	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
-	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.shell-venv/*' -prune -exec rm -rf {} +
+	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.*-venv/*' -prune -exec rm -rf {} +
 	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -79,6 +79,7 @@ def test_the_terminals_breakdown(terminal: str) -> None:
 FACTS = [
     "The switch served 25.0% of the pushed lanes in arm hot.",
     "Updates: 86,400 lanes sent, 86,393 applied, 4 lost, 3 unknown; 2 keys differ; 5 overflows.",
+    "Mean log loss of the last round: 0.5075; by the labels' frequency alone: 0.6900.",
     "An empty RPC, through switch and PS: p50 150 µs, p99 199 µs.",
     "At load 0.5 the load generator fell behind in 2 of 10 rounds.",
 ]

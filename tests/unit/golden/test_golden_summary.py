@@ -44,6 +44,9 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "hot_update_share": 0.25,
         "updates": {"sent": 86_400, "applied": 86_393, "lost": 4, "unknown": 3, "mismatched_keys": 2},
         "overflows": 5,
+        # Arms alike: 0.5, 0.5, 0.52 and 0.51.
+        "last_loss": about(0.5075),
+        "chance_loss": 0.69,
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),
     }

@@ -1,0 +1,112 @@
+"""`make mutants`: do the tests notice when the code is wrong? Mutates a copy of the tree, never the tree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import tomli
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tests.mutants.mutate import Mutant, draw
+from tests.mutants.run import ROOT, Outcome, baseline, outcome, prepare
+
+RESULTS = ROOT / "build" / "mutants"
+_SHORTEST_TIMEOUT_S = 60.0
+_BASELINE_TIMEOUT_S = 600.0
+_TIMEOUT_FACTOR = 5.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """How the mutants of a room fared."""
+
+    room: str
+    mutants: int
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    survivors: list[Mutant] = field(default_factory=list)
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="What the mutants are drawn by.")
+@click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
+@click.option("--again", is_flag=True, help="Only what has survived the last time.")
+@click.argument("rooms", nargs=-1)
+def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
+    """Mutate ROOMS (all, if none is named) and count what their tests kill.
+
+    Survivors go to build/mutants/ROOM.diff.
+    """
+    known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
+    for room in rooms:
+        if room not in known:
+            raise click.BadParameter(f"{room}: the rooms are {', '.join(known)}", param_hint="ROOMS")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    tallies = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Path(folder)
+        _copy_tree(tree)
+        prepare(tree)
+        for room in rooms or known:
+            total, mutants = draw(tree, known[room]["sources"], number or None, seed)
+            if again:
+                survived = set(json.loads((RESULTS / f"{room}.json").read_text()))
+                mutants = [mutant for mutant in mutants if mutant.diff in survived]
+            tally = Tally(room, total)
+            tallies.append(tally)
+            _try(tree, mutants, known[room]["tests"], tally)
+    Console().print(_table(tallies, seed))
+
+
+def _copy_tree(tree: Path) -> None:
+    """What git knows or could know of: with what is not committed yet, without what it ignores."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+
+
+def _try(tree: Path, mutants: list[Mutant], tests: list[str], tally: Tally) -> None:
+    log = RESULTS / f"{tally.room}.log"
+    seconds = baseline(tests, log, _BASELINE_TIMEOUT_S)
+    longest = max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * seconds)
+    _write(tally)
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task(tally.room, total=len(mutants))
+        for mutant in mutants:
+            found = outcome(tree, mutant, tests, log, longest)
+            tally.outcomes[found] += 1
+            if found is Outcome.SURVIVED:
+                tally.survivors.append(mutant)
+                _write(tally)
+            progress.update(bar, advance=1, description=f"{tally.room}: {len(tally.survivors)} survived")
+
+
+def _write(tally: Tally) -> None:
+    diffs = [mutant.diff for mutant in tally.survivors]
+    (RESULTS / f"{tally.room}.diff").write_text("\n".join(diffs))
+    (RESULTS / f"{tally.room}.json").write_text(json.dumps(diffs))
+
+
+def _table(tallies: list[Tally], seed: int) -> Table:
+    table = Table(title=f"Mutants, drawn by seed {seed}")
+    table.add_column("room")
+    for column in ("mutants", "drawn", "killed", "survived", "timeouts"):
+        table.add_column(column, justify="right")
+    for tally in tallies:
+        counts = [tally.outcomes[each] for each in (Outcome.KILLED, Outcome.SURVIVED, Outcome.TIMEOUT)]
+        table.add_row(tally.room, *map(str, (tally.mutants, sum(counts), *counts)))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Runs a room's tests on a mutant, in a child of this process that has imported all big libraries already.
+
+No module of the project may be imported here: the child is to import the mutant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.mutate import Mutant
+
+_LIBRARIES = [
+    "click", "finsy", "grpc", "hypothesis", "matplotlib.pyplot", "numba", "numpy", "polars", "pydantic",
+    "rich.console", "scapy.layers.inet", "scapy.packet", "scipy.stats",
+]  # fmt: skip
+ROOT = Path(__file__).parents[2]
+_NOTHING_WRONG = 0
+_POLL_S = 0.02
+
+
+class Outcome(Enum):
+    """What the tests said."""
+
+    KILLED = "killed"
+    SURVIVED = "survived"
+    TIMEOUT = "timeout"
+
+
+def prepare(tree: Path) -> None:
+    """Import what every child needs, and nothing of the project: that is to come from `tree`."""
+    os.chdir(tree)
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tree / ".hypothesis")
+    sys.dont_write_bytecode = True
+    sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[module]
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+
+
+def baseline(tests: Sequence[str], log: Path, longest: float) -> float:
+    """Seconds that the tests take without any mutant; SystemExit when they do not pass."""
+    start = time.monotonic()
+    if _run(tests, log, longest) is not Outcome.SURVIVED:
+        raise SystemExit(f"the tests do not pass without a mutant, see {log}")
+    return time.monotonic() - start
+
+
+def outcome(tree: Path, mutant: Mutant, tests: Sequence[str], log: Path, longest: float) -> Outcome:
+    """What the tests say of a mutant; the module is as it was afterwards."""
+    path = tree / mutant.path
+    before = path.read_bytes()
+    path.write_text(mutant.source)
+    try:
+        return _run(tests, log, longest)
+    finally:
+        path.write_bytes(before)
+
+
+def _run(tests: Sequence[str], log: Path, longest: float) -> Outcome:
+    child = os.fork()
+    if not child:
+        _test(tests, log)
+    deadline = time.monotonic() + longest
+    try:
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return Outcome.SURVIVED if status == _NOTHING_WRONG else Outcome.KILLED
+            time.sleep(_POLL_S)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return Outcome.TIMEOUT
+    finally:
+        # What a test started and did not end.
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+
+
+def _test(tests: Sequence[str], log: Path) -> None:
+    status = 1
+    try:
+        os.setsid()
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for descriptor in (1, 2):
+            os.dup2(output, descriptor)
+        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        status = int(pytest.main([*options, *tests]))
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        # Exit as it is: what the parent has registered to be done at its end is not the child's to do.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
