@@ -27,7 +27,8 @@ P4BLOB = COMPILED / "hotline.json"
 BATCH = 1024
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
 _CONNECT_SECONDS = 5.0
-_COMMIT_SECONDS = 15.0
+_COMMIT_SECONDS = 60.0
+_SEND_SECONDS = 5.0
 _ELECTION_ID = 10
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
@@ -59,7 +60,8 @@ class SwitchClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._close(self._switch)
+        if self._open is not None:
+            await self._close(self._open)
         self._open = None
 
     async def commit_pipeline(self) -> bool:
@@ -69,7 +71,8 @@ class SwitchClient:
         """
         if self._switch.p4info.has_p4info(_ours().p4info):
             return False
-        await self._close(self._switch)
+        closing, self._open = self._switch, None
+        await self._close(closing)
         # Given both files, finsy commits them when it has become primary.
         self._open = await self._connect(P4INFO, P4BLOB, seconds=_COMMIT_SECONDS)
         return True
@@ -114,13 +117,13 @@ class SwitchClient:
 
     async def send(self, frame: bytes, egress_port: int) -> None:
         """Packet-out. Port 0: process the frame as if it had arrived on the CPU port."""
-        packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
         # gRPC allows one write on a stream at a time.
         async with self._sending:
-            with self._failures("packet-out"):
-                if not self._switch.is_primary:
-                    raise self._not_primary()
-                await self._switch.write([packet])
+            try:
+                # For a stream that has just ended, finsy opens another, and waits for a switch.
+                await asyncio.wait_for(self._send(frame, egress_port), _SEND_SECONDS)
+            except asyncio.TimeoutError:
+                raise self._closed() from None
 
     async def packets(self) -> AsyncIterator[bytes]:
         """Frames that the switch sends to its CPU port."""
@@ -132,6 +135,12 @@ class SwitchClient:
         if self._open is None:
             raise RuntimeError("the connection is not open")
         return self._open
+
+    async def _send(self, frame: bytes, egress_port: int) -> None:
+        with self._failures("packet-out"):
+            if not self._switch.is_primary:
+                raise self._not_primary()
+            await self._switch.write([fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)])
 
     async def _write_batch(self, encoder: Encoder, batch: Sequence[Update]) -> None:
         with self._failures("write"):
@@ -181,15 +190,14 @@ class SwitchClient:
     @contextmanager
     def _failures(self, what: str) -> Iterator[None]:
         """Turn what may go wrong on the connection into one clear error."""
-        closed = f"switch {self.address} has closed the connection"
         if not self._switch.is_up:
-            raise DeviceError(closed)
+            raise self._closed()
         try:
             yield
         except fy.P4ClientError as error:
             raise self._error(what, error) from error
         except grpc.aio.UsageError as error:
-            raise DeviceError(closed) from error
+            raise self._closed() from error
 
     def _error(self, what: str, error: fy.P4ClientError) -> DeviceError:
         if error.code == fy.GRPCStatusCode.UNAVAILABLE:
@@ -199,6 +207,9 @@ class SwitchClient:
         if error.code == fy.GRPCStatusCode.PERMISSION_DENIED:
             return self._not_primary()
         return DeviceError(f"switch {self.address}: {what} failed: {error.code.name}: {error.message}")
+
+    def _closed(self) -> DeviceError:
+        return DeviceError(f"switch {self.address} has closed the connection")
 
     def _not_primary(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,12 +35,12 @@ log = logging.getLogger(__name__)
 PATIENCE = 10.0
 """Seconds after which an unanswered call is given up."""
 _FIRST_TIMEOUT = 0.1
-_LONGEST_TIMEOUT = 1.6
-_COMMANDS_AT_A_PS = 4
+_LONGEST_TIMEOUT = 0.4
 _READS = 8
 THROUGH_PIPELINE = 0
 _CODEC = FastCodec()
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -52,10 +51,9 @@ class InBand:
         self.epoch = _new_epoch()
         self._switch = switch
         self._patience = patience
-        self._last_command = secrets.randbits(31)
-        self._commands: dict[int, asyncio.Future[Control]] = {}
+        self._commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
         self._reads: dict[int, asyncio.Future[Message]] = {}
-        self._turns: dict[Server, asyncio.Semaphore] = {}
+        self._free: dict[Server, asyncio.Queue[int]] = {}
         me = addressing.controller()
         self._source = UdpEndpoint(me.mac, me.address, HOTLINE_PORT)
 
@@ -105,9 +103,7 @@ class InBand:
         packing = pack(ps_ids_of(array, len(servers)), lanes_of(array), np.ones(len(keys), dtype=np.bool_))
         caller = Caller(servers[0].job, CONTROLLER_CALLER, self.epoch)
         requests = _CODEC.requests(Op.PULL, caller, 0, packing, array, None)
-        free: asyncio.Queue[int] = asyncio.Queue()
-        for slot in range(_READS):
-            free.put_nowait(WINDOW + slot)
+        free = _numbers(_READS, WINDOW)
         answers = await together(
             self._read(servers[ps], request, free)
             for ps, request in zip(packing.ps.tolist(), requests, strict=True)
@@ -138,23 +134,25 @@ class InBand:
         return answer
 
     async def _command(self, command: Command, server: Server, keys: Sequence[int]) -> Control:
-        self._last_command += 1
-        seq = self._last_command
+        free = self._free.setdefault(server, _numbers(control.SLOTS, 0))
+        seq = await free.get()
         request = Control(command, server.job, server.ps, self.epoch, seq, np.array(keys, dtype=np.uint64))
         endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
-        async with self._turns.setdefault(server, asyncio.Semaphore(_COMMANDS_AT_A_PS)):
-            return await self._call(
-                self._commands, seq, frame, server.port, f"PS {server.ps} at {server.addr}", command.name
-            )
+        who = f"PS {server.ps} at {server.addr}"
+        answer = await self._call(
+            self._commands, (server.job, server.ps, seq), frame, server.port, who, command.name
+        )
+        free.put_nowait(seq + control.SLOTS)
+        return answer
 
     async def _call(
-        self, waiting: dict[int, asyncio.Future[T]], seq: int, frame: bytes, port: int, who: str, what: str
+        self, waiting: dict[K, asyncio.Future[T]], call: K, frame: bytes, port: int, who: str, what: str
     ) -> T:
-        """Send a frame, again and again, until `waiting[seq]` has the answer."""
+        """Send a frame, again and again, until `waiting[call]` has the answer."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        waiting[seq] = answer
+        waiting[call] = answer
         end = loop.time() + self._patience
         timeout = _FIRST_TIMEOUT
         try:
@@ -165,7 +163,7 @@ class InBand:
                     return answer.result()
                 timeout = min(2 * timeout, _LONGEST_TIMEOUT)
         finally:
-            del waiting[seq]
+            del waiting[call]
         raise NoAnswer(f"{who} did not answer {what} within {self._patience:g} s; is it running?")
 
     async def _receive(self) -> None:
@@ -176,7 +174,7 @@ class InBand:
                 if header.epoch != self.epoch or not header.flags & RESPONSE:
                     log.debug("packet-in that is no answer to this controller: %s", header)
                 elif header.op == Op.CONTROL:
-                    _answer(self._commands, header.seq, control.parse(datagram))
+                    _answer(self._commands, (header.job, header.ps, header.seq), control.parse(datagram))
                 else:
                     _answer(self._reads, header.seq, _CODEC.parse(datagram))
             except MalformedDatagram as error:
@@ -188,7 +186,15 @@ def _new_epoch() -> int:
     return time.time_ns() // 1_000_000 % 2**32
 
 
-def _answer(waiting: dict[int, asyncio.Future[T]], seq: int, answer: T) -> None:
-    future = waiting.get(seq)
+def _numbers(slots: int, first: int) -> asyncio.Queue[int]:
+    """The first number of each slot; one is put back a turn later, when its call has been answered."""
+    free: asyncio.Queue[int] = asyncio.Queue()
+    for slot in range(slots):
+        free.put_nowait(first + slot)
+    return free
+
+
+def _answer(waiting: dict[K, asyncio.Future[T]], call: K, answer: T) -> None:
+    future = waiting.get(call)
     if future is not None and not future.done():
         future.set_result(answer)

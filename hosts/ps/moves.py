@@ -18,13 +18,12 @@ from hosts.ps.store import Positions, Store
 from hosts.window import Window
 from protocol.bitmap import lanes_in
 from protocol.codec import Caller, Codec, Values, answers
-from protocol.control import Command, Control, Status, build
+from protocol.control import SLOTS, Command, Control, Status, build
 from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of
 from protocol.header import PS_CALLER_BASE, WINDOW, Op
 from protocol.packing import pack
 
-_REMEMBERED = 64
 ReplyTo = TypeVar("ReplyTo")
 
 
@@ -54,8 +53,11 @@ class Mover(Generic[ReplyTo]):
         self._read: Values = np.zeros(1, dtype=np.uint32)
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo]] = OrderedDict()
         self._script: Generator[None, None, Control] | None = None
-        self._latest: tuple[int, int] | None = None
-        self._done: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._epoch: int | None = None
+        self._latest = [-1] * SLOTS
+        """The newest controller's latest number of each slot."""
+        self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
+        """The last answer of each slot, and to which command."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller, with whom they go to; the owner sends and removes them."""
         self.malformed = 0
@@ -63,26 +65,27 @@ class Mover(Generic[ReplyTo]):
 
     def command(self, control: Control, reply_to: ReplyTo) -> None:
         """A command of the controller; one under way is not begun again, one that is done is answered."""
-        done = self._done.get(control.identity)
-        if done is not None:
+        identity, done = self._done.get(control.seq % SLOTS, (None, b""))
+        if identity == control.identity:
             self.answers.append((done, reply_to))
-        elif control.identity not in self._queue and not self._is_stale(control.identity):
-            self._latest = control.identity
+        elif self._is_new(control):
             self._queue[control.identity] = control, reply_to
             self._go_on()
 
-    def _is_stale(self, identity: tuple[int, int]) -> bool:
-        """A late copy of what an earlier controller, or this one long ago, has asked for.
+    def _is_new(self, control: Control) -> bool:
+        """Whether it is no copy, and not what an earlier controller, or this one long ago, has asked for.
 
-        It may undo what has been asked for since: only the newest controller is listened to. Epochs are
-        compared as RFC 1982 says, and a controller's own commands may overtake each other a little.
+        A late copy may undo what has been asked for since: only the newest controller is listened to. Epochs
+        are compared as RFC 1982 says.
         """
-        if self._latest is None:
-            return False
-        (epoch, seq), (newest, latest) = identity, self._latest
-        if epoch != newest:
-            return (epoch - newest) % 2**32 >= 2**31
-        return seq <= latest - _REMEMBERED // 2
+        if control.epoch != self._epoch:
+            if self._epoch is not None and (control.epoch - self._epoch) % 2**32 >= 2**31:
+                return False
+            self._epoch, self._latest = control.epoch, [-1] * SLOTS
+        slot = control.seq % SLOTS
+        is_new = control.seq > self._latest[slot]
+        self._latest[slot] = max(control.seq, self._latest[slot])
+        return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
         """The switch's answer to a register RPC, read at `read` (ns)."""
@@ -133,10 +136,9 @@ class Mover(Generic[ReplyTo]):
             except StopIteration as end:
                 self._script = None
                 del self._queue[identity]
-                self._done[identity] = build(end.value)
-                if len(self._done) > _REMEMBERED:
-                    self._done.popitem(last=False)
-                self.answers.append((self._done[identity], reply_to))
+                answer = build(end.value)
+                self._done[identity[1] % SLOTS] = identity, answer
+                self.answers.append((answer, reply_to))
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
         """A command's course; yields while register RPCs are under way."""

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from common.concurrency import together
-from controller import Controller, Job, Route, State, Worker, hotset
+from controller import Controller, Job, Route, State, Worker, client, hotset, inband
 from controller.client import SwitchClient
 from controller.errors import (
     DeviceError,
@@ -233,11 +233,25 @@ def test_registers_are_read_through_the_data_plane() -> None:
 
 def test_a_dropped_register_read_is_one_clear_error() -> None:
     async def scenario(net: LiveNet) -> None:
-        async with SwitchClient(net.address) as switch, InBand(switch, patience=SILENCE) as inband:
+        async with SwitchClient(net.address) as switch, InBand(switch, patience=SILENCE) as caller:
             with pytest.raises(NoAnswer, match="the switch did not answer a register read"):
-                await inband.read([server.row for server in net.servers], [5])
+                await caller.read([server.row for server in net.servers], [5])
 
     on_net(scenario)
+
+
+def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large set means hundreds of commands, of which some are lost and wait while others go on."""
+    monkeypatch.setattr(inband, "_FIRST_TIMEOUT", 1.0)
+    monkeypatch.setattr(inband, "_LONGEST_TIMEOUT", 1.0)
+
+    async def scenario() -> None:
+        async with LiveNet(JOB, 20_000, loss=0.02) as net:
+            await net.set_up()
+            async with SwitchClient(net.address) as switch, InBand(switch, patience=PATIENCE_S) as caller:
+                await caller.check([server.row for server in net.servers], range(20_000))
+
+    asyncio.run(scenario())
 
 
 def test_settings_are_written_only_where_they_differ() -> None:
@@ -307,6 +321,17 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
                 await asyncio.wait_for(loading, PATIENCE_S)
 
     on_net(scenario)
+
+
+def test_a_commit_that_fails_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_COMMIT_SECONDS", 0)
+
+    async def scenario() -> None:
+        async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
+            await controller.commit_pipeline()
+
+    with pytest.raises(DeviceError, match="no answer in 0 s"):
+        asyncio.run(scenario())
 
 
 def test_no_switch_is_one_clear_error() -> None:

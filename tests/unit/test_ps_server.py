@@ -185,6 +185,17 @@ def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: 
     assert bench.registers()
 
 
+def test_a_slot_that_falls_behind_is_still_heard_and_answered() -> None:
+    bench = Bench()
+    for turn in range(1, 100):
+        for slot in range(1, control.SLOTS):
+            bench.command(Command.HELLO, [], turn * control.SLOTS + slot)
+    assert len(bench.answers()) == 99 * (control.SLOTS - 1)
+    for _ in range(2):
+        bench.command(Command.HELLO, [], control.SLOTS)
+        assert [answer.seq for answer in bench.answers()] == [control.SLOTS]
+
+
 def test_commands_wait_for_each_other() -> None:
     bench = Bench()
     bench.command(Command.SEED, MINE[:1], 1)
