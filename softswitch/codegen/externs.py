@@ -9,14 +9,12 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.calculations import Calculations
+from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import METER_WORDS, Layout
 from softswitch.memory.words import WORD
-from softswitch.v1model import Colour
-
-DOUBLE = llvm.DoubleType()
 
 
 class Externs:
@@ -94,10 +92,10 @@ class Externs:
             self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
 
     def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
-        """Colour that the meter at an address gives this packet (two rates, RFC 2698; BMv2 meters.cpp)."""
+        """Colour that the meter at an address gives this packet."""
         length = resize(self.b, self.packet.get("ingress_length"), WORD)
         amount = length if counts_bytes else integer(WORD, 1)
-        return self.b.call(_meter_function(self.b.module), [meter, self.now, amount])
+        return self.b.call(meter_function(self.b.module), [meter, self.now, amount])
 
     # -- hash and random
 
@@ -127,30 +125,3 @@ class Externs:
             everything = b.icmp_unsigned("==", count, integer(WORD, 0))
             value = b.add(low, b.select(everything, mixed, scaled))
             self.packet.store(statement.target, value)
-
-
-def _meter_function(module: llvm.Module) -> llvm.Function:
-    """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
-    if "meter" in module.globals:
-        return module.globals["meter"]
-    kind = llvm.FunctionType(llvm.IntType(8), [llvm.PointerType(), I64, I64])
-    function = llvm.Function(module, kind, "meter")
-    function.linkage = "internal"
-    meter, now, amount = function.args
-    b = llvm.IRBuilder(function.append_basic_block("entry"))
-    configured = b.load(meter, typ=I64)
-    with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
-        b.ret(integer(8, Colour.GREEN))
-    for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
-        rate, burst, tokens, last = (word(b, meter, 1 + 4 * bucket + i) for i in range(4))
-        since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
-        new = b.sub(since_start, b.load(last, typ=I64))
-        b.store(since_start, last)
-        filled, limit = b.add(b.load(tokens, typ=I64), new), b.load(burst, typ=I64)
-        filled = b.select(b.icmp_unsigned("<", filled, limit), filled, limit)
-        enough = b.icmp_unsigned(">=", filled, amount)
-        b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
-        with b.if_then(b.not_(enough)):
-            b.ret(integer(8, colour))
-    b.ret(integer(8, Colour.GREEN))
-    return function

@@ -13,6 +13,7 @@ from softswitch.codegen.expressions import Arithmetic
 from softswitch.codegen.storage import Storage
 from softswitch.codegen.wire import load_fields, store_fields
 from softswitch.llvmir import I8, I32, I64, POINTER, byte_offset, extend, integer, resize
+from softswitch.v1model import Standard
 
 
 class Place(NamedTuple):
@@ -181,11 +182,11 @@ class Packet(Storage):
         wrapped = extend(self.b, resize(self.b, value, declared.width), bits)
         return self.b.select(fits, resize(self.b, value, bits), wrapped)
 
-    def store_standard(self, name: str, value: llvm.Value) -> None:
+    def store_standard(self, name: Standard, value: llvm.Value) -> None:
         """Store a field of `standard_metadata`."""
         self.store(self.program.standard(name), value)
 
-    def load_standard(self, name: str) -> llvm.Value:
+    def load_standard(self, name: Standard) -> llvm.Value:
         """Load a field of `standard_metadata`."""
         return self.load(self.program.standard(name))
 

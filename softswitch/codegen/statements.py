@@ -15,6 +15,7 @@ from softswitch.errors import located
 from softswitch.limits import MAX_LOOPS
 from softswitch.llvmir import integer, resize
 from softswitch.memory.layout import Layout
+from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS, Standard
 
 
 class ActionEmitter:
@@ -121,10 +122,10 @@ class ActionEmitter:
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
             case ir.MarkToDrop():
-                packet.store_standard("egress_spec", integer(9, ir.DROP_PORT))
-                packet.store_standard("mcast_grp", integer(16, 0))
+                packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, DROP_PORT))
+                packet.store_standard(Standard.MCAST_GRP, integer(16, 0))
             case ir.Clone(session, fields):
-                number = b.and_(arithmetic.modulo(session, 32), integer(32, 0x7FFF))
+                number = b.and_(arithmetic.modulo(session, 32), integer(32, CLONE_SESSIONS - 1))
                 packet.set("clone_session", b.add(number, integer(32, 1)))
                 packet.set("clone_list", integer(32, fields))
             case ir.Resubmit(fields):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from softswitch import ir
+from softswitch.v1model import Standard
 
 
 class CloneRequest(NamedTuple):
@@ -101,11 +102,11 @@ class Packet:
         declared = self.program.headers[ref.header].fields[ref.field]
         return self.varbits[ref.header] if declared.varbit else declared.width
 
-    def set_standard(self, name: str, value: int) -> None:
+    def set_standard(self, name: Standard, value: int) -> None:
         """Store a field of `standard_metadata`."""
         self.set(self.program.standard(name), value)
 
-    def get_standard(self, name: str) -> int:
+    def get_standard(self, name: Standard) -> int:
         """Read a field of `standard_metadata`."""
         return self.get(self.program.standard(name))
 

@@ -17,9 +17,7 @@ from softswitch.interpreter.packet import CloneRequest, Packet
 from softswitch.limits import MAX_LOOPS
 from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
-
-SESSIONS = 1 << 15
-"""A clone session's number is taken modulo this."""
+from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, Standard
 
 
 class PacketDropped(Exception):
@@ -149,10 +147,10 @@ def _direct(packet: Packet, statement: ir.Statement) -> None:
     """Note what is asked for the packet; the traffic manager does it."""
     match statement:
         case ir.MarkToDrop():
-            packet.set_standard("egress_spec", ir.DROP_PORT)
-            packet.set_standard("mcast_grp", 0)
+            packet.set_standard(Standard.EGRESS_SPEC, DROP_PORT)
+            packet.set_standard(Standard.MCAST_GRP, 0)
         case ir.Clone(session, field_list):
-            packet.clone = CloneRequest(evaluate(packet, session) % SESSIONS, field_list)
+            packet.clone = CloneRequest(evaluate(packet, session) % CLONE_SESSIONS, field_list)
         case ir.Resubmit(field_list):
             packet.resubmit = field_list
         case ir.Recirculate(field_list):

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from softswitch import ir
-from softswitch.interpreter.calculations import checksums_match, update_checksums
+from softswitch.interpreter.checksums import verify_checksums
 from softswitch.interpreter.controls import Controls
+from softswitch.interpreter.deparser import deparse, largest_frame
 from softswitch.interpreter.expressions import UINT32
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import Packet
@@ -91,7 +92,7 @@ class TrafficManager:
     def _pass_ingress(self, packet: Packet) -> None:
         try:
             packet.set_standard(Standard.PARSER_ERROR, self._parse(packet))
-            packet.set_standard(Standard.CHECKSUM_ERROR, int(not checksums_match(packet)))
+            packet.set_standard(Standard.CHECKSUM_ERROR, int(not verify_checksums(packet)))
             self._controls.run(packet, self._program.ingress)
         except PacketDropped:
             return
@@ -173,7 +174,7 @@ class TrafficManager:
             self._clone_from_egress(packet)
             if packet.get_standard(Standard.EGRESS_SPEC) == DROP_PORT:
                 return []
-            frame = self._deparse(packet)
+            frame = deparse(packet, self._execute)
         except PacketDropped:
             return []
         if packet.recirculate is not None:
@@ -191,19 +192,9 @@ class TrafficManager:
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.EGRESS_CLONE)
         self._mirror(clone, request.session)
 
-    def _deparse(self, packet: Packet) -> bytes:
-        """Headers in order, then what the parser did not take; nothing is truncated yet."""
-        update_checksums(packet)
-        for statement in self._program.deparser_body:
-            self._execute(packet, statement)
-        headers = (packet.header_bytes(header) for header in self._program.deparser if packet.valid[header])
-        return b"".join(headers) + packet.frame[packet.position :]
-
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
         """There has to be room for all headers, as compiled code makes it before it knows which are valid."""
-        largest = sum(self._program.headers[header].most_bytes for header in self._program.deparser)
-        largest += len(packet.frame) - packet.position
-        if self._recirculated + largest > MAX_RECIRCULATED_BYTES:
+        if self._recirculated + largest_frame(packet) > MAX_RECIRCULATED_BYTES:
             return
         self._recirculated += len(frame)
         again = self._arriving(packet.port, frame, len(frame))

@@ -4,9 +4,19 @@
 resolved: a field is (header index, field index), an action an index. Expressions have BMv2's meaning:
 integers without bound, whose wrapping p4c writes out.
 
-`expressions` · `statements` of actions · `parsing` · `tables` · `program` headers, externs and the whole.
+`expressions` · `headers` · `statements` and actions · `parser` · `calculations` · `externs` · `tables` ·
+`controls` · `program` the whole.
 """
 
+from softswitch.ir.calculations import (
+    Calculation,
+    CalculationInput,
+    Checksum,
+    FieldList,
+    SizedConstant,
+    WholeHeader,
+)
+from softswitch.ir.controls import Conditional, Control
 from softswitch.ir.expressions import (
     Binary,
     Cast,
@@ -26,24 +36,12 @@ from softswitch.ir.expressions import (
     Ternary,
     Unary,
 )
+from softswitch.ir.externs import Counter, Meter, Register
+from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
-from softswitch.ir.program import (
-    ActionProfile,
-    Calculation,
-    CalculationInput,
-    Checksum,
-    Counter,
-    FieldList,
-    FieldType,
-    Header,
-    Meter,
-    Program,
-    Register,
-    SizedConstant,
-    Stack,
-    WholeHeader,
-)
+from softswitch.ir.program import Program
 from softswitch.ir.statements import (
+    Action,
     Assert,
     Assign,
     AssignHeader,
@@ -73,11 +71,9 @@ from softswitch.ir.statements import (
     Truncate,
 )
 from softswitch.ir.tables import (
-    Action,
+    ActionProfile,
     Between,
-    Conditional,
     ConstEntry,
-    Control,
     DirectMeter,
     Invocation,
     KeyField,
@@ -86,10 +82,8 @@ from softswitch.ir.tables import (
     MatchKind,
     Table,
 )
-from softswitch.v1model import DROP_PORT
 
 __all__ = [
-    "DROP_PORT",
     "Action",
     "ActionProfile",
     "Advance",

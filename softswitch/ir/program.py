@@ -1,4 +1,4 @@
-"""A whole v1model program, with headers, tables and externs; the rest of `ir` is what they are made of."""
+"""A whole v1model program; the rest of `ir` is what it is made of."""
 
 from __future__ import annotations
 
@@ -6,162 +6,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from softswitch.errors import StateError
-from softswitch.ir.expressions import Expression, FieldRef, Target
+from softswitch.ir.calculations import Calculation, Checksum, FieldList
+from softswitch.ir.controls import Control
+from softswitch.ir.expressions import FieldRef, Target
+from softswitch.ir.externs import Counter, Meter, Register
+from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
-from softswitch.ir.statements import Assert, CountLoop, If, Statement
-from softswitch.ir.tables import Action, Control, Invocation, Table
-from softswitch.v1model import STANDARD_METADATA
-
-
-@dataclass(frozen=True, slots=True)
-class FieldType:
-    """A field of a header type: name and width in bits; of a varbit field the largest width."""
-
-    name: str
-    width: int
-    signed: bool = False
-    varbit: bool = False
-
-    @property
-    def least(self) -> int:
-        """The least value of the field."""
-        return -(1 << (self.width - 1)) if self.signed else 0
-
-    @property
-    def most(self) -> int:
-        """The largest value that it keeps: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
-        return (1 << self.width) - 1
-
-    @property
-    def kept_bits(self) -> int:
-        """Bits that hold every value from `least` to `most`."""
-        return self.width + self.signed
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A header instance, or a metadata instance (never on the wire, zeroed for each packet)."""
-
-    name: str
-    fields: tuple[FieldType, ...]
-    metadata: bool = False
-
-    @property
-    def bits(self) -> int:
-        """Width of the fixed fields on the wire, in bits."""
-        return sum(f.width for f in self.fields if not f.varbit)
-
-    @property
-    def varbit(self) -> int | None:
-        """Position of the varbit field, of which a header has at most one."""
-        return next((i for i, f in enumerate(self.fields) if f.varbit), None)
-
-    @property
-    def most_bytes(self) -> int:
-        """Bytes on the wire with a varbit field at its longest."""
-        return sum(f.width for f in self.fields) // 8
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """A header stack: indices of its elements, which are all of one type.
-
-    A stack of unions is one stack for each member of the union; they share `cursor`, the number of the
-    `next` position.
-    """
-
-    name: str
-    headers: tuple[int, ...]
-    cursor: int
-
-
-# ---- externs and checksums
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """An indirect counter array."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """An indirect array of two-rate three-colour meters (RFC 2698)."""
-
-    name: str
-    size: int
-    counts_bytes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A register array of `bit<width>`."""
-
-    name: str
-    size: int
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class SizedConstant:
-    """A literal of `width` bits among the inputs of a calculation or the values of a digest."""
-
-    value: int
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class WholeHeader:
-    """All fields of a header, in order."""
-
-    header: int
-
-
-CalculationInput = FieldRef | SizedConstant | WholeHeader
-
-
-@dataclass(frozen=True, slots=True)
-class Calculation:
-    """A hash or checksum over inputs joined bit by bit and padded with 0 to whole bytes.
-
-    Inputs of invalid headers are left out. `algorithm` is BMv2's name, one of `hashing.ALGORITHMS`. With
-    `payload` the bytes that the parser did not take follow.
-    """
-
-    name: str
-    algorithm: str
-    inputs: tuple[CalculationInput, ...]
-    payload: bool = False
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Checksum:
-    """A calculation that is stored to or compared with `target` where `condition` holds."""
-
-    target: FieldRef
-    calculation: int
-    condition: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class ActionProfile:
-    """Members (an action each), and groups of them where a `selector` calculation picks one by hash."""
-
-    name: str
-    size: int
-    selector: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FieldList:
-    """What a clone, resubmit or recirculate keeps, or what a digest sends."""
-
-    id: int
-    name: str
-    values: tuple[FieldRef | SizedConstant, ...]
+from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
+from softswitch.ir.tables import ActionProfile, Invocation, Table
+from softswitch.v1model import STANDARD_METADATA, Standard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,15 +79,15 @@ class Program:
         """Whether the program has a statement of a kind anywhere."""
         return any(isinstance(statement, kind) for statement in self.statements)
 
-    def sets_standard(self, name: str) -> bool:
+    def sets_standard(self, name: Standard) -> bool:
         """Whether the program can give a field of `standard_metadata` a value."""
         ref = self.standard(name)
         lists = (values.values for values in self.field_lists)
         return any(getattr(s, "target", None) == ref for s in self.statements) or any(ref in v for v in lists)
 
-    def standard(self, name: str) -> FieldRef:
+    def standard(self, name: Standard) -> FieldRef:
         """The field of `standard_metadata` called `name`."""
-        return self.field_index[STANDARD_METADATA, name]
+        return self.field_index[STANDARD_METADATA, name.value]
 
     def type_of(self, ref: Target) -> FieldType:
         """Declaration of a field."""

@@ -243,3 +243,13 @@ Statement = (
     | JumpIfZero
     | CountLoop
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are."""
+
+    name: str
+    parameters: tuple[int, ...]
+    body: tuple[Statement, ...]
+    places: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Match-action: actions, tables with their entries, and the controls that apply them."""
+"""Tables with their entries, and action profiles."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from softswitch.ir.expressions import Expression, FieldRef, IsValid
-from softswitch.ir.statements import Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are."""
-
-    name: str
-    parameters: tuple[int, ...]
-    body: tuple[Statement, ...]
-    places: tuple[str, ...] = ()
+from softswitch.ir.expressions import FieldRef, IsValid
 
 
 class MatchKind(Enum):
@@ -144,20 +133,9 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional:
-    """An `if` between tables."""
+class ActionProfile:
+    """Members (an action each), and groups of them where a `selector` calculation picks one by hash."""
 
     name: str
-    condition: Expression
-    if_true: str | None
-    if_false: str | None
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Ingress or egress: a graph of tables and conditionals by name, entered at `start`."""
-
-    name: str
-    start: str | None
-    nodes: dict[str, Table | Conditional]
+    size: int
+    selector: int | None

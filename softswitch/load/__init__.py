@@ -1,7 +1,8 @@
 """BMv2 JSON -> IR. What this switch does not implement is refused here, with its P4 source line.
 
 The format is described in behavioral-model, docs/JSON_format.md (version 2.23). `scope` what names stand
-for · `expressions` · `statements` of actions · `parser` · `controls` · `calculations` · `program` the whole.
+for · `expressions` · `statements` of actions · `parser` · `calculations` · `tables` · `controls` · `program`
+the whole.
 """
 
 from softswitch.load.program import load_program

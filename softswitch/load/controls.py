@@ -1,4 +1,4 @@
-"""Ingress and egress of the BMv2 JSON: tables, conditionals and action profiles."""
+"""Ingress and egress of the BMv2 JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from softswitch import ir
 from softswitch.errors import UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
-
-MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
-TABLE_TYPES = ("simple", "indirect", "indirect_ws")
-TOP_PRIORITY = (1 << 31) - 1
-"""P4Runtime priority that BMv2's priority 0 stands for, as its P4Runtime server has it."""
+from softswitch.load.tables import load_table
 
 
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
     """One pipeline; `profiles` has the numbers of action profiles by name."""
     nodes: dict[str, ir.Table | ir.Conditional] = {
-        table["name"]: _located_table(scope, table, profiles) for table in item["tables"]
+        table["name"]: load_table(scope, table, profiles) for table in item["tables"]
     }
     for c in item["conditionals"]:
         place = source_line(c)
@@ -26,90 +22,3 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
     for call in item.get("action_calls", []):
         raise UnsupportedConstruct(f"action call `{call['name']}` outside a table", source_line(call))
     return ir.Control(item["name"], item["init_table"], nodes)
-
-
-def _located_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
-    with located(source_line(item)):
-        return _table(scope, item, profiles)
-
-
-def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
-    where, name = source_line(item), item["name"]
-    if item["type"] not in TABLE_TYPES:
-        raise UnsupportedConstruct(f"table `{name}` of type {item['type']}", where)
-    actions = tuple(scope.action_index[i] for i in item["action_ids"])
-    key = tuple(_key_field(scope, field, name, where) for field in item["key"])
-    default = item.get("default_entry")
-    nexts = item["next_tables"]
-    by_name = dict(zip(item["actions"], actions, strict=True))
-    fallback = item["base_default_next"]
-    return ir.Table(
-        name=name,
-        key=key,
-        actions=actions,
-        default=_invocation(scope, default) if default else None,
-        default_is_const=bool(default and default.get("action_const")),
-        const_entries=tuple(_const_entry(scope, entry, key) for entry in item.get("entries", [])),
-        size=item["max_size"],
-        has_counter=bool(item["with_counters"]),
-        next_nodes={index: nexts.get(action, fallback) for action, index in by_name.items()},
-        next_on_hit=nexts.get("__HIT__"),
-        next_on_miss=nexts.get("__MISS__"),
-        branches_on_hit="__HIT__" in nexts,
-        next_without_action=nexts.get("__MISS__", fallback),
-        profile=profiles[item["action_profile"]] if item["type"] != "simple" else None,
-        meter=_direct_meter(scope, item.get("direct_meters")),
-        has_idle_timeout=bool(item.get("support_timeout")),
-        is_immutable="entries" in item,
-    )
-
-
-def _direct_meter(scope: Scope, name: str | None) -> ir.DirectMeter | None:
-    if name is None:
-        return None
-    declared = next(m for m in scope.text["meter_arrays"] if m["name"] == name)
-    return ir.DirectMeter(declared["type"] == "bytes", scope.field(declared["result_target"]))
-
-
-def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
-    if item["match_type"] not in MATCH_KINDS:
-        raise UnsupportedConstruct(f"{item['match_type']} key `{item.get('name')}` of table `{table}`", where)
-    kind = MATCH_KINDS[item["match_type"]]
-    mask = None if item.get("mask") is None else int(item["mask"], 16)
-    header, field = item["target"]
-    # p4c gives the keys of tables that it makes itself (for `switch`) no name.
-    name = item.get("name", f"{header}.{field}")
-    if field == "$valid$":
-        return ir.KeyField(name, ir.IsValid(scope.header_index[header]), 1, kind, mask)
-    source = scope.field(item["target"])
-    width = scope.headers[source.header].fields[source.field].width
-    return ir.KeyField(name, source, width, kind, mask)
-
-
-def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...]) -> ir.ConstEntry:
-    parts = zip(item["match_key"], key, strict=True)
-    matches = tuple(_match(match, part.width) for match, part in parts)
-    # BMv2's smaller priority wins, P4Runtime's larger.
-    has_priority = any(part.kind.takes_priority for part in key)
-    priority = TOP_PRIORITY - item["priority"] if has_priority else 0
-    return ir.ConstEntry(matches, priority, _invocation(scope, item["action_entry"]))
-
-
-def _match(item: Json, width: int) -> ir.Match:
-    """What a constant entry asks of one key field of `width` bits."""
-    full = (1 << width) - 1
-    match item["match_type"]:
-        case "exact":
-            return int(item["key"], 16)
-        case "lpm":
-            mask = full & ~(full >> item["prefix_length"])
-            return ir.Masked(int(item["key"], 16) & mask, mask)
-        case "range":
-            return ir.Between(int(item["start"], 16), int(item["end"], 16))
-    mask = int(item["mask"], 16) if "mask" in item else full
-    return ir.Masked(int(item["key"], 16) & mask, mask)
-
-
-def _invocation(scope: Scope, item: Json) -> ir.Invocation:
-    args = tuple(int(value, 16) for value in item["action_data"])
-    return ir.Invocation(scope.action_index[item["action_id"]], args)

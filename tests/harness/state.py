@@ -20,6 +20,7 @@ from softswitch.pipeline import (
     UseGroup,
     UseMember,
 )
+from softswitch.v1model import Standard
 
 Write = Callable[[Pipeline], object]
 PORTS = (1, 2, 3, 4)
@@ -43,7 +44,7 @@ class StateDrawer:
         for present, kind in (
             (program.profiles, self.member),
             (any(p.selector is not None for p in program.profiles), self.group),
-            (program.sets_standard("mcast_grp"), self.multicast_group),
+            (program.sets_standard(Standard.MCAST_GRP), self.multicast_group),
             (program.has(ir.Clone), self.clone_session),
             (program.meters, self.meter),
             (any(table.meter for table in program.tables.values()), self.entry_meter),

@@ -1,0 +1,38 @@
+"""Two-rate three-colour meters (RFC 2698; BMv2 meters.cpp)."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch.llvmir import I8, I64, POINTER, integer, word
+from softswitch.memory.words import WORD
+from softswitch.v1model import Colour
+
+DOUBLE = llvm.DoubleType()
+
+
+def meter_function(module: llvm.Module) -> llvm.Function:
+    """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
+    if "meter" in module.globals:
+        return module.globals["meter"]
+    kind = llvm.FunctionType(I8, [POINTER, I64, I64])
+    function = llvm.Function(module, kind, "meter")
+    function.linkage = "internal"
+    meter, now, amount = function.args
+    b = llvm.IRBuilder(function.append_basic_block("entry"))
+    configured = b.load(meter, typ=I64)
+    with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
+        b.ret(integer(8, Colour.GREEN))
+    for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
+        rate, burst, tokens, last = (word(b, meter, 1 + 4 * bucket + i) for i in range(4))
+        since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
+        new = b.sub(since_start, b.load(last, typ=I64))
+        b.store(since_start, last)
+        filled, limit = b.add(b.load(tokens, typ=I64), new), b.load(burst, typ=I64)
+        filled = b.select(b.icmp_unsigned("<", filled, limit), filled, limit)
+        enough = b.icmp_unsigned(">=", filled, amount)
+        b.store(b.select(enough, b.sub(filled, amount), filled), tokens)
+        with b.if_then(b.not_(enough)):
+            b.ret(integer(8, colour))
+    b.ret(integer(8, Colour.GREEN))
+    return function

@@ -1,0 +1,67 @@
+"""Headers, metadata and header stacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """A field of a header type: name and width in bits; of a varbit field the largest width."""
+
+    name: str
+    width: int
+    signed: bool = False
+    varbit: bool = False
+
+    @property
+    def least(self) -> int:
+        """The least value of the field."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def most(self) -> int:
+        """The largest value that it keeps: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
+        return (1 << self.width) - 1
+
+    @property
+    def kept_bits(self) -> int:
+        """Bits that hold every value from `least` to `most`."""
+        return self.width + self.signed
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header instance, or a metadata instance (never on the wire, zeroed for each packet)."""
+
+    name: str
+    fields: tuple[FieldType, ...]
+    metadata: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Width of the fixed fields on the wire, in bits."""
+        return sum(f.width for f in self.fields if not f.varbit)
+
+    @property
+    def varbit(self) -> int | None:
+        """Position of the varbit field, of which a header has at most one."""
+        return next((i for i, f in enumerate(self.fields) if f.varbit), None)
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes on the wire with a varbit field at its longest."""
+        return sum(f.width for f in self.fields) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A header stack: indices of its elements, which are all of one type.
+
+    A stack of unions is one stack for each member of the union; they share `cursor`, the number of the
+    `next` position.
+    """
+
+    name: str
+    headers: tuple[int, ...]
+    cursor: int
