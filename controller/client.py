@@ -60,9 +60,7 @@ class SwitchClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._open is not None:
-            await self._close(self._open)
-        self._open = None
+        await self._disconnect()
 
     async def commit_pipeline(self) -> bool:
         """Give the switch our pipeline. False, and nothing is touched, when it runs it already.
@@ -71,8 +69,7 @@ class SwitchClient:
         """
         if self._switch.p4info.has_p4info(_ours().p4info):
             return False
-        closing, self._open = self._switch, None
-        await self._close(closing)
+        await self._disconnect()
         # Given both files, finsy commits them when it has become primary.
         self._open = await self._connect(P4INFO, P4BLOB, seconds=_COMMIT_SECONDS)
         return True
@@ -169,23 +166,35 @@ class SwitchClient:
                 p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
             )
             switch = fy.Switch("hotline", self.address, options)
-            try:
-                await asyncio.wait_for(switch.__aenter__(), seconds)
-            except fy.P4ClientError as error:
-                raise self._error("connection", error) from error
-            except asyncio.TimeoutError:
-                raise DeviceError(
-                    f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s"
-                ) from None
+            await self._enter(switch, seconds, "connection" if p4blob is None else "commit of the pipeline")
             if switch.is_primary or not self._primary:
                 return switch
             election_id = switch.primary_id + 1
-            await self._close(switch)
+            await switch.__aexit__(None, None, None)
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
-    @staticmethod
-    async def _close(switch: fy.Switch) -> None:
-        await switch.__aexit__(None, None, None)
+    async def _enter(self, switch: fy.Switch, seconds: float, what: str) -> None:
+        """Enter finsy's context; `DeviceError` when that fails or takes longer."""
+        entering = asyncio.ensure_future(switch.__aenter__())
+        try:
+            done, _ = await asyncio.wait([entering], timeout=seconds)
+        finally:
+            entering.cancel()
+            await asyncio.wait([entering])
+        if not done:
+            raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s")
+        if entering.cancelled():
+            # So it ends when finsy could not set the connection up: it logs why, and cancels itself.
+            raise DeviceError(f"switch {self.address}: {what} failed")
+        try:
+            entering.result()
+        except fy.P4ClientError as error:
+            raise self._error(what, error) from error
+
+    async def _disconnect(self) -> None:
+        switch, self._open = self._open, None
+        if switch is not None:
+            await switch.__aexit__(None, None, None)
 
     @contextmanager
     def _failures(self, what: str) -> Iterator[None]:

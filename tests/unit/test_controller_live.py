@@ -292,6 +292,21 @@ def test_a_switch_without_our_pipeline_is_left_alone() -> None:
     asyncio.run(scenario())
 
 
+def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(switch: fy.Switch) -> fy.Switch:
+        """What finsy's own task does when the switch does not take the pipeline, or not in time."""
+        raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        async with LiveNet(JOB, KEYS) as net:
+            async with Controller(net.address) as controller:
+                monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
+                await controller.commit_pipeline()
+
+    with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
+        asyncio.run(scenario())
+
+
 def test_the_primary_is_outbid_and_gets_its_place_back() -> None:
     async def scenario(net: LiveNet) -> None:
         async with fy.Switch("other", net.address, fy.SwitchOptions(initial_election_id=50)) as other:
