@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
-from analysis.statistics import Estimator, paired_difference, quantile, ratio
+from analysis.statistics import Comparison, Estimator, compare_paired, quantile, ratio
 from logs.columns import ARMS, BASELINE, OPS
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-
-
-class Comparison(BaseModel):
-    """An arm against the baseline. `low` and `high` bound the difference at 95 %; None with one round."""
-
-    model_config = ConfigDict(frozen=True)
-
-    baseline: float
-    value: float
-    difference: float
-    low: float | None
-    high: float | None
 
 
 def compare(
@@ -42,7 +28,7 @@ def compare(
     estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in ARMS}
     return {
         arm: {
-            metric: _comparison(estimator, estimators[BASELINE][metric], len(rounds))
+            metric: compare_paired(estimator, estimators[BASELINE][metric], len(rounds))
             for metric, estimator in estimators[arm].items()
         }
         for arm in ARMS
@@ -92,9 +78,3 @@ def _mean(rows: pl.DataFrame, index: pl.DataFrame, column: str = "latency_us") -
     sums = rows.group_by("index").agg(values.sum().alias("sum"), values.len().alias("number"))
     ordered = index.join(sums, on="index", how="left").sort("index").fill_null(0)
     return ratio(ordered["sum"].to_numpy(), ordered["number"].to_numpy())
-
-
-def _comparison(arm: Estimator, baseline: Estimator, rounds: int) -> Comparison:
-    found = paired_difference(arm, baseline, rounds)
-    bounds = {"low": None, "high": None} if rounds < 2 else {}
-    return Comparison(**(asdict(found) | bounds))

@@ -12,7 +12,7 @@ from analysis.figures import figures
 from analysis.record import RunRecord
 from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
-from analysis.table import ROWS, Row, facts
+from analysis.table import ROWS, Row, facts, without_intervals
 from logs.columns import ARMS, BASELINE
 from protocol.arms import MEASURED
 
@@ -59,6 +59,7 @@ def _differences(load: LoadSummary) -> str:
     return (
         f"<p>{load.offered_rate:,.1f} steps/s offered, {load.rounds} rounds; differences to {BASELINE}.</p>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        + "".join(f"<p>{escape(line)}</p>" for line in without_intervals(load))
     )
 
 

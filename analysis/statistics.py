@@ -3,16 +3,20 @@
 RPCs of one round are anything but independent, so what is resampled is rounds: the same rounds for both
 arms of a difference. An estimate over a resample is pooled: the quantile of all observations in its rounds,
 or the sum of the numerators over the sum of the denominators.
+
+Intervals are percentile intervals, expanded to the width of Student's t (Hesterberg, "What Teachers Should
+Know About the Bootstrap", 2015): plain ones of 20 rounds cover the truth in some 91 % of cases, not in 95.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import bootstrap
+from pydantic import BaseModel, ConfigDict
+from scipy.stats import norm
+from scipy.stats import t as student
 
 Counts = npt.NDArray[np.int64]
 """How often each round is in each resample: (resamples, rounds)."""
@@ -21,17 +25,28 @@ Estimates = npt.NDArray[np.float64]
 Estimator = Callable[[Counts], Estimates]
 
 RESAMPLES = 2000
+MIN_ROUNDS = 5
+"""No interval from resampled rounds is wider than the rounds' own range, and the range of n rounds covers a
+median in 1 - 2^(1 - n) of all cases: 94 % for 5 rounds, 88 % for 4."""
+_BATCHES = 8
+"""Bounds the memory that the estimators take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """An arm's estimate minus the baseline's, with its 95 % interval."""
+class Comparison(BaseModel):
+    """An arm's estimate against the baseline's, with 95 % intervals; None where there is no such number."""
+
+    model_config = ConfigDict(frozen=True)
 
     baseline: float
     value: float
     difference: float
-    low: float
-    high: float
+    """`value` - `baseline`, and below its bounds, all in the metric's unit."""
+    low: float | None
+    high: float | None
+    ratio: float | None
+    """`value` / `baseline` - 1, and below its bounds; so a fall is never more than -1."""
+    ratio_low: float | None
+    ratio_high: float | None
 
 
 def ratio(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Estimator:
@@ -69,27 +84,35 @@ def pooled(estimator: Estimator, rounds: int) -> float:
     return float(estimator(np.ones((1, rounds), np.int64))[0])
 
 
-def paired_difference(arm: Estimator, baseline: Estimator, rounds: int, seed: int = 0) -> Difference:
-    """`arm` minus `baseline` with a 95 % percentile interval from resampled rounds.
+def compare_paired(arm: Estimator, baseline: Estimator, rounds: int, seed: int = 0) -> Comparison:
+    """`arm` against `baseline`: their difference and their ratio, over the same resamples of rounds.
 
-    With one round there is nothing to resample, and the interval is not a number.
+    There are no intervals for fewer rounds than `MIN_ROUNDS`, and no ratio to a baseline of 0.
     """
     value, reference = pooled(arm, rounds), pooled(baseline, rounds)
-    if rounds < 2:
-        return Difference(reference, value, value - reference, float("nan"), float("nan"))
+    low = high = ratio_low = ratio_high = None
+    if rounds >= MIN_ROUNDS:
+        resamples = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), RESAMPLES)
+        batches = np.array_split(resamples, _BATCHES)
+        values = np.concatenate([arm(counts) for counts in batches])
+        references = np.concatenate([baseline(counts) for counts in batches])
+        low, high = interval(values - references, rounds)
+        if references.all():
+            ratio_low, ratio_high = interval(values / references - 1, rounds)
+    return Comparison(
+        baseline=reference,
+        value=value,
+        difference=value - reference,
+        low=low,
+        high=high,
+        ratio=value / reference - 1 if reference else None,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
+    )
 
-    def statistic(drawn: npt.NDArray[np.int64], axis: int) -> Estimates:
-        samples = np.moveaxis(drawn, axis, -1).reshape(-1, drawn.shape[axis])
-        counts = (samples[:, :, None] == np.arange(rounds)).sum(axis=1)
-        return (arm(counts) - baseline(counts)).reshape(np.delete(drawn.shape, axis))
 
-    interval = bootstrap(
-        (np.arange(rounds),),
-        statistic,
-        n_resamples=RESAMPLES,
-        batch=250,
-        vectorized=True,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Difference(reference, value, value - reference, float(interval.low), float(interval.high))
+def interval(estimates: Estimates, rounds: int) -> tuple[float, float]:
+    """The expanded 95 % percentile interval of estimates over resamples of `rounds` rounds."""
+    tail = norm.cdf(student.ppf(0.025, rounds - 1) * np.sqrt(rounds / (rounds - 1)))
+    low, high = np.quantile(estimates, [tail, 1 - tail])
+    return float(low), float(high)

@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.differences import Comparison, compare
+from analysis.differences import compare
 from analysis.errors import AnalysisError
 from analysis.record import Block, RunRecord, ServerUse
+from analysis.statistics import Comparison
 from logs.columns import ARMS, CLASSES, METRICS, OPS, TRANSFERS, load_name
 from protocol.arms import HOT
 

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from analysis.differences import Comparison
+from analysis.statistics import MIN_ROUNDS, Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
 
@@ -46,7 +46,7 @@ def render(summary: Summary) -> RenderableType:
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {load.rounds} rounds"
         title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
-        parts += [title, _differences(load), ""]
+        parts += [title, _differences(load), *without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     parts += list(facts(summary))
     return Group(*parts)
@@ -83,6 +83,14 @@ def facts(summary: Summary) -> Iterator[str]:
             )
 
 
+def without_intervals(load: LoadSummary) -> Iterator[str]:
+    """Why a load's differences have no intervals, where they have none."""
+    comparisons = [each for metrics in load.differences.values() for each in metrics.values()]
+    if comparisons and all(each.low is None for each in comparisons):
+        why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
+        yield f"No 95 % intervals: {why}."
+
+
 def _learning(loss: float, chance: float) -> str:
     """What the model has learned; `chance` is above 0, so that there was something to learn."""
     told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
@@ -110,16 +118,17 @@ def _table() -> Table:
 
 
 def _relative(found: Comparison) -> str:
-    def percent(value: float) -> str:
-        share = 100 * value / abs(found.baseline)
-        return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
-
-    if not found.baseline:
+    if found.ratio is None:
         return "–"
-    if found.low is None or found.high is None:
-        return percent(found.difference)
-    text = f"{percent(found.difference)} \\[{percent(found.low)}, {percent(found.high)}]"
-    return text if found.low <= 0 <= found.high else f"[bold]{text}[/bold]"
+    if found.ratio_low is None or found.ratio_high is None:
+        return _percent(found.ratio)
+    text = f"{_percent(found.ratio)} \\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
+    return text if found.ratio_low <= 0 <= found.ratio_high else f"[bold]{text}[/bold]"
+
+
+def _percent(ratio: float) -> str:
+    share = 100 * ratio
+    return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
 
 
 def _breakdown(summary: Summary) -> Table:

@@ -298,10 +298,9 @@ def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch)
         raise asyncio.CancelledError
 
     async def scenario() -> None:
-        async with LiveNet(JOB, KEYS) as net:
-            async with Controller(net.address) as controller:
-                monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
-                await controller.commit_pipeline()
+        async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
+            monkeypatch.setattr(fy.Switch, "__aenter__", refuse)
+            await controller.commit_pipeline()
 
     with pytest.raises(DeviceError, match=r"^switch 127\.0\.0\.1:\d+: commit of the pipeline failed$"):
         asyncio.run(scenario())
