@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import click
 from rich.console import Console
 
-from bench.errors import BenchError
 from bench.processes import choose_cores
 from bench.report import as_json, as_table, machine, placed
 from bench.results import Result
@@ -24,8 +23,8 @@ from bench.sections.ports import idle, ports
 from bench.sections.soak import soak
 from bench.stage import Stage
 from bench.switches import BMV2, switches
+from common.errors import HotlineError
 from softswitch.errors import SwitchError
-from targets.errors import TargetError
 
 _LOG = logging.getLogger("bench")
 _ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak)
@@ -64,7 +63,7 @@ def main() -> None:
     """Run the bench; errors are one line on stderr, and the exit status is not 0."""
     try:
         bench.main(prog_name="bench")
-    except (BenchError, SwitchError, TargetError) as error:
+    except (HotlineError, SwitchError) as error:
         sys.exit(f"bench: error: {error}")
 
 

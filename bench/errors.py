@@ -1,5 +1,9 @@
 """Exceptions of the bench."""
 
+from __future__ import annotations
 
-class BenchError(Exception):
+from common.errors import HotlineError
+
+
+class BenchError(HotlineError):
     """What keeps the bench from running, in one line."""

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.errors import BenchError
 from bench.network import switch_interface
 from bench.processes import Cores
 from bench.workload import Setup
+from common.errors import HotlineError
 from controller.tables import CPU_PORT
 from targets import processes
-from targets.errors import TargetError
 from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config
 
 SOFTSWITCH = "softswitch"
@@ -64,7 +63,7 @@ def started(
     with starting as switch:
         try:
             yield switch
-        except (BenchError, TargetError):
+        except HotlineError:
             sys.stderr.write(switch.log())
             raise
 

@@ -1,7 +1,11 @@
 """What a run of vectors may end with; the text of each is one clear line."""
 
+from __future__ import annotations
 
-class ConformanceError(Exception):
+from common.errors import HotlineError
+
+
+class ConformanceError(HotlineError):
     """Base of all errors that the runner reports."""
 
 

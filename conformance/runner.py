@@ -7,12 +7,12 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from common.errors import HotlineError
 from conformance.driver import StfDriver
-from conformance.errors import ConformanceError
 from conformance.names import Names
 from conformance.parser import read_vectors
 from softswitch.errors import SwitchError
-from targets.errors import TargetError, Unsupported
+from targets.errors import Unsupported
 from targets.openers import Opener
 from targets.p4runtime import pipeline_config
 
@@ -42,7 +42,7 @@ def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
         _run(opener, program, vectors)
     except Unsupported as error:
         return Verdict(program, vectors, Outcome.REFUSED, str(error))
-    except (ConformanceError, SwitchError, TargetError) as error:
+    except (HotlineError, SwitchError) as error:
         return Verdict(program, vectors, Outcome.FAIL, str(error))
     except Exception as error:  # a defect of the target, which must not end a run of hundreds
         _LOG.debug("%s: the target crashed", vectors, exc_info=True)

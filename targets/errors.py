@@ -1,7 +1,11 @@
 """What a target may fail with; the text of each is one clear line."""
 
+from __future__ import annotations
 
-class TargetError(Exception):
+from common.errors import HotlineError
+
+
+class TargetError(HotlineError):
     """Base of all errors that targets report."""
 
 

@@ -108,21 +108,30 @@ class SwitchProcess(NamedTuple):
         last = lines[-1] if lines else "it printed nothing"
         return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
 
-    def wait_until_it_listens(self) -> None:
+    def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
         """Raise SwitchEnded if it ends before that, or takes too long."""
-        self._wait(self._listens, f"does not listen at {self.address}")
+        self._wait(self._listens, patience_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
         """The same process, at the address that softswitch prints when it is ready."""
-        return self._replace(address=self._wait(self._printed_address, "is not ready"))
+        return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
 
-    def _wait(self, done: Callable[[], T | None], problem: str) -> T:
-        deadline = time.monotonic() + _START_SECONDS
+    def end(self, patience_s: float = _STOP_SECONDS) -> None:
+        """End it, by force if it does not end itself."""
+        self.process.terminate()
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _wait(self, done: Callable[[], T | None], patience_s: float, problem: str) -> T:
+        deadline = time.monotonic() + patience_s
         while (found := done()) is None:
             if (ended := self.ended()) is not None:
                 raise ended
             if time.monotonic() > deadline:
-                raise SwitchEnded(f"the switch {problem} after {_START_SECONDS:.0f} s")
+                raise SwitchEnded(f"the switch {problem} after {patience_s:.0f} s")
             time.sleep(_POLL_SECONDS)
         return found
 
@@ -137,6 +146,26 @@ class SwitchProcess(NamedTuple):
     def _printed_address(self) -> str | None:
         found = _READY.search(self.log())
         return found and found[1]
+
+
+def start_switch(
+    command: Sequence[str],
+    output: IO[bytes],
+    address: str,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
+) -> SwitchProcess:
+    """Start a switch that prints into a file."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=folder,
+        env={**os.environ, **environment},
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    return SwitchProcess(process, output, address)
 
 
 @contextmanager
@@ -186,26 +215,8 @@ def _started(
     bound_to_us = ["setpriv", "--pdeathsig", "KILL", "--"]
     pinned = [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, cores))]
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            [*bound_to_us, *pinned, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=folder,
-            env={**os.environ, **environment},
-            start_new_session=True,  # Ctrl-C is ours to handle
-        )
+        switch = start_switch([*bound_to_us, *pinned, *command], output, address, environment, folder)
         try:
-            yield SwitchProcess(process, output, address)
+            yield switch
         finally:
-            end(process)
-
-
-def end(process: subprocess.Popen[bytes], patience_s: float = _STOP_SECONDS) -> None:
-    """End a process, by force if it does not end itself."""
-    process.terminate()
-    try:
-        process.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+            switch.end()

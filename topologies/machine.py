@@ -8,7 +8,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from topologies.mininet_api import VERSION
+from targets.processes import find_bmv2
 
 _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 
@@ -29,9 +29,9 @@ def describe_versions(target: str) -> dict[str, str]:
     """Versions of this project, of what it runs on and of the target."""
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
     versions |= {package: version(package) for package in _PACKAGES}
-    versions["mininet"] = VERSION
+    versions["mininet"] = _mininet_version()
     if target == "bmv2":
-        versions["bmv2"] = _output("simple_switch_grpc", "--version")
+        versions["bmv2"] = _output(find_bmv2(), "--version")
     return versions
 
 
@@ -44,6 +44,12 @@ def run_queue_ns(pid: int) -> int:
         except OSError:
             continue
     return total
+
+
+def _mininet_version() -> str:
+    from topologies.mininet_api import VERSION  # only a run has it: the rest of this is used without
+
+    return str(VERSION)
 
 
 def _output(*command: str) -> str:

@@ -26,7 +26,7 @@ class Network:
     @property
     def address(self) -> str:
         """HOST:PORT of the switch's P4Runtime server."""
-        return "{}:{}".format(*self.switch.server)
+        return self.switch.address
 
 
 @contextmanager

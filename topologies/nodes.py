@@ -8,9 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,10 +15,19 @@ from typing import Any
 
 from controller.tables import CPU_PORT
 from protocol.addressing import Endpoint
+from targets.errors import SwitchEnded
+from targets.processes import (
+    DEVICE_ID,
+    SOFTSWITCH,
+    WITHOUT_PROGRAM,
+    SwitchProcess,
+    find_bmv2,
+    start_switch,
+    switch_command,
+)
 from topologies.errors import SwitchFailed
 from topologies.mininet_api import Host, Switch
 
-DEVICE_ID = 1
 _START_S = 30.0
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
@@ -53,11 +59,12 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self, name: str, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None, **params: Any
     ) -> None:
         super().__init__(name, **params)
-        self.server = ("127.0.0.1", port)
+        self.address = f"127.0.0.1:{port}"
+        """HOST:PORT of the P4Runtime server."""
         self.log_dir = log_dir
         self.cpu = cpu
         self.impairment = impairment
-        self.process: subprocess.Popen[bytes] | None = None
+        self.running: SwitchProcess | None = None
 
     @property
     def log(self) -> Path:
@@ -70,75 +77,40 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
 
     def start(self, controllers: Sequence[object]) -> None:
         """Start the process and wait until it listens; SwitchFailed when it does not."""
-        for interface in self._data_interfaces():
+        for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
         pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*pin, *self.command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._wait_until_it_listens()
+        self.running = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
+        try:
+            self.running.wait_until_it_listens(_START_S)
+        except SwitchEnded as error:
+            raise self._died(error) from None
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the process, then Mininet's part."""
-        if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-            self.process = None
+        if self.running is not None:
+            self.running.end(_STOP_S)
+            self.running.output.close()
+            self.running = None
         super().stop(deleteIntfs)
 
     async def until_it_dies(self) -> None:
         """Wait for an end of the process that nobody asked for, and raise it as SwitchFailed."""
-        assert self.process is not None
-        while self.process.poll() is None:
+        assert self.running is not None
+        while (ended := self.running.ended()) is None:
             await asyncio.sleep(_WATCH_S)
-        raise self._died()
+        raise self._died(ended)
 
     def counters(self) -> dict[str, Any] | None:
         """What the target has counted at its ports, as it is now; None where it does not tell."""
         return None
 
-    def options(self) -> list[str]:
-        """Options that both targets share, in simple_switch_grpc's words."""
-        interfaces = [option for port, interface in self._ports() for option in ("-i", f"{port}@{interface}")]
-        return [*interfaces, "--device-id", str(DEVICE_ID)]
+    def interfaces(self) -> dict[int, str]:
+        """Interfaces of the switch's ports, by port number."""
+        return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
-    def server_options(self) -> list[str]:
-        """Options of the P4Runtime server; simple_switch_grpc wants them behind a `--`."""
-        return ["--grpc-server-addr", "{}:{}".format(*self.server), "--cpu-port", str(CPU_PORT)]
-
-    def _ports(self) -> list[tuple[int, str]]:
-        return [(port, str(interface)) for port, interface in sorted(self.intfs.items()) if port > 0]
-
-    def _data_interfaces(self) -> list[str]:
-        return [interface for _, interface in self._ports()]
-
-    def _wait_until_it_listens(self) -> None:
-        assert self.process is not None
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise self._died()
-            try:
-                socket.create_connection(self.server, timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.02)
-        raise SwitchFailed(f"{self.name}: the switch does not listen at {self.server} after {_START_S:.0f} s")
-
-    def _died(self) -> SwitchFailed:
-        assert self.process is not None
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else f"it printed nothing ({self.log})"
-        return SwitchFailed(f"{self.name}: the switch ended with code {self.process.returncode}: {last}")
+    def _died(self, ended: SwitchEnded) -> SwitchFailed:
+        return SwitchFailed(f"{self.name}: {ended} ({self.log})")
 
 
 class SoftSwitch(TargetSwitch):
@@ -146,22 +118,22 @@ class SoftSwitch(TargetSwitch):
 
     def command(self) -> list[str]:
         """`python -m softswitch`, with the faults that it shall make at every port, both ways."""
-        options = [*self.options(), *self.server_options()]
+        options = [*WITHOUT_PROGRAM, "--counters", str(self._counters)]
         if self.impairment is not None:
             options += [
                 option
-                for port, _ in self._ports()
+                for port in self.interfaces()
                 for way in ("in", "out")
                 for option in ("--impair", f"{port}:{way}:{self.impairment}")
             ]
-        return [sys.executable, "-m", "softswitch", "--no-p4", "--counters", str(self._counters), *options]
+        return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
     def counters(self) -> dict[str, Any] | None:
         """Let the switch write its counters, and read them (see `SwitchCounters`)."""
-        if self.process is None or self.process.poll() is not None:
+        if self.running is None or self.running.ended() is not None:
             return None
         before = self._counters.stat().st_ino  # another one when the file is replaced
-        self.process.send_signal(signal.SIGUSR1)
+        self.running.process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _COUNTERS_S
         while self._counters.stat().st_ino == before:
             if time.monotonic() > deadline:
@@ -176,15 +148,17 @@ class SoftSwitch(TargetSwitch):
 
 
 class Bmv2Switch(TargetSwitch):
-    """BMv2's `simple_switch_grpc`, from PATH."""
+    """BMv2's `simple_switch_grpc`, from HOTLINE_BMV2 or PATH."""
 
     # Builds with nanomsg open this socket and leave it behind.
     _NOTIFICATIONS = Path(f"/tmp/bmv2-{DEVICE_ID}-notifications.ipc")
 
     def command(self) -> list[str]:
         """`simple_switch_grpc` without logging."""
-        quiet = ["--log-level", "off"]
-        return ["simple_switch_grpc", "--no-p4", *self.options(), *quiet, "--", *self.server_options()]
+        quiet = [*WITHOUT_PROGRAM, "--log-level", "off"]
+        return switch_command(
+            [find_bmv2()], self.address, self.interfaces(), cpu_port=CPU_PORT, options=quiet
+        )
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the process and remove its socket."""

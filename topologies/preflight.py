@@ -12,6 +12,8 @@ from pathlib import Path
 
 from controller.client import P4BLOB, P4INFO
 from protocol.addressing import switch_interfaces
+from targets.errors import Bmv2NotFound
+from targets.processes import find_bmv2
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.leftovers import interface_exists
@@ -94,10 +96,11 @@ def _check_mininet() -> None:
 
 
 def _check_target(config: Config) -> None:
-    if config.target == "bmv2" and shutil.which("simple_switch_grpc") is None:
-        raise PreflightError(
-            "TARGET=bmv2: simple_switch_grpc is not on PATH; see Vagrantfile for a machine that has it"
-        )
+    if config.target == "bmv2":
+        try:
+            find_bmv2()
+        except Bmv2NotFound as error:
+            raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
     for artefact in (P4BLOB, P4INFO):
         if not artefact.is_file():
             raise PreflightError(f"{artefact} is missing; `make p4` compiles it")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,8 +17,10 @@ from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config
 from topologies.machine import run_queue_ns
-from topologies.network import Network
 from topologies.progress import Reporter
+
+if TYPE_CHECKING:  # it needs Mininet, and this does not
+    from topologies.network import Network
 
 START_AHEAD_NS = 20_000_000
 """How far in the future a common start is set, so that every worker has read the command before."""
@@ -110,8 +112,8 @@ class Session:
         """Run-queue delay of every process since it started."""
         pids = {agent.name: agent.pid for agent in (*self.workers, *self.servers)}
         switch = self.network.switch
-        if switch.process is not None:
-            pids[switch.name] = switch.process.pid
+        if switch.running is not None:
+            pids[switch.name] = switch.running.process.pid
         return {name: run_queue_ns(pid) for name, pid in pids.items()}
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from protocol.addressing import SWITCH_NAME
@@ -30,6 +31,8 @@ SMALL: dict[str, object] = {
     "calibration_s": 0.3,
     "empty_rpcs": 20,
 }
+# Of the switch, one a run: below those that the kernel gives to whoever asks for any.
+_PORTS = count(9_600)
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Run:
 
     process: subprocess.Popen[str]
     runs: Path
+    port: int
     output: str = ""
     errors: str = field(default="")
 
@@ -71,13 +75,6 @@ def command_line(pid: int) -> str:
     return ""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def run_topo(
     folder: Path, *variables: str, tables: str = "", stdin: int = subprocess.DEVNULL, **settings: object
@@ -85,7 +82,8 @@ def run_topo(
     """`python -m topologies.run` with the small configuration, other settings, TOML tables and variables."""
     config = folder / "run.toml"
     runs = folder / "runs"
-    values = {**SMALL, "runs": str(runs), "p4runtime_port": free_port(), **settings}
+    port = next(_PORTS)
+    values = {**SMALL, "runs": str(runs), "p4runtime_port": port, **settings}
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     config.write_text("\n".join([*lines, tables]))
     process = subprocess.Popen(
@@ -97,7 +95,7 @@ def run_topo(
         start_new_session=True,
     )
     try:
-        yield Run(process, runs)
+        yield Run(process, runs, port)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from protocol.arms import JOBS
-from tests.mininet.run_topo import Run, free_port, run_topo
+from tests.mininet.run_topo import Run, run_topo
 
 pytestmark = pytest.mark.mininet
 
@@ -35,8 +35,7 @@ def wait_until_measuring(run: Run) -> None:
 
 
 def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> None:
-    port = free_port()
-    with run_topo(tmp_path, "ROUNDS=8", tables=FAULTS, p4runtime_port=port) as run:
+    with run_topo(tmp_path, "ROUNDS=8", tables=FAULTS) as run:
         wait_until_measuring(run)
         [old] = run.runs.glob("*/hotset.parquet")
         keys = pl.read_parquet(old)["key"].to_list()
@@ -49,8 +48,8 @@ def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> No
         replaced = tmp_path / "other.parquet"
         words = ["hotset", "build", str(other), "--top-k", str(len(wanted)), "-o", str(replaced)]
         subprocess.run([sys.executable, "-m", "controller", *words], check=True, capture_output=True)
-        hotline(port, "load", str(replaced), "--job", HOT)
-        assert hot_keys(port) == set(wanted)
+        hotline(run.port, "load", str(replaced), "--job", HOT)
+        assert hot_keys(run.port) == set(wanted)
         assert run.wait() == 0, run.errors
     summary = json.loads((run.folder / "summary.json").read_text())
     updates = summary["updates"]

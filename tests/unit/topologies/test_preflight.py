@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from targets.processes import reserved_port
 from topologies import preflight
 from topologies.config import Config
 from topologies.config import Placement as CpuChoice
@@ -26,15 +27,14 @@ def ready_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(preflight, "_own_status", lambda: ALL_CAPABILITIES)
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    monkeypatch.delenv("HOTLINE_BMV2", raising=False)
     monkeypatch.setattr(preflight, "interface_exists", lambda name: False)
     monkeypatch.setattr(importlib, "import_module", lambda name: None)
 
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    with reserved_port() as port:
         return port
 
 
@@ -74,7 +74,7 @@ def without(program: str) -> Callable[[str], str | None]:
     [
         ("mnexec", Config(), r"mnexec is not on PATH \(package mininet\)"),
         ("tcpdump", Config(pcap=True), r"tcpdump is not on PATH"),
-        ("simple_switch_grpc", Config(target="bmv2"), r"TARGET=bmv2: simple_switch_grpc is not on PATH"),
+        ("simple_switch_grpc", Config(target="bmv2"), r"^TARGET=bmv2: simple_switch_grpc is neither on PATH"),
     ],
 )
 def test_a_missing_program(
