@@ -101,7 +101,7 @@ class Config(_Model):
     trace_steps: int = Field(default=2500, ge=1)
     """Steps of each worker in the built-in workload; a longer run begins again."""
     profile_lanes: int | None = Field(default=None, ge=1)
-    """Pushed lanes that the hot set is chosen from, at least; None is 1,000,000, with Scapy 50,000."""
+    """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000, with Scapy 50,000."""
     calibration_s: float = Field(default=2.0, gt=0)
     """Closed loop of each arm before the first round."""
     empty_rpcs: int = Field(default=500, ge=0)

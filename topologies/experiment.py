@@ -28,7 +28,7 @@ from topologies.phases.measure import measure, measure_emulator
 from topologies.phases.profile import profile
 from topologies.phases.provision import provision
 from topologies.phases.select_load import load, select
-from topologies.phases.workload import choose_training, describe, lanes_per_step, make_trace
+from topologies.phases.workload import choose_training, describe, make_trace
 from topologies.placement import Placement, place
 from topologies.progress import Reporter
 from topologies.session import Session
@@ -94,13 +94,17 @@ async def experiment(
 
 
 async def _traffic(session: Session, trace: Trace) -> None:
-    await profile(session, lanes_per_step(trace))
+    await profile(session, trace)
     await load(session, await select(session))
     capacity = await calibrate(session)
     await measure(session, capacity)
     await measure_emulator(session)
     if session.next_step > trace.steps:
-        log.warning("the run took %d steps of a trace of %d: it began again", session.next_step, trace.steps)
+        log.warning(
+            "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
+            session.next_step,
+            trace.steps,
+        )
 
 
 async def _account_for_survivors(session: Session, trace: Trace) -> None:

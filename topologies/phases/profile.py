@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from hosts.workload.trace import Trace
 from protocol.arms import PROFILE
 from topologies.agents import Agent, call_all
 from topologies.session import Session
 
+_MARGIN = 1.02
+"""Mini-batches differ in size."""
 
-async def profile(session: Session, lanes_per_step: float) -> None:
-    """Run the profile job over as many pushed lanes as configured, and have the update logs written."""
+
+async def profile(session: Session, trace: Trace) -> None:
+    """Run the profile job over as many pushed lanes as configured, and have the update logs written.
+
+    It ends after one pass over the trace: then every update has been counted, and more tell nothing.
+    """
     workers = len(session.workers)
-    steps = int(session.config.lanes_to_profile / lanes_per_step / workers * 1.02) + 1
+    passes = _MARGIN * session.config.lanes_to_profile / max(len(trace.position), 1)
+    steps = min(int(passes * trace.steps) + 1, trace.steps)
     done: dict[Agent, int] = {}
     with session.reporter.phase(PROFILE.name, steps * workers) as phase:
 

@@ -13,6 +13,7 @@ from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from logs.errors import DataError
+from protocol.header import LANES
 from topologies.config import Config
 from topologies.errors import PreflightError
 from topologies.progress import Reporter
@@ -27,11 +28,21 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
     try:
         with reporter.phase("data"):
             if replay.is_update_log(config.data):
-                return replay.load(config.data, config.workers)
-            return libsvm.load(config.data, config.workers, config.samples_per_step)
+                trace = replay.load(config.data, config.workers)
+            else:
+                trace = libsvm.load(config.data, config.workers, config.samples_per_step)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
+    if lanes_per_step(trace) < LANES:
+        log.warning(
+            "%s: tiny mini-batches, of %.3g keys on average, where one RPC has room for %d: this measures "
+            "RPCs that are all but empty; put all updates of a worker's step under one iteration",
+            config.data,
+            lanes_per_step(trace),
+            LANES,
+        )
+    return trace
 
 
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:

@@ -1,0 +1,53 @@
+"""How long a run profiles, played without any traffic, and what is said of tiny mini-batches."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hosts.workload import replay
+from tests.unit.topologies.test_measure import WORKERS, PlayedSession
+from topologies.config import Config
+from topologies.phases.profile import profile
+from topologies.phases.workload import read_data
+from topologies.progress import Reporter
+
+
+def log_of(path: Path, iterations: int, keys: int) -> Path:
+    rows = [f"{iteration},1,{key}" for iteration in range(iterations) for key in range(keys)]
+    path.write_text("\n".join(["iteration,worker,key", *rows]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lanes", "steps"),
+    [
+        (1_000_000, 25),  # one key an iteration: the pass over 100 iterations ends it
+        (100, 25),
+        (40, 11),  # 10.2 steps of 4 workers
+        (1, 1),
+    ],
+)
+def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
+    tmp_path: Path, lanes: int, steps: int
+) -> None:
+    trace = replay.load(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
+    session = PlayedSession(Config(profile_lanes=lanes))
+    asyncio.run(profile(session, trace))
+    [played] = session.played
+    assert (played["arm"], played["first_step"], played["steps"]) == ("profile", 0, steps)
+    assert session.next_step == steps
+
+
+@pytest.mark.parametrize(("keys", "warned"), [(1, True), (31, True), (32, False)])
+def test_tiny_mini_batches_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, keys: int, warned: bool
+) -> None:
+    log = log_of(tmp_path / "log.csv", iterations=4, keys=keys)
+    assert read_data(Config(data=log), Reporter(Console(quiet=True))) is not None
+    assert [f"of {keys} keys on average" in record.getMessage() for record in caplog.records] == [
+        True
+    ] * warned
