@@ -156,12 +156,15 @@ control Branch(inout headers_t hdr, inout metadata_t meta, inout standard_metada
 
     apply {
         std.egress_spec = 1;
-        if (chosen.apply().hit) {
-            hdr.probe.product = hdr.probe.product + 1;
-        }
-        last.apply();
-        if (hdr.probe.right == 255) {
-            leave_early();
+        // Fields of invalid headers hold what the last packet left, in BMv2.
+        if (hdr.probe.isValid()) {
+            if (chosen.apply().hit) {
+                hdr.probe.product = hdr.probe.product + 1;
+            }
+            last.apply();
+            if (hdr.probe.right == 255) {
+                leave_early();
+            }
         }
     }
 }
