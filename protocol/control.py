@@ -2,9 +2,9 @@
 
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
 answer to VALUES n values of 4 B. The header's job and ps say whose keys; its seq is the command's number.
-A command is idempotent: the controller repeats it until an answer with the same seq comes. As for RPCs, a number
-is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the last: a number below the latest
-of its slot is a late copy, however far other slots have got.
+A command is idempotent: the controller repeats it until an answer with the same seq comes. As for RPCs, a
+number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the last: a number below
+the latest of its slot is a late copy, however far other slots have got.
 """
 
 from __future__ import annotations
