@@ -25,7 +25,7 @@ class UnsupportedConstruct(ProgramError):
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Give an UnsupportedConstruct raised inside its place, unless it has one."""
+    """Give an UnsupportedConstruct raised inside its location, unless it has one."""
     try:
         yield
     except UnsupportedConstruct as error:

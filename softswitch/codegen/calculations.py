@@ -79,9 +79,8 @@ class Calculations:
             for run in runs:
                 end = run.append(end)
         elif any(run.has_varbit for run in runs):
-            raise UnsupportedConstruct(
-                f"calculation `{calculation.name}` over a varbit field and parts of bytes", calculation.place
-            )
+            construct = f"calculation `{calculation.name}` over a varbit field and parts of bytes"
+            raise UnsupportedConstruct(construct, calculation.location)
         else:
             end = self._append_bits(runs, buffer, most)
         if calculation.payload:

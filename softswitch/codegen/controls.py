@@ -24,7 +24,7 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
         if isinstance(node, ir.Conditional):
-            with located(node.place):
+            with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
             b.cbranch(condition, emitter.block(node.if_true), emitter.block(node.if_false))
         else:

@@ -107,10 +107,10 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
 
 
 def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
-    """The byte at its place in a word of `width` bits."""
+    """The byte at its position in a word of `width` bits."""
     last = width // 8 - 1
-    place = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
-    return b.shl(resize(b, loop.byte, 64), b.shl(place, integer(64, 3)))
+    following = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
+    return b.shl(resize(b, loop.byte, 64), b.shl(following, integer(64, 3)))
 
 
 def _internet_checksum(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:

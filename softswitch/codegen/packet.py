@@ -16,8 +16,8 @@ from softswitch.llvmir import I8, I32, I64, POINTER, byte_offset, extend, intege
 from softswitch.v1model import Standard
 
 
-class Place(NamedTuple):
-    """A header: by itself, or a position of a stack."""
+class Instance(NamedTuple):
+    """A header instance: one by itself, or the element of a stack at a position."""
 
     header: int
     stack: int | None = None
@@ -34,24 +34,24 @@ class Packet(Storage):
         self.too_short: llvm.Block | None = None
         """Where the parser goes when the frame ends."""
 
-    # -- places
+    # -- instances
 
-    def place(self, header: int) -> Place:
-        """Where a header lies."""
+    def instance(self, header: int) -> Instance:
+        """A header by its number."""
         if header in self._element:
             stack, position = self._element[header]
-            return Place(header, stack, integer(32, position))
-        return Place(header)
+            return Instance(header, stack, integer(32, position))
+        return Instance(header)
 
     @contextmanager
-    def at(self, ref: ir.HeaderRef) -> Iterator[Place]:
+    def at(self, ref: ir.HeaderRef) -> Iterator[Instance]:
         """A block that runs if the header exists: it does unless a computed position is outside."""
         if isinstance(ref, int):
-            yield self.place(ref)
+            yield self.instance(ref)
             return
         position, inside = self._position(ref)
         with self.b.if_then(inside):
-            yield Place(self.program.stacks[ref.stack].headers[0], ref.stack, position)
+            yield Instance(self.program.stacks[ref.stack].headers[0], ref.stack, position)
 
     def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
         """A computed position, 0 if it is outside, and an `i1`: is it inside?"""
@@ -63,13 +63,13 @@ class Packet(Storage):
         position = self.b.select(inside, resize(self.b, index, 32), integer(32, 0))
         return position, inside
 
-    def _slot(self, place: Place, number: int) -> llvm.Value:
-        if place.stack is None:
-            return self._fields[place.header][number]
-        kind = self._kind(place.header, number)
-        array = llvm.ArrayType(kind, len(self.program.stacks[place.stack].headers))
-        slot = self._stack_fields[place.stack][number]
-        return self.b.gep(slot, [integer(32, 0), place.position], inbounds=True, source_etype=array)
+    def _slot(self, instance: Instance, number: int) -> llvm.Value:
+        if instance.stack is None:
+            return self._fields[instance.header][number]
+        kind = self._kind(instance.header, number)
+        array = llvm.ArrayType(kind, len(self.program.stacks[instance.stack].headers))
+        slot = self._stack_fields[instance.stack][number]
+        return self.b.gep(slot, [integer(32, 0), instance.position], inbounds=True, source_etype=array)
 
     def _kind(self, header: int, number: int) -> llvm.Type:
         fields = self.program.headers[header].fields
@@ -80,11 +80,11 @@ class Packet(Storage):
             return llvm.ArrayType(I8, declared.width // 8)
         return llvm.IntType(declared.kept_bits)
 
-    def _length_slot(self, place: Place) -> llvm.Value:
-        return self._slot(place, len(self.program.headers[place.header].fields))
+    def _length_slot(self, instance: Instance) -> llvm.Value:
+        return self._slot(instance, len(self.program.headers[instance.header].fields))
 
-    def _validity(self, place: Place) -> llvm.Value:
-        return self._slot(place, len(self.program.headers[place.header].fields) + 1)
+    def _validity(self, instance: Instance) -> llvm.Value:
+        return self._slot(instance, len(self.program.headers[instance.header].fields) + 1)
 
     # -- leaves of expressions (values.Sources)
 
@@ -100,21 +100,21 @@ class Packet(Storage):
         """A field's value in all bits that are kept of it; 0 of an element that is not there."""
         kind = llvm.IntType(self.type_of(ref).kept_bits)
         if isinstance(ref, ir.FieldRef):
-            return self.b.load(self._slot(self.place(ref.header), ref.field), typ=kind)
+            return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
         position, inside = self._position(ref.element)
         header = self.program.stacks[ref.element.stack].headers[0]
-        value = self.b.load(self._slot(Place(header, ref.element.stack, position), ref.field), typ=kind)
+        value = self.b.load(self._slot(Instance(header, ref.element.stack, position), ref.field), typ=kind)
         return self.b.select(inside, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
         """A header's validity, an `i1`."""
-        return self.is_valid_at(self.place(header))
+        return self.is_valid_at(self.instance(header))
 
-    def is_valid_at(self, place: Place) -> llvm.Value:
-        """The validity of a header in its place; metadata is always valid."""
-        if self.program.headers[place.header].metadata:
+    def is_valid_at(self, instance: Instance) -> llvm.Value:
+        """A header's validity, an `i1`; metadata is always valid."""
+        if self.program.headers[instance.header].metadata:
             return integer(1, 1)
-        return self.b.icmp_unsigned("!=", self.b.load(self._validity(place), typ=I8), integer(8, 0))
+        return self.b.icmp_unsigned("!=", self.b.load(self._validity(instance), typ=I8), integer(8, 0))
 
     def last_index(self, stack: int) -> llvm.Value:
         """Position of a stack's last element as an `i64`."""
@@ -156,10 +156,10 @@ class Packet(Storage):
             value = self._wrapped_unless(fits, value, declared)
         value = resize(self.b, value, declared.kept_bits)
         if isinstance(ref, ir.FieldRef):
-            self.b.store(value, self._slot(self.place(ref.header), ref.field))
+            self.b.store(value, self._slot(self.instance(ref.header), ref.field))
             return
-        with self.at(ref.element) as place:
-            self.b.store(value, self._slot(place, ref.field))
+        with self.at(ref.element) as instance:
+            self.b.store(value, self._slot(instance, ref.field))
 
     def assign(self, ref: ir.Target, expression: ir.Expression) -> None:
         """Store an expression's value, modulo 2^width if the field does not keep it."""
@@ -190,39 +190,39 @@ class Packet(Storage):
         """Load a field of `standard_metadata`."""
         return self.load(self.program.standard(name))
 
-    def set_valid(self, place: Place) -> None:
+    def set_valid(self, instance: Instance) -> None:
         """Make a header valid, its fields 0 and the packet longer if it was not (BMv2 `add_header`)."""
-        with self.b.if_then(self.b.not_(self.is_valid_at(place))):
-            for number in range(len(self.program.headers[place.header].fields)):
-                kind = self._kind(place.header, number)
-                self.b.store(llvm.Constant(kind, None), self._slot(place, number))
-            self._make_valid(place)
-            self.set("length", self.b.add(self.get("length"), self.header_bytes(place)))
+        with self.b.if_then(self.b.not_(self.is_valid_at(instance))):
+            for number in range(len(self.program.headers[instance.header].fields)):
+                kind = self._kind(instance.header, number)
+                self.b.store(llvm.Constant(kind, None), self._slot(instance, number))
+            self._make_valid(instance)
+            self.set("length", self.b.add(self.get("length"), self.header_bytes(instance)))
 
-    def set_invalid(self, place: Place) -> None:
+    def set_invalid(self, instance: Instance) -> None:
         """Make a header invalid and the packet shorter if it was valid (BMv2 `remove_header`)."""
-        with self.b.if_then(self.is_valid_at(place)):
-            self.b.store(integer(8, 0), self._validity(place))
-            self.set("length", self.b.sub(self.get("length"), self.header_bytes(place)))
+        with self.b.if_then(self.is_valid_at(instance)):
+            self.b.store(integer(8, 0), self._validity(instance))
+            self.set("length", self.b.sub(self.get("length"), self.header_bytes(instance)))
 
-    def _make_valid(self, place: Place) -> None:
+    def _make_valid(self, instance: Instance) -> None:
         """Mark a header valid; the other members of its union are no longer."""
-        self.b.store(integer(8, 1), self._validity(place))
-        for other in self.program.siblings.get(place.header, ()):
-            sibling = self.place(other)
+        self.b.store(integer(8, 1), self._validity(instance))
+        for other in self.program.siblings.get(instance.header, ()):
+            sibling = self.instance(other)
             if sibling.stack is not None:
-                sibling = sibling._replace(position=place.position)
+                sibling = sibling._replace(position=instance.position)
             self.b.store(integer(8, 0), self._validity(sibling))
 
-    def header_bytes(self, place: Place) -> llvm.Value:
+    def header_bytes(self, instance: Instance) -> llvm.Value:
         """Bytes of a header on the wire."""
-        declared = self.program.headers[place.header]
+        declared = self.program.headers[instance.header]
         fixed = integer(32, declared.bits // 8)
         if declared.varbit is None:
             return fixed
-        return self.b.add(fixed, self.b.load(self._length_slot(place), typ=I32))
+        return self.b.add(fixed, self.b.load(self._length_slot(instance), typ=I32))
 
-    def copy(self, target: Place, source: Place) -> None:
+    def copy(self, target: Instance, source: Instance) -> None:
         """Copy a header; an invalid source only makes the target invalid (BMv2 `assign_header`)."""
         fields = self.program.headers[target.header].fields
         with self.b.if_else(self.is_valid_at(source)) as (then, otherwise):
@@ -233,13 +233,13 @@ class Packet(Storage):
             with otherwise:
                 self.b.store(integer(8, 0), self._validity(target))
 
-    def _copy_slot(self, target: Place, source: Place, to: int, of: int) -> None:
+    def _copy_slot(self, target: Instance, source: Instance, to: int, of: int) -> None:
         kind = self._kind(source.header, of)
         self.b.store(self.b.load(self._slot(source, of), typ=kind), self._slot(target, to))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
         """Copy a varbit field with its length."""
-        to, of = self.place(target.header), self.place(source.header)
+        to, of = self.instance(target.header), self.instance(source.header)
         self._copy_slot(to, of, target.field, source.field)
         self.b.store(self.b.load(self._length_slot(of), typ=I32), self._length_slot(to))
 
@@ -267,62 +267,64 @@ class Packet(Storage):
 
     def _move(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int | None, ...]) -> None:
         array = llvm.ArrayType(kind, len(sources))
-        places = [
+        addresses = [
             self.b.gep(slot, [integer(32, 0), integer(32, i)], inbounds=True, source_etype=array)
             for i in range(len(sources))
         ]
-        old = [self.b.load(place, typ=kind) for place in places]
-        for place, source in zip(places, sources, strict=True):
-            self.b.store(llvm.Constant(kind, None) if source is None else old[source], place)
+        old = [self.b.load(address, typ=kind) for address in addresses]
+        for address, source in zip(addresses, sources, strict=True):
+            self.b.store(llvm.Constant(kind, None) if source is None else old[source], address)
 
     # -- bytes
 
-    def extract(self, place: Place, address: llvm.Value, varbit_bytes: llvm.Value | None = None) -> None:
+    def extract(
+        self, instance: Instance, address: llvm.Value, varbit_bytes: llvm.Value | None = None
+    ) -> None:
         """Fill a header from bytes and make it valid."""
-        fields = self.program.headers[place.header].fields
-        varbit = self.program.headers[place.header].varbit
+        fields = self.program.headers[instance.header].fields
+        varbit = self.program.headers[instance.header].varbit
         before = range(len(fields)) if varbit is None else range(varbit)
-        address = self._load_run(place, address, before)
+        address = self._load_run(instance, address, before)
         if varbit is not None:
             size = varbit_bytes or integer(32, fields[varbit].width // 8)
-            self.b.store(size, self._length_slot(place))
+            self.b.store(size, self._length_slot(instance))
             size = self.b.zext(size, I64)
-            self.copy_bytes(self._slot(place, varbit), address, size)
-            self._load_run(place, byte_offset(self.b, address, size), range(varbit + 1, len(fields)))
-        self._make_valid(place)
+            self.copy_bytes(self._slot(instance, varbit), address, size)
+            self._load_run(instance, byte_offset(self.b, address, size), range(varbit + 1, len(fields)))
+        self._make_valid(instance)
 
-    def _load_run(self, place: Place, address: llvm.Value, numbers: range) -> llvm.Value:
-        fields = [self.program.headers[place.header].fields[n] for n in numbers]
+    def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
+        fields = [self.program.headers[instance.header].fields[n] for n in numbers]
         widths = [declared.width for declared in fields]
         values = load_fields(self.b, address, widths)
         for number, declared, value in zip(numbers, fields, values, strict=True):
-            self.b.store(extend(self.b, value, declared.kept_bits), self._slot(place, number))
+            self.b.store(extend(self.b, value, declared.kept_bits), self._slot(instance, number))
         return byte_offset(self.b, address, sum(widths) // 8)
 
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:
         """Write a header's bytes; the address that follows."""
-        place = self.place(header)
+        instance = self.instance(header)
         fields = self.program.headers[header].fields
         varbit = self.program.headers[header].varbit
         before = range(len(fields)) if varbit is None else range(varbit)
-        address = self._store_run(place, address, before)
+        address = self._store_run(instance, address, before)
         if varbit is None:
             return address
         address = self.append_varbit(ir.FieldRef(header, varbit), address)
-        return self._store_run(place, address, range(varbit + 1, len(fields)))
+        return self._store_run(instance, address, range(varbit + 1, len(fields)))
 
-    def _store_run(self, place: Place, address: llvm.Value, numbers: range) -> llvm.Value:
-        declared = self.program.headers[place.header].fields
+    def _store_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
+        declared = self.program.headers[instance.header].fields
         widths = [declared[n].width for n in numbers]
-        values = [self.load(ir.FieldRef(place.header, n)) for n in numbers]
+        values = [self.load(ir.FieldRef(instance.header, n)) for n in numbers]
         store_fields(self.b, address, widths, values)
         return byte_offset(self.b, address, sum(widths) // 8)
 
     def append_varbit(self, ref: ir.FieldRef, address: llvm.Value) -> llvm.Value:
         """Write a varbit field's bytes; the address that follows."""
-        place = self.place(ref.header)
-        size = self.b.zext(self.b.load(self._length_slot(place), typ=I32), I64)
-        self.copy_bytes(address, self._slot(place, ref.field), size)
+        instance = self.instance(ref.header)
+        size = self.b.zext(self.b.load(self._length_slot(instance), typ=I32), I64)
+        self.copy_bytes(address, self._slot(instance, ref.field), size)
         return byte_offset(self.b, address, size)
 
     def copy_bytes(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:

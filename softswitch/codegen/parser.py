@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.packet import Place
+from softswitch.codegen.packet import Instance
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.wire import join, split
 from softswitch.errors import located
@@ -109,31 +109,31 @@ class _ParserEmitter:
     def _extract(self, extract: ir.Extract) -> None:
         if extract.stack is None:
             assert extract.header is not None
-            self._extract_at(self.packet.place(extract.header), extract)
+            self._extract_at(self.packet.instance(extract.header), extract)
             return
         b, packet = self.b, self.packet
         stack = self.program.stacks[extract.stack]
         index = packet.next_index(stack.cursor)
         inside = b.icmp_unsigned("<", index, integer(32, len(stack.headers)))
         packet.require(inside, self._failure(CoreError.STACK_OUT_OF_BOUNDS))
-        self._extract_at(Place(stack.headers[0], extract.stack, index), extract)
+        self._extract_at(Instance(stack.headers[0], extract.stack, index), extract)
         packet.set_next_index(stack.cursor, b.add(index, integer(32, 1)))
 
-    def _extract_at(self, place: Place, extract: ir.Extract) -> None:
+    def _extract_at(self, instance: Instance, extract: ir.Extract) -> None:
         b, packet = self.b, self.packet
-        fixed = integer(32, self.program.headers[place.header].bits // 8)
+        fixed = integer(32, self.program.headers[instance.header].bits // 8)
         if extract.varbit_bits is None:
-            packet.extract(place, self._take(fixed))
+            packet.extract(instance, self._take(fixed))
             return
         varbit = self._whole_bytes(self._varbit_bits(extract.varbit_bits))
         # BMv2 checks with what the field has been long before, which is 0 where it is extracted once.
-        checked = b.add(packet.header_bytes(place), varbit)
+        checked = b.add(packet.header_bytes(instance), varbit)
         assert packet.too_short is not None
         left = b.sub(packet.get("ingress_length"), packet.get("cursor"))
         packet.require(b.icmp_unsigned(">=", left, checked), packet.too_short)
         fits = b.icmp_unsigned("<=", checked, integer(32, extract.max_bytes))
         packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
-        packet.extract(place, self._take(b.add(fixed, varbit)), varbit)
+        packet.extract(instance, self._take(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
         """A length as BMv2 has it: an `int`, and the largest one for what is more."""

@@ -7,7 +7,7 @@ from llvmlite import ir as llvm
 from softswitch.codegen.loops import Variable, leave_unless, repeat_while
 from softswitch.codegen.wire import join
 from softswitch.llvmir import I64, NULL, POINTER, integer, is_null, word
-from softswitch.memory.index import call_find, emit_record, table_at
+from softswitch.memory.index import call_find, emit_record, index_at
 from softswitch.memory.layout import GROUPS, TableLayout
 from softswitch.memory.words import WORD, words_of
 
@@ -74,7 +74,7 @@ class _Search:
         """The record that follows in the chain, or null."""
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
-        address = emit_record(b, table_at(b, self.state, table), link)
+        address = emit_record(b, index_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), NULL, address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:

@@ -47,10 +47,10 @@ class ActionEmitter:
         self._left = Variable(self.b, llvm.IntType(1))
         self._loops = Variable(self.b, llvm.IntType(32))
         blocks = _blocks(self.b, action.body)
-        lines = action.places or [""] * len(action.body)
-        for position, (statement, place) in enumerate(zip(action.body, lines, strict=True)):
+        lines = action.locations or [""] * len(action.body)
+        for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
             self._go_on_in(blocks.get(position))
-            with located(place):
+            with located(location):
                 match statement:
                     case ir.Jump(to):
                         self.b.branch(blocks[to])
@@ -78,16 +78,16 @@ class ActionEmitter:
             case ir.AssignVarbit(to, source):
                 packet.copy_varbit(to, source)
             case ir.AssignHeader(to, source):
-                with packet.at(to) as place, packet.at(source) as origin:
-                    packet.copy(place, origin)
+                with packet.at(to) as copy, packet.at(source) as original:
+                    packet.copy(copy, original)
             case ir.CopyCursor(to, source):
                 packet.set_next_index(to, packet.next_index(source))
             case ir.SetValid(header):
-                with packet.at(header) as place:
-                    packet.set_valid(place)
+                with packet.at(header) as instance:
+                    packet.set_valid(instance)
             case ir.SetInvalid(header):
-                with packet.at(header) as place:
-                    packet.set_invalid(place)
+                with packet.at(header) as instance:
+                    packet.set_invalid(instance)
             case ir.Shift():
                 packet.shift(statement)
             case ir.Count(counter, index):

@@ -31,7 +31,7 @@ WHOLE = (1 << 32) - 1
 
 
 class Storage:
-    """Slots of a packet in the function that `b` builds, made at the builder's place.
+    """Slots of a packet in the function that `b` builds, made at the builder's position.
 
     With `copied` they are one struct, at `memory`.
     """

@@ -85,7 +85,7 @@ class TableState:
         if write.change is not Change.INSERT and not found:
             raise EntryMissing(f"table {name} has no entry {write.key}")
         if write.change is Change.DELETE:
-            del self._entries[self._place(write.key, write.priority)]
+            del self._entries[self._identity(write.key, write.priority)]
             return
         if write.change is Change.INSERT and len(self._entries) >= self._table.size:
             raise table_full(self._table)
@@ -94,12 +94,12 @@ class TableState:
 
     def _put(self, key: Key, priority: int, action: EntryAction) -> None:
         """Add an entry, or change what it does; its counter and meter stay."""
-        place = self._place(key, priority)
-        new = Entry(place[0], priority, action, self._resolved(action))
-        entry = self._entries.setdefault(place, new)
+        identity = self._identity(key, priority)
+        new = Entry(identity[0], priority, action, self._resolved(action))
+        entry = self._entries.setdefault(identity, new)
         entry.action, entry.doing = new.action, new.doing
 
-    def _place(self, key: Key, priority: int) -> tuple[Key, int]:
+    def _identity(self, key: Key, priority: int) -> tuple[Key, int]:
         masked = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
         return masked, self._table.rank(key, priority)
 
@@ -117,7 +117,7 @@ class TableState:
 
     def find(self, key: Key, priority: int) -> Entry | None:
         """An entry by what it matches."""
-        return self._entries.get(self._place(key, priority))
+        return self._entries.get(self._identity(key, priority))
 
     def stored(self, entry: Entry) -> StoredEntry:
         """An entry as the control plane reads it."""

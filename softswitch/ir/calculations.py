@@ -37,7 +37,7 @@ class Calculation:
     algorithm: str
     inputs: tuple[CalculationInput, ...]
     payload: bool = False
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)

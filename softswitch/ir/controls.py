@@ -16,7 +16,7 @@ class Conditional:
     condition: Expression
     if_true: str | None
     if_false: str | None
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,4 +252,4 @@ class Action:
     name: str
     parameters: tuple[int, ...]
     body: tuple[Statement, ...]
-    places: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()

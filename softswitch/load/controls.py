@@ -15,10 +15,10 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
         table["name"]: load_table(scope, table, profiles) for table in item["tables"]
     }
     for c in item["conditionals"]:
-        place = source_line(c)
-        with located(place):
-            condition = Expressions(scope, place).value(c["expression"])
-        nodes[c["name"]] = ir.Conditional(c["name"], condition, c["true_next"], c["false_next"], place)
+        where = source_line(c)
+        with located(where):
+            condition = Expressions(scope, where).value(c["expression"])
+        nodes[c["name"]] = ir.Conditional(c["name"], condition, c["true_next"], c["false_next"], where)
     for call in item.get("action_calls", []):
         raise UnsupportedConstruct(f"action call `{call['name']}` outside a table", source_line(call))
     return ir.Control(item["name"], item["init_table"], nodes)

@@ -21,7 +21,7 @@ HEADER_TYPES = ("header", "header_union")
 class Expressions:
     """Reads expressions of one action (whose run-time data has the widths `parameters`), state or table.
 
-    `where` is the place in the P4 source, for errors.
+    `where` is the location in the P4 source, for errors.
     """
 
     def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:

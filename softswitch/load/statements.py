@@ -21,7 +21,7 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
     """One action with its body."""
     parameters = [data["bitwidth"] for data in item["runtime_data"]]
     body: list[ir.Statement] = []
-    places: list[str] = []
+    locations: list[str] = []
     starts: list[int] = []
     """Where the statements of each primitive begin."""
     for number, primitive in enumerate(item["primitives"]):
@@ -31,10 +31,10 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
         else:
             made = load_statement(scope, primitive, parameters)
         body += made
-        places += [source_line(primitive)] * len(made)
+        locations += [source_line(primitive)] * len(made)
     starts.append(len(body))
     resolved = (_resolved(statement, starts) for statement in body)
-    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(places))
+    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(locations))
 
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
@@ -60,9 +60,9 @@ def _resolved(statement: ir.Statement, starts: list[int]) -> ir.Statement:
     return statement
 
 
-def load_statement(scope: Scope, item: Json, parameters: list[int], place: str = "") -> list[ir.Statement]:
-    """What one primitive does; `place` says where it is if p4c recorded no source line."""
-    where = source_line(item) or place
+def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: str = "") -> list[ir.Statement]:
+    """What one primitive does; `fallback` says where it is if p4c recorded no source line."""
+    where = source_line(item) or fallback
     maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
     if maker is None:
         raise UnsupportedConstruct(f"primitive `{item['op']}`", where)
@@ -219,8 +219,8 @@ class _Primitives:
         return [ir.LogMessage(self._scope.message(text["value"]), read)]
 
     def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
-        place = f" ({self._where})" if self._where else ""
-        message = self._scope.message(f"{name} failed{place}: the packet is dropped")
+        location = f" ({self._where})" if self._where else ""
+        message = self._scope.message(f"{name} failed{location}: the packet is dropped")
         return [ir.Assert(self._read.value(condition), message)]
 
     def assume(self, condition: Json) -> list[ir.Statement]:

@@ -21,7 +21,7 @@ from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import HALF, LOW, WORD
 
 
-class Key(Protocol):
+class SearchKey(Protocol):
     """A key of some words; both methods leave the builder behind what they emit."""
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
@@ -107,8 +107,8 @@ class KeyAt:
         return equal
 
 
-class Table(NamedTuple):
-    """Addresses of a table's buckets and records, number of buckets - 1, and words of a record."""
+class Index(NamedTuple):
+    """A table's hash index: where buckets and records begin, number of buckets - 1, words of a record."""
 
     buckets: llvm.Value
     mask: llvm.Value
@@ -116,9 +116,9 @@ class Table(NamedTuple):
     stride: llvm.Value
 
 
-def table_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Table:
-    """A table of the program: all but the state's address is constant."""
-    return Table(
+def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index:
+    """The index of a table of the program: all but the state's address is constant."""
+    return Index(
         word(b, state, layout.buckets),
         integer(WORD, layout.mask),
         word(b, state, layout.records),
@@ -135,39 +135,39 @@ class Probe(NamedTuple):
     record: llvm.Value
 
 
-def emit_probe(b: llvm.IRBuilder, table: Table, key: Key) -> Probe:
+def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     """Look at one bucket after another, from the one that the hash chooses."""
     probe, full, same_tag, next_bucket, hit, miss = (
         b.append_basic_block(label) for label in ("probe", "full", "same_tag", "next", "hit", "miss")
     )
     hashed = key.hash(b)
     tag = b.lshr(hashed, integer(WORD, HALF))
-    start = b.and_(hashed, table.mask)
+    start = b.and_(hashed, index.mask)
     before = b.block
     b.branch(probe)
 
     b.position_at_end(probe)
     position = b.phi(I64)
     position.add_incoming(start, before)
-    bucket = b.load(word(b, table.buckets, position), typ=I64)
+    bucket = b.load(word(b, index.buckets, position), typ=I64)
     b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, full)
 
     b.position_at_end(full)
     b.cbranch(b.icmp_unsigned("==", b.lshr(bucket, integer(WORD, HALF)), tag), same_tag, next_bucket)
 
     b.position_at_end(same_tag)
-    record = emit_record(b, table, b.and_(bucket, integer(WORD, LOW)))
+    record = emit_record(b, index, b.and_(bucket, integer(WORD, LOW)))
     b.cbranch(key.equals(b, record), hit, next_bucket)
 
     b.position_at_end(next_bucket)
-    position.add_incoming(b.and_(b.add(position, integer(WORD, 1)), table.mask), next_bucket)
+    position.add_incoming(b.and_(b.add(position, integer(WORD, 1)), index.mask), next_bucket)
     b.branch(probe)
     return Probe(hit, miss, position, record)
 
 
-def emit_record(b: llvm.IRBuilder, table: Table, number: llvm.Value) -> llvm.Value:
+def emit_record(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.Value:
     """Address of a record by its number, counted from 1."""
-    return word(b, table.records, b.mul(b.sub(number, integer(WORD, 1)), table.stride))
+    return word(b, index.records, b.mul(b.sub(number, integer(WORD, 1)), index.stride))
 
 
 # ---- the functions
@@ -177,15 +177,15 @@ def call_find(
     b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout, words: Sequence[llvm.Value]
 ) -> llvm.Value:
     """Address of the record whose key is `words`, or null."""
-    return b.call(find_function(b.module, len(words)), [*table_at(b, state, layout), *words])
+    return b.call(find_function(b.module, len(words)), [*index_at(b, state, layout), *words])
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
     """`find(buckets, mask, records, stride, key...)`: the record or null. One function a key size."""
-    function, is_new = _function(module, f"find_{key_words}", POINTER, [*_TABLE, *[I64] * key_words])
+    function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        found = emit_probe(b, Table(*function.args[:4]), KeyValues(function.args[4:]))
+        found = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
         b.position_at_end(found.hit)
         b.ret(found.record)
         b.position_at_end(found.miss)
@@ -198,10 +198,10 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
     -1 - the position of the empty bucket where the key would go, if it is not there.
     """
-    function, is_new = _function(module, "find_at", I64, [*_TABLE, POINTER, I64])
+    function, is_new = _function(module, "find_at", I64, [*_INDEX, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        found = emit_probe(b, Table(*function.args[:4]), KeyAt(*function.args[4:]))
+        found = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
         b.position_at_end(found.hit)
         b.ret(found.position)
         b.position_at_end(found.miss)
@@ -218,7 +218,7 @@ def hash_at_function(module: llvm.Module) -> llvm.Function:
     return function
 
 
-_TABLE = [POINTER, I64, POINTER, I64]
+_INDEX = [POINTER, I64, POINTER, I64]
 
 
 def _function(

@@ -1,7 +1,6 @@
-"""The control plane's hand in the memory that it shares with the packet function (`codegen.layout`).
+"""The control plane's hand in the memory that it shares with the packet function (`softswitch.memory`).
 
-In Python: `memory` the block and its lock · `coding` keys and data as words · `entries` of tables ·
-`profiles` · `replication` multicast groups and clone sessions · `cells` counters, meters, registers and
-value sets · `notices` what packets tell. Compiled: `records` the hash index and the records · `ranked` masks,
-ranges and ranks · `write` batches of writes.
+In Python: `memory` the block and its lock · `entries` of tables · `profiles` and `replication`, whose runs
+lie in a `pool` · `cells` counters, meters, registers and value sets · `notices` what packets tell.
+Compiled: `records` of the hash index · `ranked` masks, ranges and ranks · `write` batches of writes.
 """

@@ -53,21 +53,21 @@ class P4RuntimeDrawer(StateDrawer):
 
     def entry_counter(self) -> Write:
         """Write the counter of an entry, which may be gone."""
-        counted = [place for place in self.places if self.program.tables[place.table].has_counter]
+        counted = [entry for entry in self.entries if self.program.tables[entry.table].has_counter]
         if not counted:
             return lambda _: None
-        place, value = self.random.choice(counted), CounterValue(self.number(20), self.number(20))
-        return lambda pipeline: pipeline.set_entry_counter(place, value)
+        entry, value = self.random.choice(counted), CounterValue(self.number(20), self.number(20))
+        return lambda pipeline: pipeline.set_entry_counter(entry, value)
 
     # -- profiles
 
-    def most_places(self, table: ir.Table) -> int:
+    def most_entries(self, table: ir.Table) -> int:
         """With a profile fewer than fit: BMv2 does not forget that a refused entry uses a member.
 
         PI does not limit the members that one-shots make, of which an entry has up to three here.
         """
         if table.profile is None:
-            return super().most_places(table)
+            return super().most_entries(table)
         return (table.size - 1) // 3 - 1 if self.one_shots else table.size - 4
 
     def action(self, table: ir.Table) -> EntryAction | OneShot | None:

@@ -32,7 +32,7 @@ class StateDrawer:
     def __init__(self, program: ir.Program, random: Random) -> None:
         self.program = program
         self.random = random
-        self.places: list[EntryKey] = []
+        self.entries: list[EntryKey] = []
         self.members: dict[str, dict[int, set[int]]] = {p.name: {} for p in program.profiles}
         self.kinds = self._kinds()
 
@@ -68,23 +68,23 @@ class StateDrawer:
         names = [name for name, table in self.program.tables.items() if table.key and not table.is_immutable]
         table = self.program.tables[random.choice(names)]
         change = random.choice([Change.INSERT, Change.INSERT, Change.MODIFY, Change.DELETE])
-        known = [place for place in self.places if place.table == table.name]
-        is_new = change is Change.INSERT and len(known) < self.most_places(table)
+        known = [entry for entry in self.entries if entry.table == table.name]
+        is_new = change is Change.INSERT and len(known) < self.most_entries(table)
         if known and (not is_new or random.random() < 0.1):
-            place = random.choice(known)
+            entry = random.choice(known)
         else:
             key = tuple(self.match(part) for part in table.key)
-            place = EntryKey(table.name, key, self.priority(table))
-            self.places.append(place)
+            entry = EntryKey(table.name, key, self.priority(table))
+            self.entries.append(entry)
         if change is Change.DELETE and random.random() < 0.9:
-            self.places.remove(place)
+            self.entries.remove(entry)
         action = None if change is Change.DELETE else self.action(table)
         if change is not Change.DELETE and action is None:
             return lambda _: None
-        write = EntryWrite(change, table.name, place.key, action, place.priority)
+        write = EntryWrite(change, table.name, entry.key, action, entry.priority)
         return lambda pipeline: [type(result) for result in pipeline.write_entries([write])]
 
-    def most_places(self, table: ir.Table) -> int:
+    def most_entries(self, table: ir.Table) -> int:
         """How many entries are tried: more than there is room for."""
         return table.size + 20
 
@@ -92,7 +92,7 @@ class StateDrawer:
         """A priority that no entry of the table has: which of two wins is not defined."""
         if not table.has_priority:
             return 0
-        taken = {place.priority for place in self.places if place.table == table.name}
+        taken = {entry.priority for entry in self.entries if entry.table == table.name}
         return self.random.choice([p for p in range(1, 200 + len(taken)) if p not in taken])
 
     def match(self, part: ir.KeyField) -> ir.Match:
@@ -133,11 +133,11 @@ class StateDrawer:
 
     def entry_meter(self) -> Write:
         """Configure the meter of an entry, if it has not been deleted."""
-        metered = [p for p in self.places if self.program.tables[p.table].meter]
+        metered = [p for p in self.entries if self.program.tables[p.table].meter]
         if not metered:
             return lambda _: None
-        place, config = self.random.choice(metered), self.config()
-        return lambda pipeline: _outcome(lambda: pipeline.set_entry_meter(place, config))
+        entry, config = self.random.choice(metered), self.config()
+        return lambda pipeline: _outcome(lambda: pipeline.set_entry_meter(entry, config))
 
     # -- profiles; a group is noted under its negative number
 

@@ -60,7 +60,7 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared:
         now += random.choice([0, 1, 10, 1_000, 100_000])
         assert oracle.process(port, frame, now, now + 3) == fast.process(port, frame, now, now + 3)
         assert oracle.take_notices() == fast.take_notices()
-    assert cells(oracle, drawer.places) == cells(fast, drawer.places)
+    assert cells(oracle, drawer.entries) == cells(fast, drawer.entries)
 
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])

@@ -1,0 +1,73 @@
+"""Arrows inside softswitch go down only; it imports no other room, so that it can be installed alone."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from itertools import chain
+
+from tests.unit import test_rooms as rooms
+
+PACKAGE = rooms.ROOT / "softswitch"
+
+FLOORS = (
+    {"errors", "hashing", "limits", "llvmir", "messages", "v1model"},
+    {"ir"},
+    {"load", "pipeline", "memory"},
+    {"checks", "native"},
+    {"codegen", "interpreter", "state"},
+    {"jit"},
+    {"compiled"},
+    {"p4runtime", "ports"},
+    {"cli", "warm"},
+    {"__main__"},
+)
+"""From the bottom; a room (a module or a package of softswitch) imports what is below it."""
+
+MODULES = {name: found for name, found in rooms.modules().items() if name.startswith("softswitch.")}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_every_module_is_in_a_room() -> None:
+    assert {room_of(module) for module in MODULES} == set(chain(*FLOORS))
+
+
+def test_arrows_go_down() -> None:
+    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+    up = [
+        f"{module} -> {imported}"
+        for module, found in MODULES.items()
+        for imported in found & MODULES.keys()
+        if (ours := room_of(module)) != (theirs := room_of(imported)) and floor_of[theirs] >= floor_of[ours]
+    ]
+    assert up == []
+
+
+def test_no_two_modules_need_each_other() -> None:
+    inside = {module: found & MODULES.keys() for module, found in MODULES.items()}
+    order = list(TopologicalSorter(inside).static_order())
+    assert order.index("softswitch.v1model") < order.index("softswitch.compiled")
+
+
+def test_no_other_room_is_imported() -> None:
+    others = (rooms.ROOMS | {"tests"}) - {"softswitch"}
+    found = {
+        f"{file.relative_to(PACKAGE)} imports {name}"
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in imported_by(node)
+        if name.split(".")[0] in others
+    }
+    assert found == set()
+
+
+def imported_by(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(str(module)):
+            return [module]
+    return []
