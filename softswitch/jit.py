@@ -17,6 +17,7 @@ from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
 from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
+from softswitch.memory.words import WORD_BYTES
 
 _TYPES: dict[Kind, type] = {
     Kind.ADDRESS: ctypes.c_void_p,
@@ -43,7 +44,7 @@ class MachineCode:
         )
         module, packet = build_module(program, self.layout, priority_queues)
         module.triple, module.data_layout = target.triple, str(target.target_data)
-        self.state_bytes: int = self.layout.work * 8
+        self.state_bytes: int = self.layout.work * WORD_BYTES
         if needs_queues(program):
             self.state_bytes += work_bytes(packet.get_abi_size(target.target_data))
         code = _cached(str(module), target)

@@ -54,7 +54,8 @@ class _ControlEmitter:
             at, parameters = layout.action, layout.parameters
         else:
             record = emit_member(self.actions, layout, record)
-            at, parameters = 0, 1
+            profile = self.actions.layout.profiles[table.profile]
+            at, parameters = profile.action, profile.parameters
         action = b.load(word(b, record, at), typ=I64)
         nothing = b.append_basic_block(f"{table.name}_nothing")
         choice = b.switch(action, nothing)

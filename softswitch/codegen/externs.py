@@ -13,8 +13,8 @@ from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
-from softswitch.memory.layout import METER_WORDS, Layout
-from softswitch.memory.words import WORD
+from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
+from softswitch.memory.words import WORD, WORD_BYTES
 
 
 class Externs:
@@ -44,7 +44,7 @@ class Externs:
     def count(self, counter: int, index: ir.Expression) -> None:
         """Count the packet in one cell."""
         with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            first = self.b.shl(cell, integer(WORD, 1))
+            first = self.b.mul(cell, integer(WORD, COUNTER_WORDS))
             self.count_in(self._at(self.layout.counters[counter], first))
 
     def count_in(self, cell: llvm.Value) -> None:
@@ -65,7 +65,7 @@ class Externs:
         declared = self.packet.program.registers[read.register]
         with self._in_range(read.index, declared.size) as cell:
             address, width = self._register_cell(read.register, cell)
-            value = self.b.load(address, typ=llvm.IntType(width), align=min(width // 8, WORD // 8))
+            value = self.b.load(address, typ=llvm.IntType(width), align=min(width // 8, WORD_BYTES))
             self.packet.store(read.target, resize(self.b, value, declared.width))
 
     def write_register(self, write: ir.RegisterWrite) -> None:
@@ -74,7 +74,7 @@ class Externs:
         written = self.packet.arithmetic.modulo(write.value, declared.width)
         with self._in_range(write.index, declared.size) as cell:
             address, width = self._register_cell(write.register, cell)
-            self.b.store(resize(self.b, written, width), address, align=min(width // 8, WORD // 8))
+            self.b.store(resize(self.b, written, width), address, align=min(width // 8, WORD_BYTES))
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)

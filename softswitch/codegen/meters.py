@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.llvmir import I8, I64, POINTER, integer, word
+from softswitch.memory.layout import BUCKET_WORDS, meter_bucket
 from softswitch.memory.words import WORD
 from softswitch.v1model import Colour
 
@@ -24,7 +25,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
     with b.if_then(b.icmp_unsigned("==", configured, integer(WORD, 0))):
         b.ret(integer(8, Colour.GREEN))
     for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
-        rate, burst, tokens, last = (word(b, meter, 1 + 4 * bucket + i) for i in range(4))
+        rate, burst, tokens, last = (word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS))
         since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
         new = b.sub(since_start, b.load(last, typ=I64))
         b.store(since_start, last)

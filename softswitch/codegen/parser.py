@@ -169,8 +169,8 @@ class _ParserEmitter:
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
         """A part of the key, padded to whole bytes as in BMv2."""
         if isinstance(part, ir.Lookahead):
-            return self.packet.lookahead(part.offset, part.width), -(-part.width // 8) * 8
-        return self.packet.load(part), -(-self.program.width(part) // 8) * 8
+            return self.packet.lookahead(part.offset, part.width), ir.padded(part.width)
+        return self.packet.load(part), ir.padded(self.program.width(part))
 
     def _is_member(self, number: int, key: llvm.Value, mask: int) -> llvm.Value:
         """An `i1`: is the key, under the mask, among the members of a value set?"""

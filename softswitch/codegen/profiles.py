@@ -6,8 +6,8 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.llvmir import I64, integer, untyped, word
-from softswitch.memory.layout import NO_ACTION, TableLayout
-from softswitch.memory.words import WORD
+from softswitch.memory.layout import NO_ACTION, TableLayout, member_reference
+from softswitch.memory.words import HALF, LOW, WORD
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
@@ -21,7 +21,7 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
     reference = b.load(word(b, record, table.action), typ=I64)
     if layout.profile.selector is not None:
         reference = _select(actions, table.table.profile, reference)
-    number = b.sub(reference, integer(WORD, 1))
+    number = b.sub(reference, integer(WORD, member_reference(0)))
     offset = b.add(b.mul(number, integer(WORD, layout.stride)), integer(WORD, layout.members))
     is_none = b.icmp_unsigned("==", reference, integer(WORD, 0))
     return b.select(is_none, _no_action(b), word(b, actions.state, offset))
@@ -37,14 +37,14 @@ def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.
     group, some, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
     b.cbranch(is_group, group, chosen)
     b.position_at_end(group)
-    low = integer(WORD, 0xFFFFFFFF)
+    low = integer(WORD, LOW)
     at = b.add(b.and_(reference, low), integer(WORD, layout.groups))
     run = b.load(word(b, actions.state, at), typ=I64)
     count = b.and_(run, low)
     b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, some)
     b.position_at_end(some)
     hashed = actions.externs.calculations.emit(layout.profile.selector)
-    position = b.add(b.lshr(run, integer(WORD, 32)), b.urem(hashed, count))
+    position = b.add(b.lshr(run, integer(WORD, HALF)), b.urem(hashed, count))
     member = b.load(word(b, actions.state, b.add(position, integer(WORD, layout.pool))), typ=I64)
     some = b.block
     b.branch(chosen)

@@ -17,9 +17,9 @@ from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.storage import WHOLE
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
+from softswitch.memory.layout import SESSION_WORDS
+from softswitch.memory.words import HALF, LOW, halves
 from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
-
-LOW = 0xFFFFFFFF
 
 
 def needs_queues(program: ir.Program) -> bool:
@@ -83,12 +83,12 @@ class Traffic:
             with alone:
                 self.to_egress.advance()
             with copies:
-                first = b.lshr(run, integer(64, 32))
+                first = b.lshr(run, integer(64, HALF))
                 pool = integer(64, self.actions.layout.replication.pool)
                 replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
-                self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, 32)), 32))
+                self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, HALF)), 32))
                 self.packet.store_standard(Standard.EGRESS_RID, replica)
-                rest = b.add(run, integer(64, (1 << 32) - 1))
+                rest = b.add(run, integer(64, halves(1, 0) - 1))  # one further on, one less
                 self.to_egress.set_run(rest)
                 with b.if_then(b.icmp_unsigned("==", b.and_(rest, integer(64, LOW)), integer(64, 0))):
                     self.to_egress.advance()
@@ -191,7 +191,7 @@ class Traffic:
         session = packet.get("clone_session")
         with b.if_then(b.icmp_unsigned("!=", session, integer(32, 0))):
             number = b.zext(b.sub(session, integer(32, 1)), I64)
-            at = b.add(b.shl(number, integer(64, 1)), integer(64, layout.sessions))
+            at = b.add(b.mul(number, integer(64, SESSION_WORDS)), integer(64, layout.sessions))
             run = b.load(word(b, self.actions.state, at), typ=I64)
             length = b.load(word(b, self.actions.state, b.add(at, integer(64, 1))), typ=I64)
             with b.if_then(self._has_copies(run)):

@@ -112,7 +112,7 @@ def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
 
 def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
     parts = [_key_part(packet, part) for part in state.key]
-    key = join_key([bits for bits, _ in parts], [width for _, width in parts])
+    key = ir.join_key([bits for bits, _ in parts], [width for _, width in parts])
     for case in state.cases:
         wanted = [case.value] if case.value_set is None else value_sets[case.value_set]
         if key & case.mask in {value & case.mask for value in wanted}:
@@ -125,11 +125,3 @@ def _key_part(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:
         return evaluate(packet, part), part.width
     ref = field_at(packet, part)
     return (packet.bits(ref) if ref else 0), packet.program.width(part)
-
-
-def join_key(parts: Sequence[int], widths: Sequence[int]) -> int:
-    """Bit patterns of a select's parts as one number, each part padded to whole bytes."""
-    key = 0
-    for value, width in zip(parts, widths, strict=True):
-        key = key << (-(-width // 8) * 8) | value
-    return key

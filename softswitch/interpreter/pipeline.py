@@ -16,7 +16,6 @@ from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.externs import Externs
-from softswitch.interpreter.parser import join_key
 from softswitch.interpreter.tables import Entry
 from softswitch.interpreter.traffic import CloneSession, TrafficManager
 from softswitch.pipeline import (
@@ -182,4 +181,4 @@ class InterpretedPipeline:
         number = self._value_set_index[name]
         declared = self.program.value_sets[number]
         check_value_set(declared, members)
-        self._traffic.value_sets[number] = [join_key(member, declared.widths) for member in members]
+        self._traffic.value_sets[number] = [ir.join_key(member, declared.widths) for member in members]

@@ -38,7 +38,17 @@ from softswitch.ir.expressions import (
 )
 from softswitch.ir.externs import Counter, Meter, Register
 from softswitch.ir.headers import FieldType, Header, Stack
-from softswitch.ir.parser import Advance, Case, Extract, KeyPart, ParserState, ValueSet, Verify
+from softswitch.ir.parser import (
+    Advance,
+    Case,
+    Extract,
+    KeyPart,
+    ParserState,
+    ValueSet,
+    Verify,
+    join_key,
+    padded,
+)
 from softswitch.ir.program import Program
 from softswitch.ir.statements import (
     Action,
@@ -161,4 +171,6 @@ __all__ = [
     "ValueSet",
     "Verify",
     "WholeHeader",
+    "join_key",
+    "padded",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from softswitch.ir.expressions import ElementField, Expression, FieldRef, Lookahead
@@ -40,6 +41,19 @@ class Verify:
 KeyPart = FieldRef | ElementField | Lookahead
 
 
+def padded(width: int) -> int:
+    """Bits that a part of a select's key takes: whole bytes, as in BMv2."""
+    return -(-width // 8) * 8
+
+
+def join_key(parts: Iterable[int], widths: Iterable[int]) -> int:
+    """Bit patterns of a select's parts as one number."""
+    key = 0
+    for value, width in zip(parts, widths, strict=True):
+        key = key << padded(width) | value
+    return key
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A transition taken when key & mask == value; `state` None accepts.
@@ -70,3 +84,8 @@ class ValueSet:
     name: str
     widths: tuple[int, ...]
     size: int
+
+    @property
+    def bits(self) -> int:
+        """Width of a member, joined as a select's key is (`join_key`)."""
+        return sum(padded(width) for width in self.widths)

@@ -32,16 +32,22 @@ from functools import cached_property
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
-from softswitch.memory.words import LOW, WORD, WORD_MASK, words_of
+from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
 """Words of a table's header: entries, first free record, records ever used, groups in use; how many words."""
-METER_WORDS = 9
+BUCKET_WORDS = 4
+METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
 GROUP = 1 << 63
 """Marks a reference to a group."""
+
+
+def meter_bucket(number: int) -> int:
+    """Word of a meter where a token bucket begins: 0 for the peak rate, 1 for the committed one."""
+    return 1 + BUCKET_WORDS * number
 
 
 def member_reference(slot: int) -> int:
@@ -206,8 +212,23 @@ class ProfileLayout:
     """Word offsets of one action profile."""
 
     profile: ir.ActionProfile
-    stride: int
+    data_words: int
     members: int
+
+    @property
+    def action(self) -> int:
+        """Word of a member that holds the action's index."""
+        return 0
+
+    @property
+    def parameters(self) -> int:
+        """Word of a member where the action's run-time data begins."""
+        return self.action + 1
+
+    @property
+    def stride(self) -> int:
+        """Words of one member."""
+        return self.parameters + self.data_words
 
     @property
     def groups(self) -> int:
@@ -275,7 +296,7 @@ class Layout:
     @staticmethod
     def register_bytes(width: int) -> int:
         """Bytes of one register cell: a power of two up to 8, then whole words."""
-        return 1 << max(0, (width - 1).bit_length() - 3) if width <= WORD else words_of(width) * 8
+        return 1 << max(0, (width - 1).bit_length() - 3) if width <= WORD else words_of(width) * WORD_BYTES
 
 
 def most_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Table) -> int:
@@ -301,10 +322,11 @@ def make_layout(program: ir.Program) -> Layout:
     random = at.take(1)
     counters = tuple(at.take(COUNTER_WORDS * counter.size) for counter in program.counters)
     meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
-    registers = tuple(at.take(-(-Layout.register_bytes(r.width) * r.size // 8)) for r in program.registers)
-    value_words = tuple(words_of(sum(-(-w // 8) * 8 for w in s.widths)) for s in program.value_sets)
-    sizes = zip(program.value_sets, value_words, strict=True)
-    value_sets = tuple(at.take(1 + words * declared.size) for declared, words in sizes)
+    sizes = (Layout.register_bytes(register.width) * register.size for register in program.registers)
+    registers = tuple(at.take(-(-size // WORD_BYTES)) for size in sizes)
+    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
+    declared = zip(program.value_sets, value_words, strict=True)
+    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
@@ -316,7 +338,7 @@ def make_layout(program: ir.Program) -> Layout:
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
         users = [table for table in program.tables.values() if table.profile == number]
-        profiles.append(ProfileLayout(profile, 1 + most_words(parameter_words, *users), at.end))
+        profiles.append(ProfileLayout(profile, most_words(parameter_words, *users), at.end))
         at.end = profiles[-1].end
     replication = ReplicationLayout(at.end)
     return Layout(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 WORD = 64
+WORD_BYTES = WORD // 8
 WORD_MASK = (1 << WORD) - 1
 HALF = 32
 """Two numbers share a word: bucket (tag, record), run (first, length), replica (port, instance)."""

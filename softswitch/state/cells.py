@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from softswitch import ir
 from softswitch.checks import check_index, check_value_set
 from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
-from softswitch.memory.words import split
+from softswitch.memory.words import WORD_BYTES, split
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
 
@@ -66,7 +66,7 @@ class Cells:
         register = self._registers[name]
         declared = self._program.registers[register]
         size = self._layout.register_bytes(declared.width)
-        base = self._layout.registers[register] * 8
+        base = self._layout.registers[register] * WORD_BYTES
         stop = min(stop, declared.size)
         with self._memory.locked():
             data = self._memory.map[base + start * size : base + stop * size]
@@ -78,7 +78,7 @@ class Cells:
         declared = self._program.registers[register]
         check_index(name, index, declared.size)
         size = self._layout.register_bytes(declared.width)
-        at = self._layout.registers[register] * 8 + index * size
+        at = self._layout.registers[register] * WORD_BYTES + index * size
         with self._memory.locked():
             self._memory.map[at : at + size] = value.to_bytes(size, "little")
 
@@ -89,10 +89,7 @@ class Cells:
         check_value_set(declared, members)
         words: list[int] = [len(members)]
         for member in members:
-            joined = 0
-            for value, width in zip(member, declared.widths, strict=True):
-                joined = joined << -(-width // 8) * 8 | value
-            words += split(joined, count)
+            words += split(ir.join_key(member, declared.widths), count)
         at = self._layout.value_sets[number]
         with self._memory.locked():
             self._memory.words[at : at + len(words)] = words

@@ -12,14 +12,13 @@ from softswitch.llvmir import POINTER
 from softswitch.memory.index import find_at_function, hash_at_function
 from softswitch.memory.layout import ENTRIES, FREE, FREED, USED
 from softswitch.memory.rows import Row, Words
-from softswitch.memory.words import HALF, LOW
+from softswitch.memory.words import HALF, LOW, WORD_BYTES
 from softswitch.native import compiled, int64, intrinsic
 
 _HALF = np.uint64(HALF)
 _LOW = np.uint64(LOW)
 _FREED = np.uint64(FREED)
 ONE = np.uint64(1)
-WORD_BYTES = 8
 
 
 @intrinsic
