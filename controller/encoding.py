@@ -7,9 +7,12 @@ are copies of it with another key and slot, which is five times as fast.
 from __future__ import annotations
 
 import finsy as fy
+from finsy.p4values import encode_exact
 from finsy.proto import p4r
 
 from controller.tables import Change, HotParam, State, Update
+
+_BITS = 64  # no key or slot has more, and what does not fit its field the switch refuses
 
 
 class Encoder:
@@ -30,11 +33,6 @@ class Encoder:
         message = p4r.Update()
         message.CopyFrom(self._patterns[kind])
         entry = message.entity.table_entry
-        entry.match[1].exact.value = _canonical(param.key)
-        entry.action.action.params[0].value = _canonical(param.slot)
+        entry.match[1].exact.value = encode_exact(param.key, _BITS)
+        entry.action.action.params[0].value = encode_exact(param.slot, _BITS)
         return message
-
-
-def _canonical(value: int) -> bytes:
-    """The shortest byte string of a number (P4Runtime 1.4 §8.4)."""
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
