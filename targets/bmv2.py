@@ -19,7 +19,7 @@ from softswitch.pipeline import (
 )
 from targets import processes
 from targets.dataplane import Dataplane
-from targets.encoding import EntryEncoder
+from targets.encoding import EntityEncoder, clone_session, multicast_group
 from targets.errors import P4RuntimeError, TargetError, Unsupported
 from targets.p4runtime import P4RuntimeClient
 
@@ -56,10 +56,8 @@ class Bmv2:
     def __init__(self, client: P4RuntimeClient, ports: Dataplane, p4info: p4i.P4Info) -> None:
         self._client = client
         self._ports = ports
-        self._encoder = EntryEncoder(p4info)
-        self._counters = {counter.preamble.name: counter.preamble.id for counter in p4info.counters}
-        self._meters = {meter.preamble.name: meter.preamble.id for meter in p4info.meters}
-        self._replicating: set[tuple[int, int]] = set()
+        self._encoder = EntityEncoder(p4info)
+        self._replicating: set[tuple[str, int]] = set()
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
         """BMv2 has a clock of its own, so that times are not used."""
@@ -73,57 +71,37 @@ class Bmv2:
 
     def _write_entry(self, write: EntryWrite) -> Exception | None:
         try:
-            self._client.write(self._encoder(write))
+            self._client.write(self._encoder.update(write))
         except P4RuntimeError as error:
             return error
         return None
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace or reset a table's default action."""
-        self._client.write(self._encoder.default(table, action))
+        self._modify(self._encoder.default(table, action))
+
+    def _modify(self, entity: p4r.Entity) -> None:
+        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
 
     # -- counters, meters, registers
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter."""
-        query = p4r.Entity()
-        query.direct_counter_entry.table_entry.CopyFrom(self._encoder.entry(*entry))
-        (found,) = self._client.read(query)
+        (found,) = self._client.read(self._encoder.entry_counter(entry))
         return _value(found.direct_counter_entry.data)
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read cells one by one."""
-        cells = []
-        for index in range(start, stop):
-            (found,) = self._client.read(self._counter(name, index))
-            cells.append(_value(found.counter_entry.data))
-        return cells
+        """Read cells."""
+        found = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
+        return [_value(each.counter_entry.data) for each in found]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a cell."""
-        entity = self._counter(name, index)
-        entity.counter_entry.data.packet_count, entity.counter_entry.data.byte_count = value
-        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
-
-    def _counter(self, name: str, index: int) -> p4r.Entity:
-        entity = p4r.Entity()
-        entity.counter_entry.counter_id = self._counters[name]
-        entity.counter_entry.index.index = index
-        return entity
+        self._modify(self._encoder.counter(name, index, value))
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Write the rates of a cell; None: every packet is green."""
-        entity = self._meter(name, index)
-        if config is not None:
-            rates = entity.meter_entry.config
-            rates.cir, rates.cburst, rates.pir, rates.pburst = config
-        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
-
-    def _meter(self, name: str, index: int) -> p4r.Entity:
-        entity = p4r.Entity()
-        entity.meter_entry.meter_id = self._meters[name]
-        entity.meter_entry.index.index = index
-        return entity
+        self._modify(self._encoder.meter(name, index, config))
 
     def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
         """BMv2's P4Runtime server has no registers."""
@@ -140,24 +118,13 @@ class Bmv2:
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Create, replace or (no replicas) delete a multicast group."""
-        entity = p4r.Entity()
-        message = entity.packet_replication_engine_entry.multicast_group_entry
-        message.multicast_group_id = group
-        message.replicas.extend(map(_replica, replicas))
-        self._replicate(entity, bool(replicas))
+        self._replicate(multicast_group(group, replicas), bool(replicas), ("group", group))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Create, replace or (no replicas) delete a clone session."""
-        entity = p4r.Entity()
-        message = entity.packet_replication_engine_entry.clone_session_entry
-        message.session_id = session
-        message.replicas.extend(map(_replica, replicas))
-        message.packet_length_bytes = length
-        self._replicate(entity, bool(replicas))
+        self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
 
-    def _replicate(self, entity: p4r.Entity, has_replicas: bool) -> None:
-        entry = entity.packet_replication_engine_entry
-        identity = entry.multicast_group_entry.multicast_group_id, entry.clone_session_entry.session_id
+    def _replicate(self, entity: p4r.Entity, has_replicas: bool, identity: tuple[str, int]) -> None:
         was_there = identity in self._replicating
         if has_replicas:
             kind = p4r.Update.MODIFY if was_there else p4r.Update.INSERT
@@ -170,7 +137,3 @@ class Bmv2:
 
 def _value(data: p4r.CounterData) -> CounterValue:
     return CounterValue(data.packet_count, data.byte_count)
-
-
-def _replica(replica: Replica) -> p4r.Replica:
-    return p4r.Replica(egress_port=replica.port, instance=replica.instance)

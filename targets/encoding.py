@@ -1,14 +1,26 @@
-"""Table updates as P4Runtime messages."""
+"""What a program's tables, profiles, counters, meters and replication are told, as P4Runtime messages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from finsy.proto import p4i, p4r
 
 from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.codecs import values
-from softswitch.pipeline import ActionCall, Change, EntryAction, EntryWrite, UseGroup, UseMember
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    CounterValue,
+    EntryAction,
+    EntryKey,
+    EntryWrite,
+    MeterConfig,
+    Replica,
+    UseGroup,
+    UseMember,
+)
 
 UPDATE_TYPES = {
     Change.INSERT: p4r.Update.INSERT,
@@ -17,37 +29,49 @@ UPDATE_TYPES = {
 }
 
 
-class EntryEncoder:
-    """Makes messages of what the tables of one program are told."""
+class EntityEncoder:
+    """Makes messages for one program, whose parts have their full P4 names."""
 
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._tables = {table.preamble.name: table for table in p4info.tables}
-        self._actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
+        preambles = [action.preamble for action in p4info.actions]
+        preambles += [profile.preamble for profile in p4info.action_profiles]
+        preambles += [counter.preamble for counter in p4info.counters]
+        preambles += [meter.preamble for meter in p4info.meters]
+        self._ids = {preamble.name: preamble.id for preamble in preambles}
 
-    def __call__(self, write: EntryWrite) -> p4r.Update:
+    # -- tables
+
+    def update(self, write: EntryWrite) -> p4r.Update:
         """The update of a table entry."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
-        update.entity.table_entry.CopyFrom(self.entry(write.table, write.key, write.priority))
+        entry = self.entry(EntryKey(write.table, write.key, write.priority))
         if write.action is not None:
-            self._invoke(update.entity.table_entry, write.action)
+            self._invoke(entry, write.action)
+        update.entity.table_entry.CopyFrom(entry)
         return update
 
-    def default(self, table: str, action: EntryAction | None) -> p4r.Update:
-        """The update of a table's default action; None resets it (P4Runtime 1.4 §9.1.4)."""
-        update = p4r.Update(type=p4r.Update.MODIFY)
-        entry = update.entity.table_entry
-        entry.table_id, entry.is_default_action = self._tables[table].preamble.id, True
+    def default(self, table: str, action: EntryAction | None) -> p4r.Entity:
+        """A table's default action; None resets it (P4Runtime 1.4 §9.1.4)."""
+        entry = p4r.TableEntry(table_id=self._tables[table].preamble.id, is_default_action=True)
         if action is not None:
             self._invoke(entry, action)
-        return update
+        return p4r.Entity(table_entry=entry)
 
-    def entry(self, table: str, key: Sequence[Match], priority: int) -> p4r.TableEntry:
+    def entry(self, key: EntryKey) -> p4r.TableEntry:
         """An entry without its action, as queries name it."""
-        declared = self._tables[table]
-        entry = p4r.TableEntry(table_id=declared.preamble.id, priority=priority)
-        matches = map(_field_match, declared.match_fields, key)
+        declared = self._tables[key.table]
+        entry = p4r.TableEntry(table_id=declared.preamble.id, priority=key.priority)
+        matches = map(_field_match, declared.match_fields, key.key)
         entry.match.extend(match for match in matches if match is not None)
         return entry
+
+    def call(self, call: ActionCall) -> p4r.Action:
+        """An action with its arguments."""
+        action = p4r.Action(action_id=self._ids[call.name])
+        for number, value in enumerate(call.args, start=1):
+            action.params.add(param_id=number, value=values.encode(value))
+        return action
 
     def _invoke(self, entry: p4r.TableEntry, action: EntryAction) -> None:
         match action:
@@ -55,10 +79,84 @@ class EntryEncoder:
                 entry.action.action_profile_member_id = member
             case UseGroup(group):
                 entry.action.action_profile_group_id = group
-            case ActionCall(name, args):
-                entry.action.action.action_id = self._actions[name]
-                for index, value in enumerate(args, start=1):
-                    entry.action.action.params.add(param_id=index, value=values.encode(value))
+            case ActionCall():
+                entry.action.action.CopyFrom(self.call(action))
+
+    # -- action profiles
+
+    def member(self, profile: str, member: int, action: ActionCall | None = None) -> p4r.Entity:
+        """A member, without its action to be deleted."""
+        message = p4r.ActionProfileMember(action_profile_id=self._ids[profile], member_id=member)
+        if action is not None:
+            message.action.CopyFrom(self.call(action))
+        return p4r.Entity(action_profile_member=message)
+
+    def group(self, profile: str, group: int, members: Sequence[int] = ()) -> p4r.Entity:
+        """A group; a member that is listed several times has that weight."""
+        message = p4r.ActionProfileGroup(action_profile_id=self._ids[profile], group_id=group)
+        for member, weight in Counter(members).items():
+            message.members.add(member_id=member, weight=weight)
+        return p4r.Entity(action_profile_group=message)
+
+    # -- counters and meters
+
+    def counter(self, name: str, index: int, value: CounterValue | None = None) -> p4r.Entity:
+        """A cell, without a value to be read."""
+        entry = p4r.CounterEntry(counter_id=self._ids[name], index=p4r.Index(index=index))
+        if value is not None:
+            entry.data.packet_count, entry.data.byte_count = value
+        return p4r.Entity(counter_entry=entry)
+
+    def entry_counter(self, key: EntryKey, value: CounterValue | None = None) -> p4r.Entity:
+        """An entry's direct counter, without a value to be read."""
+        entry = p4r.DirectCounterEntry(table_entry=self.entry(key))
+        if value is not None:
+            entry.data.packet_count, entry.data.byte_count = value
+        return p4r.Entity(direct_counter_entry=entry)
+
+    def meter(self, name: str, index: int, config: MeterConfig | None) -> p4r.Entity:
+        """A cell's rates; None: every packet is green."""
+        cell = p4r.Index(index=index)
+        entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_rates(config))
+        return p4r.Entity(meter_entry=entry)
+
+    def entry_meter(self, key: EntryKey, config: MeterConfig | None) -> p4r.Entity:
+        """An entry's direct meter's rates."""
+        entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_rates(config))
+        return p4r.Entity(direct_meter_entry=entry)
+
+
+def multicast_group(group: int, replicas: Sequence[Replica] = ()) -> p4r.Entity:
+    """A multicast group."""
+    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_replica, replicas))
+    return _replication(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
+
+
+def clone_session(session: int, replicas: Sequence[Replica] = (), length: int = 0) -> p4r.Entity:
+    """A clone session; `length` 0 does not truncate."""
+    entry = p4r.CloneSessionEntry(
+        session_id=session, replicas=map(_replica, replicas), packet_length_bytes=length
+    )
+    return _replication(p4r.PacketReplicationEngineEntry(clone_session_entry=entry))
+
+
+def _replication(entry: p4r.PacketReplicationEngineEntry) -> p4r.Entity:
+    return p4r.Entity(packet_replication_engine_entry=entry)
+
+
+def _replica(replica: Replica) -> p4r.Replica:
+    return p4r.Replica(egress_port=replica.port, instance=replica.instance)
+
+
+def _rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
+    if config is None:
+        return None
+    return p4r.MeterConfig(
+        cir=config.committed_rate,
+        cburst=config.committed_burst,
+        pir=config.peak_rate,
+        pburst=config.peak_burst,
+    )
 
 
 def _field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:

@@ -15,7 +15,7 @@ import pytest
 from protocol.hashing import lane_of
 from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.pipeline import Change, EntryWrite, Output
-from targets.encoding import EntryEncoder
+from targets.encoding import EntityEncoder
 from targets.p4runtime import read_p4info
 from tests.bmv2.conftest import twins
 from tests.harness import frames, testnet
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.bmv2
 
 VECTORS = int(os.environ.get("HOTLINE_VECTORS", "1500"))
 PROGRAM = testnet.COMPILED / "hotline"
-ENCODE = EntryEncoder(read_p4info(PROGRAM))
+ENCODER = EntityEncoder(read_p4info(PROGRAM))
 RESIDENCE_AT = 42 + offset_of("residence")
 RPC_FRAME_BYTES = 42 + HEADER_BYTES
 
@@ -47,7 +47,7 @@ def masked(outputs: list[Output]) -> Outputs:
 
 def write(both: Twins, entries: list[EntryWrite]) -> None:
     for entry in entries:
-        assert both.codes(ENCODE(entry)) == (0, 0), entry
+        assert both.codes(ENCODER.update(entry)) == (0, 0), entry
 
 
 def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from finsy.proto import p4r
 
 from softswitch.pipeline import Change, EntryWrite
-from targets.encoding import EntryEncoder
+from targets.encoding import EntityEncoder
 from targets.p4runtime import read_p4info
 from tests.bmv2.conftest import twins
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_entries, random_probe, replace_match
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.bmv2
 
 PROBES = 400
 KINDS = ("lpm", "ternary", "range")
-ENCODE = EntryEncoder(read_p4info(MATCH_KINDS))
+ENCODER = EntityEncoder(read_p4info(MATCH_KINDS))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_bmv2_agrees(both: Twins) -> None:
     random = Random(7)
     entries = [entry for kind in KINDS for entry in random_entries(random, kind, 40)]
     for entry in entries:
-        assert both.codes(ENCODE(entry)) == (0, 0), entry
+        assert both.codes(ENCODER.update(entry)) == (0, 0), entry
     for number in range(PROBES):
         frame = random_probe(random) + random.randbytes(random.randrange(40))
         ours, _ = both.expect(2, frame)
@@ -43,7 +43,7 @@ def test_bmv2_agrees(both: Twins) -> None:
         if number % 10 == 9:
             gone = entries.pop(random.randrange(len(entries)))
             delete = EntryWrite(Change.DELETE, gone.table, gone.key, None, gone.priority)
-            assert both.codes(ENCODE(delete)) == (0, 0), delete
+            assert both.codes(ENCODER.update(delete)) == (0, 0), delete
     ours_read, theirs_read = both.entries()
     assert ours_read == theirs_read
     assert len(ours_read) == len(entries) + 4  # constant ones
@@ -52,9 +52,9 @@ def test_bmv2_agrees(both: Twins) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bmv2_refuses_the_same(both: Twins, kind: str) -> None:
     (entry,) = random_entries(Random(1), kind, 1)
-    update = ENCODE(entry)
+    update = ENCODER.update(entry)
     for change in (Change.MODIFY, Change.DELETE):
-        assert both.codes(ENCODE(entry._replace(change=change))) == (5, 5)
+        assert both.codes(ENCODER.update(entry._replace(change=change))) == (5, 5)
     for table, match, _ in MALFORMED:
         if table == kind:
             malformed = p4r.Update()

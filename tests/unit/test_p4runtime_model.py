@@ -17,7 +17,7 @@ from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from targets.encoding import EntryEncoder
+from targets.encoding import EntityEncoder
 from targets.p4runtime import read_p4info
 from tests.harness.effort import examples, seeds
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
@@ -98,7 +98,7 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
 # ---- tables of every match kind
 
 Key = tuple[str, tuple[Match, ...], int]  # kind, matches, priority
-ENCODE = EntryEncoder(read_p4info(MATCH_KINDS))
+ENCODER = EntityEncoder(read_p4info(MATCH_KINDS))
 RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
 """Where in a frame the parameter of the entry that was hit is found."""
 
@@ -106,7 +106,7 @@ RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
 def entry(change: Change, key: Key, value: int) -> p4r.Update:
     kind, matches, priority = key
     call = ActionCall(f"Pick.{kind}_hit", (value,))
-    return ENCODE(EntryWrite(change, f"Pick.{kind}_table", matches, call, priority))
+    return ENCODER.update(EntryWrite(change, f"Pick.{kind}_table", matches, call, priority))
 
 
 def malform(random: Random, kind: str, message: p4r.TableEntry) -> None:

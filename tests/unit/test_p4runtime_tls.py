@@ -1,8 +1,5 @@
 """The gRPC port with TLS: who can talk to it, and what is said of files that are wrong."""
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +11,9 @@ from finsy.proto import p4r, p4r_grpc
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
+from targets import processes
 from tests.harness.waiting import PATIENCE_S
 
-ROOT = Path(__file__).parents[2]
 OURS, STRANGER = trustme.CA(), trustme.CA()
 
 
@@ -43,16 +40,8 @@ def credentials(trusted: trustme.CA, client: trustme.CA | None = None) -> grpc.C
 @contextmanager
 def switch(*flags: str) -> Iterator[str]:
     """A switch process without program; its address."""
-    command = [sys.executable, "-m", "softswitch", "--no-p4", "--grpc-server-addr", "127.0.0.1:0", *flags]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            found = re.search(r"P4Runtime on (\S+)", process.stderr.readline())
-            assert found
-            yield found[1]
-        finally:
-            process.terminate()
-            process.stderr.read()
+    with processes.softswitch(options=[*processes.WITHOUT_PROGRAM, *flags]) as started:
+        yield started.address
 
 
 def code(channel: grpc.Channel) -> str:

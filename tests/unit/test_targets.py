@@ -13,12 +13,13 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
-import bench.switches
+from bench import switches
+from bench.processes import Cores
 from conformance.runner import Outcome, run
 from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from targets import processes
-from targets.encoding import EntryEncoder
+from targets.encoding import EntityEncoder
 from targets.errors import Bmv2NotFound, P4RuntimeError, SwitchEnded, TargetError
 from targets.openers import TARGETS
 from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
@@ -102,14 +103,14 @@ def test_conformance_runs_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path
 def test_bench_has_the_bmv2_that_is_named(
     fake_bmv2: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cores = bench.switches.Cores(0, 0, (0,))
-    assert bench.switches.switches() == ["softswitch", "BMv2"]
+    cores = Cores(0, 0, (0,))
+    assert switches.switches() == ["softswitch", "BMv2"]
     message = r"^the switch ended with code 3: fake: .* -i 1@hb-s1 "
-    with pytest.raises(SwitchEnded, match=message), bench.switches.started("BMv2", [1], cores):
+    with pytest.raises(SwitchEnded, match=message), switches.started("BMv2", [1], cores):
         raise AssertionError("it runs")
     monkeypatch.delenv("HOTLINE_BMV2")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert bench.switches.switches() == ["softswitch"]
+    assert switches.switches() == ["softswitch"]
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_sudo_leaves_the_name_to_what_it_runs(tmp_path: Path) -> None:
     for name, script in (("id", "echo 1000"), ("sudo", 'shift; exec /usr/bin/env -i "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    command = [ROOT / "scripts" / "as-root", "/bin/sh", "-c", 'echo "$HOTLINE_BMV2"']
+    command = [str(ROOT / "scripts" / "as-root"), "/bin/sh", "-c", 'echo "$HOTLINE_BMV2"']
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOTLINE_BMV2": "/a place/bmv2"}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert said == "/a place/bmv2\n"
@@ -211,9 +212,9 @@ def client(address: str) -> Iterator[P4RuntimeClient]:
 
 
 def entry(address: int, change: Change = Change.INSERT) -> p4r.Update:
-    encode = EntryEncoder(read_p4info(CONTROL))
+    encode = EntityEncoder(read_p4info(CONTROL))
     call = None if change is Change.DELETE else ActionCall("ControlIngress.forward_to", (CPU_PORT,))
-    return encode(EntryWrite(change, "ControlIngress.forward", (address,), call))
+    return encode.update(EntryWrite(change, "ControlIngress.forward", (address,), call))
 
 
 def test_what_is_written_is_read(client: P4RuntimeClient) -> None:
