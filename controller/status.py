@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from controller.client import SwitchClient
-from controller.tables import HOT_TABLES, HotParam, Job, Server, State, Worker
+from controller.tables import HOT_TABLES, KIND_WORKER, HotParam, Job, Server, State, Worker
 from protocol.header import LANES
 
 DROP_REASONS = (
@@ -36,6 +36,12 @@ class LaneCounters:
     misses: int
     overflows: int
 
+    @property
+    def hit_rate(self) -> float | None:
+        """Share of lanes that hit; None where there was none."""
+        lanes = self.hits + self.misses
+        return self.hits / lanes if lanes else None
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -44,6 +50,14 @@ class Counters:
     rpcs: dict[str, int]
     drops: dict[str, int]
     lanes: tuple[LaneCounters, ...]
+
+    def all_lanes(self) -> LaneCounters:
+        """The sums over all lanes."""
+        return LaneCounters(
+            hits=sum(lane.hits for lane in self.lanes),
+            misses=sum(lane.misses for lane in self.lanes),
+            overflows=sum(lane.overflows for lane in self.lanes),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,10 @@ class Status:
         """Number of a job's keys in each state."""
         found = Counter(param.state for param in self.params if param.job == job)
         return {state.value: found[state] for state in State}
+
+    def callers(self, job: int) -> list[Worker]:
+        """A job's workers, without the privileged callers."""
+        return [row for row in self.workers if row.job == job and row.kind == KIND_WORKER]
 
     def lane_entries(self) -> list[int]:
         """Number of entries in each lane, all jobs together."""

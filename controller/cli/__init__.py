@@ -7,7 +7,9 @@ import logging
 import click
 
 from controller.cli.hotset import hotset
-from controller.cli.switch import load, offload, proxy, registers, status, unload
+from controller.cli.registers import registers
+from controller.cli.status import status
+from controller.cli.switch import load, offload, proxy, unload
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

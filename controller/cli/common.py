@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from common.errors import HotlineError
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
-from controller.errors import ControllerError
 from controller.migrate import Progress as Report
 
+ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ def one_line_errors() -> Iterator[None]:
     """End the command with the error's text and exit code 1."""
     try:
         yield
-    except ControllerError as error:
+    except HotlineError as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -67,13 +68,21 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
     """Print rows as a table: names to the left, numbers to the right."""
-    table = Table(title=title, title_justify="left")
+    Console().print(_fill(Table(title=title, title_justify="left"), columns, rows))
+
+
+def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
+    """The same without any lines: one line for the head and one for each row."""
+    return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+
+
+def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
     for position, column in enumerate(columns):
         numbers = bool(rows) and isinstance(rows[0][position], int | float)
         table.add_column(column, justify="right" if numbers else "left")
     for row in rows:
         table.add_row(*map(str, row))
-    Console().print(table)
+    return table
 
 
 @contextmanager

@@ -1,31 +1,26 @@
-"""Commands on a switch: move hot sets, switch offload and proxy, read tables, counters and registers."""
+"""Commands that change a switch: move hot sets, switch offload and proxy."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from controller import hotset as hotsets
 from controller.cli.common import (
+    ON_OFF,
     dry_run_option,
     job_option,
     json_option,
     on_switch,
     one_line_errors,
     print_json,
-    print_table,
     progress_bar,
     switch_options,
 )
 from controller.controller import Controller
 from controller.migrate import Plan
-from controller.status import Status
 from controller.tables import Job
-from protocol.header import LANES
-
-_ON_OFF = {True: "on", False: "off"}
 
 
 @click.command()
@@ -111,43 +106,9 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
     _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
 
 
-@click.command()
-@switch_options
-@json_option
-def status(address: str, device_id: int, as_json: bool) -> None:
-    """Jobs, entries by state, hits, misses and overflows of each lane, workers, drops by reason."""
-    found = on_switch(address, device_id, lambda controller: controller.status(), primary=False)
-    if as_json:
-        print_json(_as_json(found))
-    else:
-        _print_status(found)
-
-
-@click.command()
-@click.argument("keys", nargs=-1, type=click.IntRange(0, 2**64 - 2), metavar="[KEY]...")
-@switch_options
-@job_option
-@json_option
-def registers(keys: tuple[int, ...], address: str, device_id: int, job: int, as_json: bool) -> None:
-    """Values of keys, or of all keys of a job, that the switch holds, read through the data plane.
-
-    A value is 32-bit fixed point, as it is on the wire; a parked key has none, its PS holds it.
-    """
-    found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
-    columns = ["key", "lane", "slot", "state", "value"]
-    rows: list[list[object]] = [
-        [entry.param.key, entry.param.lane, entry.param.slot, entry.param.state.value, entry.value]
-        for entry in found
-    ]
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(f"job {job}", columns, rows)
-
-
 def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
     """A setting of a job as a change, null where it stays as it is."""
-    return {name: None if before == after else _ON_OFF[after]}
+    return {name: None if before == after else ON_OFF[after]}
 
 
 def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
@@ -162,52 +123,3 @@ def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> 
     ]
     did = "would do" if dry_run else "done"
     click.echo(f"{did}: {', '.join(told)}" if told else "nothing to do")
-
-
-def _as_json(status: Status) -> dict[str, object]:
-    return {
-        "jobs": [
-            asdict(job)
-            | {"entries": status.states(job.job)}
-            | {"servers": [asdict(server) for server in status.servers if server.job == job.job]}
-            for job in status.jobs
-        ],
-        "workers": [asdict(worker) for worker in status.workers],
-        "rpcs": status.counters.rpcs,
-        "drops": status.counters.drops,
-        "lanes": [
-            {"lane": lane, "entries": entries} | asdict(counters)
-            for lane, entries, counters in zip(
-                range(LANES), status.lane_entries(), status.counters.lanes, strict=True
-            )
-        ],
-    }
-
-
-def _print_status(status: Status) -> None:
-    jobs: list[list[object]] = [
-        [
-            job.job,
-            _ON_OFF[job.offload],
-            _ON_OFF[job.proxy],
-            "\n".join(server.addr for server in status.servers if server.job == job.job),
-            *status.states(job.job).values(),
-        ]
-        for job in status.jobs
-    ]
-    print_table("jobs", ["job", "offload", "proxy", "servers", "hot", "reserved", "draining", "parked"], jobs)
-    workers: list[list[object]] = [
-        [row.job, row.worker, row.epoch, row.row, row.addr, row.udp_port, row.port, "yes" if row.kind else ""]
-        for row in status.workers
-    ]
-    columns = ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
-    print_table("callers", columns, workers)
-    lanes: list[list[object]] = [
-        [lane, entries, counters.hits, counters.misses, counters.overflows]
-        for lane, entries, counters in zip(
-            range(LANES), status.lane_entries(), status.counters.lanes, strict=True
-        )
-    ]
-    print_table("lanes", ["lane", "entries", "hits", "misses", "overflows"], lanes)
-    print_table("RPCs", ["outcome", "packets"], [[*item] for item in status.counters.rpcs.items()])
-    print_table("drops", ["reason", "packets"], [[*item] for item in status.counters.drops.items()])

@@ -387,6 +387,9 @@ def test_commands(tmp_path: Path) -> None:
         assert found["entries"] == {"hot": 0, "reserved": 0, "draining": 0, "parked": 40}
         assert len(json.loads(output)["lanes"]) == 32
         code, output, _ = await hotline(net, "status")
+        assert code == 0 and output.splitlines()[2].split()[:4] == ["proxy", "3", "off", "off"]
+        assert "10.0.2.2" not in output
+        code, output, _ = await hotline(net, "status", "--all")
         assert code == 0 and "10.0.2.2" in output and "stale_turn" in output
         assert await hotline(net, "unload", *job, "--json") == (
             0,

@@ -1,0 +1,166 @@
+"""What `hotline status` and `hotline registers` print of a switch of known content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from controller import Controller, HotParam, Job, Register, Server, State, Worker
+from controller.cli import main
+from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, Status
+from controller.tables import KIND_PRIVILEGED
+from protocol.arms import ARMS
+from protocol.header import LANES
+
+MAC = "00:00:00:00:00:01"
+
+
+def a_status() -> Status:
+    """Five arms of a server and two workers each; lane k hit 100 * k, missed 200 and never overflowed."""
+    params = [HotParam(1, key, key % LANES, key, State.HOT) for key in range(100)]
+    params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
+    params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
+    lanes = tuple(LaneCounters(hits=100 * lane, misses=200, overflows=lane // 31) for lane in range(LANES))
+    callers = [(1, 0), (2, 0), (2**15, KIND_PRIVILEGED)]
+    return Status(
+        jobs=tuple(Job(arm.job, arm.offloaded, arm.proxied) for arm in ARMS),
+        servers=tuple(Server(arm.job, 0, MAC, "10.0.2.1", 1, 5, MAC, "10.0.3.1", 1) for arm in ARMS),
+        workers=tuple(
+            Worker(arm.job, worker, 1, 0, MAC, "10.0.1.1", 1, 1, kind)
+            for arm in ARMS
+            for worker, kind in callers
+        ),
+        params=tuple(params),
+        counters=Counters(
+            rpcs=dict(zip(RPC_OUTCOMES, (12345, 6, 5, 0), strict=True)),
+            drops={reason: 7 if reason == "stale_turn" else 0 for reason in DROP_REASONS},
+            lanes=lanes,
+        ),
+    )
+
+
+@pytest.fixture
+def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Say what a method of the controller finds, without any switch."""
+
+    async def connect(controller: Controller, *_: object) -> Controller:
+        return controller
+
+    def say(method: str, found: object) -> None:
+        async def find(*_: object) -> object:
+            return found
+
+        monkeypatch.setattr(Controller, method, find)
+
+    monkeypatch.setattr(Controller, "__aenter__", connect)
+    monkeypatch.setattr(Controller, "__aexit__", connect)
+    return say
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_runs_switch_in_ten_lines(on_switch: Callable[..., None]) -> None:
+    on_switch("status", a_status())
+    lines = [line.split() for line in run("status").splitlines()]
+    assert lines == [
+        ["switch", "127.0.0.1:9559:", "5", "jobs,", "152", "entries"],
+        ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"],
+        ["profile", "1", "on", "off", "2", "100", "0", "0", "0"],
+        ["neither", "2", "off", "off", "2", "0", "0", "0", "0"],
+        ["proxy", "3", "off", "on", "2", "0", "0", "0", "0"],
+        ["hot", "4", "on", "off", "2", "0", "1", "1", "50"],
+        ["both", "5", "on", "on", "2", "0", "0", "0", "0"],
+        # 100 * (0 + 1 + ... + 31) hits and 32 * 200 misses.
+        ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflows"],
+        ["RPCs:", "12,345", "answered,", "6", "forwarded,", "5", "relayed,", "0", "duplicates"],
+        ["drops:", "7", "stale_turn"],
+    ]
+
+
+def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
+    counters = Counters(
+        rpcs=dict.fromkeys(RPC_OUTCOMES, 0),
+        drops=dict.fromkeys(DROP_REASONS, 0),
+        lanes=(LaneCounters(0, 0, 0),) * LANES,
+    )
+    on_switch("status", Status((Job(77, True, False),), (), (), (), counters))
+    output = run("status")
+    assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
+    # A job that is no arm of an experiment.
+    assert output.splitlines()[2].split() == ["77", "on", "off", "0", "0", "0", "0", "0"]
+
+
+def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
+    on_switch("status", a_status())
+    short, full = run("status"), run("status", "--all")
+    assert full.startswith(short)
+    for title in ("servers", "callers", "lanes", "RPCs", "drops"):
+        assert f"\n{title} " in full or f"\n{title}\n" in full
+    assert "10.0.2.1" in full and "10.0.2.1" not in short
+    assert "3100" in full
+
+
+def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
+    on_switch("status", a_status())
+    found = json.loads(run("status", "--json"))
+    assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals"}
+    assert found["totals"] == {
+        "hits": 49600, "misses": 6400, "overflows": 1, "entries": 152, "hit_rate": 49600 / 56000,
+    }  # fmt: skip
+    assert [job["arm"] for job in found["jobs"]] == [arm.name for arm in ARMS]
+    assert found["jobs"][3]["entries"] == {"hot": 0, "reserved": 1, "draining": 1, "parked": 50}
+    assert len(found["workers"]) == 15 and found["lanes"][2] == {
+        "lane": 2, "entries": 7, "hits": 200, "misses": 200, "overflows": 0,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two registers on the switch, and a working directory; the path of its latest run's record."""
+    params = [HotParam(4, 5, 1, 0, State.HOT), HotParam(4, 6, 2, 0, State.PARKED)]
+    on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)])
+    monkeypatch.chdir(tmp_path)
+    record = tmp_path / "runs" / "latest" / "run.json"
+    record.parent.mkdir(parents=True)
+    return record
+
+
+def weights(*arguments: str) -> list[float | None]:
+    found = json.loads(run("registers", "--job", "4", "--json", *arguments))
+    assert [row["value"] for row in found] == [-(2**19), None]
+    return [row["weight"] for row in found]
+
+
+def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> None:
+    held.write_text(json.dumps({"workload": {"scale": 2.0**20}}))
+    assert weights() == [-0.5, None]
+    output = run("registers", "--job", "4")
+    assert output.endswith("weight = value / 1048576\n")
+    assert "-524288" in output and "-0.5" in output
+
+
+def test_a_scale_that_is_given_wins(held: Path) -> None:
+    held.write_text(json.dumps({"workload": {"scale": 2.0**20}}))
+    assert weights("--scale", "524288") == [-1.0, None]
+
+
+@pytest.mark.parametrize("record", [None, "{}", "not JSON", '{"workload": {}}', '{"workload": []}'])
+def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -> None:
+    if record is not None:
+        held.write_text(record)
+    assert weights() == [None, None]
+    output = run("registers", "--job", "4")
+    assert output.endswith("no weights: give --scale, as runs/latest/run.json has none\n")
+    assert "-524288" in output
+
+
+def test_a_scale_of_zero_is_refused() -> None:
+    assert CliRunner().invoke(main, ["registers", "--job", "4", "--scale", "0"]).exit_code == 2
