@@ -2,4 +2,4 @@
 
 from controller.cli import main
 
-main()
+main(prog_name="hotline")

@@ -75,6 +75,13 @@ def test_a_log_is_not_overwritten(log: Path) -> None:
     assert log.read_bytes() == before
 
 
+def test_a_log_that_is_not_there_ends_with_one_line(tmp_path: Path) -> None:
+    missing = tmp_path / "log.parquet"
+    result = run("hotset", "build", str(missing), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {missing}: cannot be read: No such file or directory\n"
+
+
 def test_wrong_usage_is_told_by_the_command_line() -> None:
     assert run("load", "--job", "70000", "x").exit_code == 2
     assert run("hotset", "build", "--top-k", "0", "-o", "x", "y").exit_code == 2

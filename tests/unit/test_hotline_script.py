@@ -1,0 +1,56 @@
+"""`./hotline`, and the README's commands with it, as a user types them in a fresh checkout."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from controller.cli import main
+
+CHECKOUT = Path(__file__).parents[2]
+SCRIPT = CHECKOUT / "hotline"
+COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+
+
+def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(script), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not (CHECKOUT / ".venv" / "bin" / "python").exists(), reason="needs `make setup`")
+def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "linked"
+    link.symlink_to(SCRIPT)
+    for script in (SCRIPT, link):
+        ran = run(script, "--help", cwd=tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.stdout.startswith("Usage: hotline ")
+
+
+def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
+    script = shutil.copy(SCRIPT, tmp_path)
+    ran = run(script, "status", cwd=CHECKOUT)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == f"hotline: nothing is installed yet: run 'make setup' in {tmp_path}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_readmes_commands_are_well_formed(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here there is neither a run nor a switch: that is all that they may fail for."""
+    monkeypatch.chdir(tmp_path)
+    # Never the default: a switch of somebody's run may be there.
+    switch = [] if command.startswith("hotset ") else ["--switch", "127.0.0.1:1"]
+    result = CliRunner().invoke(main, [*shlex.split(command), *switch])
+    assert result.exit_code == 1, result.output
+    assert re.search(r"no switch answers|cannot be read|No such file", result.output)
+
+
+def test_the_readme_has_every_command() -> None:
+    assert {shlex.split(command)[0] for command in COMMANDS} == set(main.commands)
