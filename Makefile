@@ -45,4 +45,4 @@ shell: ## p4runtime-shell on the running switch, in an environment of its own
 clean: ## remove what a killed run left, and caches
 	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
 	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.*-venv/*' -prune -exec rm -rf {} +
-	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build softswitch/build

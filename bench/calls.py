@@ -11,6 +11,7 @@ from bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 from softswitch.compiled import CompiledPipeline
 from softswitch.native import call_process, clock_gettime, entry_point, int64
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import adopt
 from targets.p4runtime import pipeline_config
 
 _THREAD_CPUTIME = 3
@@ -20,8 +21,8 @@ _REPEATS = 5
 
 def installed(setup: Setup) -> CompiledPipeline:
     """A pipeline of a program, with its entries."""
-    control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
-    if any(control.write(p4r.WriteRequest(updates=setup.updates))):
+    control = ControlledPipeline(adopt(pipeline_config(setup.program.json)), CompiledPipeline, lambda: 0)
+    if any(control.write(adopt(p4r.WriteRequest(updates=setup.updates)))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
     return control.pipeline
 

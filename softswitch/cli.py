@@ -15,14 +15,15 @@ from typing import TypeVar
 
 import click
 import grpc
-from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from softswitch import __version__
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import PortLoop, parse_impairment
@@ -45,6 +46,7 @@ def parse_interface(text: str) -> tuple[int, str]:
 
 
 @click.command()
+@click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))
 @click.option(
     "-i",

@@ -13,6 +13,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
+from softswitch.cache import user_cache
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
@@ -78,8 +79,7 @@ def _object_file(source: str) -> Path:
     features = llvm.get_host_cpu_features().flatten()
     parts = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "hotline" / f"{digest}.o"
+    return user_cache() / f"{digest}.o"
 
 
 def _store(path: Path, code: bytes) -> None:

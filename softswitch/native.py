@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic as numba_intrinsic
 
+from softswitch.cache import cache_of
 from softswitch.memory.process import ARGUMENTS, RESULT, Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,7 +43,7 @@ def entry_point(function: F) -> F:
     sources = sorted({*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")})
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     before = _numba.config.CACHE_DIR
-    _numba.config.CACHE_DIR = str(home / "__pycache__" / f"compiled-{digest}")
+    _numba.config.CACHE_DIR = str(cache_of(home) / f"compiled-{digest}")
     try:
         return cast(F, _numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     finally:

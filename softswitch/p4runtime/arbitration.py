@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from finsy.proto import U128, p4r
 from grpc import StatusCode
 
+from softswitch.p4runtime.codecs.values import decode_uint128, encode_uint128
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, denied, invalid
 
 MAX_CONTROLLERS = 16  # streams of a role, as BMv2 has it
@@ -59,7 +60,7 @@ class Arbiter(Generic[C]):
         if known not in (None, name):
             raise Refusal(StatusCode.FAILED_PRECONDITION, f"this stream's role is {known!r}, not {name!r}")
         role = self._roles.setdefault(name, _Role())
-        election_id = U128.decode(message.election_id) if message.HasField("election_id") else None
+        election_id = decode_uint128(message.election_id) if message.HasField("election_id") else None
         self._check_bid(role, controller, election_id)
         before = role.primary
         role.controllers[controller] = election_id
@@ -116,7 +117,7 @@ class Arbiter(Generic[C]):
             if name:
                 update.role.name = name
             if primary_id is not None:
-                update.election_id.CopyFrom(U128.encode(primary_id))
+                update.election_id.CopyFrom(encode_uint128(primary_id))
             if primary is None:
                 code, text = StatusCode.NOT_FOUND, "there is no primary"
             elif controller is primary:

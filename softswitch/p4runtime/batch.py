@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from finsy.proto import p4r
-
+from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import Change, EntryKey, EntryWrite, Pipeline, StoredEntry
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE

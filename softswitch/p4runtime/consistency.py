@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from finsy.proto import p4i
-
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
 from softswitch.p4runtime.codecs.data import widths
+from softswitch.p4runtime.messages import p4i
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
 

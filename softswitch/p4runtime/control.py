@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
@@ -28,6 +27,7 @@ from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
 from softswitch.p4runtime.entities.value_sets import ValueSetEntries
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented

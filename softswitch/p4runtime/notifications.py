@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import DigestMessage, LogRecord, Notice
 
 program_log = logging.getLogger("softswitch.program")

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from finsy.proto import p4i
-
 from softswitch.ir import MatchKind
 from softswitch.p4runtime.codecs.data import Leaf, Shape, shape_of
 from softswitch.p4runtime.codecs.matches import MatchField, MatchKey
 from softswitch.p4runtime.codecs.values import Field, FieldGroup
+from softswitch.p4runtime.messages import p4i
 from softswitch.p4runtime.status import invalid, unimplemented
 
 MATCH_KINDS = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.codecs.values import FieldGroup
+from softswitch.p4runtime.messages import p4r
 
 
 class ControllerHeader:

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.ir import Program
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import Notice, Pipeline

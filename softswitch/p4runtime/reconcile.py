@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import INSERT, MODIFY
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 
 BATCH = 1000

@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Generic
 
 import grpc
-from finsy.proto import U128, p4r, p4r_grpc
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.codecs.values import decode_uint128
+from softswitch.p4runtime.messages import method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
 from softswitch.p4runtime.pipelines import PL, GetRequest, MakePipeline, Pipelines, Ports, SetRequest
 from softswitch.p4runtime.sessions import Sessions, Stream
@@ -27,7 +28,7 @@ DATAGRAMS_AT_ONCE = 64  # packet-ins or notices taken before other work gets its
 log = logging.getLogger(__name__)
 
 
-class P4RuntimeServer(p4r_grpc.P4RuntimeServicer, Generic[PL]):
+class P4RuntimeServer(Generic[PL]):
     """Serves P4Runtime 1.4 for the device that `ports` forwards for.
 
     `load` and `start` it, and `stop` it before the ports are closed.
@@ -59,7 +60,7 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer, Generic[PL]):
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
         self._server = grpc.aio.server(options=options)
-        p4r_grpc.add_P4RuntimeServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((method_handlers(self),))
         port: int
         if credentials is None:
             port = self._server.add_insecure_port(address)
@@ -137,12 +138,12 @@ class P4RuntimeServer(p4r_grpc.P4RuntimeServicer, Generic[PL]):
 
     def _check_primary(self, request: p4r.WriteRequest | SetRequest) -> None:
         self._check_device(request.device_id)
-        election_id = U128.decode(request.election_id) if request.HasField("election_id") else None
+        election_id = decode_uint128(request.election_id) if request.HasField("election_id") else None
         self._sessions.check_write(request.role, election_id)
 
     # ---- stream
 
-    async def StreamChannel(  # type: ignore[override]  # grpc.aio takes a coroutine that writes, too
+    async def StreamChannel(
         self, requests: AsyncIterator[p4r.StreamMessageRequest], context: Context
     ) -> None:
         """A controller's session: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""

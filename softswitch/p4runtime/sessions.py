@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.arbitration import Arbiter, Notices
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
 
 MAX_WAITING = (

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from finsy.proto import p4r, rpc_status
 from grpc import StatusCode
 from grpc.aio import ServicerContext
 
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.messages import p4r, rpc_status
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
 DETAILS_KEY = "grpc-status-details-bin"

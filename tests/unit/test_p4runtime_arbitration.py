@@ -1,11 +1,12 @@
 """Arbitration without I/O: who is primary and who is told what."""
 
 import pytest
-from finsy.proto import U128, p4r
 from hypothesis import given
 from hypothesis import strategies as st
 
 from softswitch.p4runtime.arbitration import MAX_CONTROLLERS, Arbiter
+from softswitch.p4runtime.codecs.values import decode_uint128, encode_uint128
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 
 OK, NOT_FOUND, ALREADY_EXISTS = 0, 5, 6
@@ -14,7 +15,7 @@ OK, NOT_FOUND, ALREADY_EXISTS = 0, 5, 6
 def bid(election_id: int | None, role: str = "", device_id: int = 1) -> p4r.MasterArbitrationUpdate:
     message = p4r.MasterArbitrationUpdate(device_id=device_id)
     if election_id is not None:
-        message.election_id.CopyFrom(U128.encode(election_id))
+        message.election_id.CopyFrom(encode_uint128(election_id))
     if role:
         message.role.name = role
     return message
@@ -23,7 +24,7 @@ def bid(election_id: int | None, role: str = "", device_id: int = 1) -> p4r.Mast
 def told(notices: list[tuple[str, p4r.StreamMessageResponse]]) -> dict[str, tuple[int, int]]:
     """Controller: (status code, election ID of the primary)."""
     return {
-        who: (response.arbitration.status.code, U128.decode(response.arbitration.election_id))
+        who: (response.arbitration.status.code, decode_uint128(response.arbitration.election_id))
         for who, response in notices
     }
 

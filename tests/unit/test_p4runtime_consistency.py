@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
-from tests.unit.p4runtime.harness import Clock, config
+from tests.unit.p4runtime.harness import config, controlled_by
 
 
 def test_a_key_without_width_has_the_programs() -> None:
@@ -16,7 +14,7 @@ def test_a_key_without_width_has_the_programs() -> None:
     declared = request.p4info.tables[0]
     widths = [field.bitwidth for field in declared.match_fields]
     declared.match_fields[0].bitwidth = 0
-    control = ControlledPipeline(request, InterpretedPipeline, Clock())
+    control = controlled_by(request)
     table = control.pipeline.program.tables[declared.preamble.name]
     assert [part.width for part in table.key] == widths
     assert request.p4info.tables[0].match_fields[0].bitwidth == 0, "it reads back as it was given"
@@ -26,4 +24,4 @@ def test_another_width_is_refused() -> None:
     request = config()
     request.p4info.tables[0].match_fields[0].bitwidth += 1
     with pytest.raises(Refusal, match="they are not of one compilation"):
-        ControlledPipeline(request, InterpretedPipeline, Clock())
+        controlled_by(request)

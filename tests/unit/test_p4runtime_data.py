@@ -1,9 +1,9 @@
 """`P4Data` of register cells and digests: the types that v1model's externs carry."""
 
 import pytest
-from finsy.proto import p4d, p4t
 
 from softswitch.p4runtime.codecs.data import Leaf, Struct, shape_of, to_data, value_of, widths
+from softswitch.p4runtime.messages import p4d, p4t
 from softswitch.p4runtime.status import Refusal
 
 

@@ -9,8 +9,6 @@ import finsy as fy
 import pytest
 from finsy.proto import p4i, p4r
 
-from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.status import Refusal
 from targets.p4runtime import read_p4info
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, probe, replace_match
@@ -317,16 +315,16 @@ def test_a_table_of_another_kind_is_of_another_program() -> None:
     other = config(program=MATCH_KINDS)
     other.p4info.tables[0].match_fields[1].match_type = p4i.MatchField.TERNARY
     with pytest.raises(Refusal, match=r"differ in table Pick\.lpm_table"):
-        ControlledPipeline(other, InterpretedPipeline, harness.Clock())
+        harness.controlled_by(other)
     other.p4info.tables[0].match_fields[1].other_match_type = "custom"
     with pytest.raises(Refusal, match=r"match field hdr\.probe\.prefix: custom match is not supported"):
-        ControlledPipeline(other, InterpretedPipeline, harness.Clock())
+        harness.controlled_by(other)
 
 
 def test_a_table_without_key_that_p4c_left_out_is_not_there() -> None:
     other = config(program=MATCH_KINDS)
     other.p4info.tables.add().preamble.id = 9
-    control = ControlledPipeline(other, InterpretedPipeline, harness.Clock())
+    control = harness.controlled_by(other)
     with pytest.raises(Refusal, match="no table has ID 9"):
         read(control, p4r.Entity(table_entry=p4r.TableEntry(table_id=9)))
 
@@ -335,7 +333,7 @@ def test_initial_entries_that_are_not_constant_can_be_changed() -> None:
     initial = config(program=MATCH_KINDS)
     table = next(t for t in initial.p4info.tables if t.is_const_table)
     table.is_const_table = False
-    control = ControlledPipeline(initial, InterpretedPipeline, harness.Clock())
+    control = harness.controlled_by(initial)
     query = p4r.Entity(table_entry=p4r.TableEntry(table_id=TABLES["const_table"]))
     entities = read(control, query)
     assert [e.table_entry.is_const for e in entities] == [False] * 4

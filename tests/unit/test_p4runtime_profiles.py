@@ -9,7 +9,6 @@ import pytest
 from finsy.proto import p4i, p4r
 
 from softswitch.limits import GROUP_SHARE
-from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.pipeline import ActionCall
 from tests.unit.p4runtime.entity_model import OneShot, entity, named
 from tests.unit.p4runtime.harness import (
@@ -17,10 +16,10 @@ from tests.unit.p4runtime.harness import (
     ENTITIES,
     INSERT,
     MODIFY,
-    Clock,
     Control,
     config,
     controlled,
+    controlled_by,
     write,
 )
 from tests.unit.p4runtime.model_pipeline import ModelPipeline, Profile
@@ -37,7 +36,7 @@ def changed(change: Callable[[p4i.ActionProfile], object]) -> Control:
     """The program with another P4Info of its selector."""
     other = config(program=ENTITIES)
     change(next(profile for profile in other.p4info.action_profiles if profile.with_selector))
-    return ControlledPipeline(other, ModelPipeline, Clock())
+    return controlled_by(other, ModelPipeline)
 
 
 def update(kind: int, *key: Any, value: Any = None) -> p4r.Update:

@@ -118,7 +118,7 @@ def test_arrays_by_cell_whole_and_all(control: Control) -> None:
 
 def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
     assert not any(write(control, *(update(forward(n)) for n in range(100, 100 + 2 * READ_CHUNK))))
-    responses, _ = control.read(p4r.ReadRequest(entities=[p4r.Entity(table_entry=query())]))
+    responses, _ = harness.start_read(control, p4r.Entity(table_entry=query()))
     sizes = [len(next(responses).entities)]
     assert not any(write(control, update(forward(100), harness.DELETE), update(forward(1))))
     sizes += [len(response.entities) for response in responses]
@@ -126,7 +126,7 @@ def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
 
 
 def test_cookies_are_of_the_moment_of_the_query(control: Control) -> None:
-    responses, _ = control.read(p4r.ReadRequest(entities=[p4r.Entity(table_entry=query())]))
+    responses, _ = harness.start_read(control, p4r.Entity(table_entry=query()))
     assert not any(write(control, update(forward(5, metadata=b"changed"), harness.MODIFY)))
     assert [e.table_entry.metadata for response in responses for e in response.entities] == [b"a", b"b", b""]
 
@@ -196,6 +196,6 @@ def test_a_bad_query(control: Control, entity: p4r.Entity, code: str, message: s
 
 def test_good_queries_beside_a_bad_one_are_answered(control: Control) -> None:
     entities = [p4r.Entity(), p4r.Entity(table_entry=query())]
-    responses, results = control.read(p4r.ReadRequest(entities=entities))
+    responses, results = harness.start_read(control, *entities)
     assert sum(len(response.entities) for response in responses) == 3
     assert [result is None for result in results] == [False, True]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from finsy.proto import p4d, p4t
-
 from softswitch.p4runtime.codecs.values import decode, encode
+from softswitch.p4runtime.messages import p4d, p4t
 from softswitch.p4runtime.status import invalid, unimplemented
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from finsy.proto import p4r
-
 from softswitch.ir import Between, Masked, Match, MatchKind
 from softswitch.p4runtime.codecs.values import Field, FieldGroup, decode, encode
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
 

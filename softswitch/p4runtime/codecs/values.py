@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
 
@@ -29,6 +30,16 @@ def misfit(value: bytes, width: int, location: str) -> Refusal:
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
     return invalid(f"{location}: 0x{value.hex()} does not fit in bit<{width}>")
+
+
+def encode_uint128(value: int) -> p4r.Uint128:
+    """An election ID as a message."""
+    return p4r.Uint128(high=value >> 64, low=value & (1 << 64) - 1)
+
+
+def decode_uint128(message: p4r.Uint128) -> int:
+    """The inverse of `encode_uint128`."""
+    return message.high << 64 | message.low
 
 
 class Field(NamedTuple):

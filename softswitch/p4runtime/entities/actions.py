@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finsy.proto import p4r
-
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall

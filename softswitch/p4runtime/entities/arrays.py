@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import MODIFY
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import Pipeline
 

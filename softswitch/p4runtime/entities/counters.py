@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.arrays import Arrays
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import CounterInfo
 from softswitch.p4runtime.status import invalid
 from softswitch.pipeline import CounterValue, Pipeline

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.entities.entry_actions import decode_direct
 from softswitch.p4runtime.entities.store import DEFAULT, DefaultEntry, Note, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied, invalid, unimplemented
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.codecs.data import to_data
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import DigestInfo
 from softswitch.p4runtime.status import Refusal, invalid
 

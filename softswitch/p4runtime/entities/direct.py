@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.entities.entry_reads import Found, select
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.pipeline import Pipeline
 

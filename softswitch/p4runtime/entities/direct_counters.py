@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.counters import counter_value
 from softswitch.p4runtime.entities.direct import read_direct, written
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import CounterValue, Pipeline
 
 

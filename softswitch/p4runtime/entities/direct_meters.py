@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch, Step
 from softswitch.p4runtime.entities.direct import read_direct, written
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.meter_configs import decode_config, encode_config
 from softswitch.p4runtime.entities.store import PLAIN, Key, Stores, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import unimplemented
 from softswitch.pipeline import MeterConfig, Pipeline
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.actions import called, encode_call, unknown_action
 from softswitch.p4runtime.entities.one_shots import prepare_one_shot, remove_one_shot
 from softswitch.p4runtime.entities.profiles import OneShots, ProfileStore
 from softswitch.p4runtime.entities.store import TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo, TableInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember

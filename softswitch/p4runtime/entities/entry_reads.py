@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.entities.entry_actions import encode
 from softswitch.p4runtime.entities.meter_configs import encode_config
 from softswitch.p4runtime.entities.profiles import OneShots
 from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, EntryAction, Pipeline, StoredEntry

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore, check_watch
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
 

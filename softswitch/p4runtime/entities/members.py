@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.actions import decode_call, encode_call
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall

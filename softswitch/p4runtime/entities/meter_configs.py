@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from finsy.proto import p4i, p4r
-
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import MeterConfig
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.actions import decode_call
 from softswitch.p4runtime.entities.profiles import OneShot, ProfileStore, check_watch
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import ActionCall, EntryAction, Pipeline, UseGroup
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.ir import Program
 from softswitch.limits import GROUP_SHARE
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.selection import MemberNumbers
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall

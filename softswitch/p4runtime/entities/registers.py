@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from finsy.proto import p4r
-
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.codecs.data import to_data, value_of
 from softswitch.p4runtime.entities.arrays import Arrays
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import RegisterInfo
 from softswitch.pipeline import Pipeline
 

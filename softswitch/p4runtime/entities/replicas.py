@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from finsy.proto import p4r
-
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import Replica
 from softswitch.v1model import DROP_PORT, REPLICA_INSTANCES

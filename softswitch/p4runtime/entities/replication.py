@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.limits import MAX_REPLICAS
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import Pipeline, Replica
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.ir import Invocation, Match, Program
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall, EntryKey, MeterConfig

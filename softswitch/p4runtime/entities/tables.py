@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from finsy.proto import p4r
-
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.entities.counters import counter_value
@@ -17,6 +15,7 @@ from softswitch.p4runtime.entities.entry_actions import decode_direct, prepare, 
 from softswitch.p4runtime.entities.entry_reads import read_entries
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Stores, TableStore
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
 from softswitch.pipeline import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from finsy.proto import p4r
 from grpc import StatusCode
 
 from softswitch.p4runtime.batch import MODIFY, Batch
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal, invalid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -17,6 +17,7 @@ from finsy.proto import p4i, p4r, p4r_grpc
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
 from targets.p4runtime import pipeline_config, read_p4info
@@ -58,7 +59,14 @@ def controlled(
     program: Path = CONTROL, make: Any = InterpretedPipeline, clock: Clock | None = None
 ) -> Control:
     """A program, interpreted, under control."""
-    return ControlledPipeline(config(program=program), make, clock or Clock())
+    return controlled_by(config(program=program), make, clock)
+
+
+def controlled_by(
+    config: p4r.ForwardingPipelineConfig, make: Any = InterpretedPipeline, clock: Clock | None = None
+) -> Control:
+    """The program of a pipeline config, under control."""
+    return ControlledPipeline(adopt(config), make, clock or Clock())
 
 
 def identity(name: str) -> int:
@@ -90,17 +98,25 @@ def forward(address: int, port: int = 1, **more: Any) -> fy.P4TableEntry:
 
 def write(control: Control, *updates: p4r.Update, atomicity: int = 0) -> list[Refusal | None]:
     """Do a batch."""
-    return control.write(p4r.WriteRequest(updates=updates, atomicity=atomicity))
+    return control.write(adopt(p4r.WriteRequest(updates=updates, atomicity=atomicity)))
 
 
 def read(control: Control, *entities: p4r.Entity) -> list[p4r.Entity]:
     """All that the queries select; the first refusal is raised."""
-    responses, results = control.read(p4r.ReadRequest(entities=entities))
+    responses, results = start_read(control, *entities)
     found = [entity for response in responses for entity in response.entities]
     for result in results:
         if result is not None:
             raise result
     return found
+
+
+def start_read(
+    control: Control, *entities: p4r.Entity
+) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
+    """What queries will select, in finsy's messages, and how each was taken."""
+    responses, results = control.read(adopt(p4r.ReadRequest(entities=entities)))
+    return (p4r.ReadResponse.FromString(each.SerializeToString()) for each in responses), results
 
 
 class FakePorts:

@@ -1,0 +1,76 @@
+"""P4Runtime's messages and its gRPC service: the only module that says where they come from.
+
+They are made of P4Runtime's compiled .proto files (`messages.binpb`, by `scripts/p4runtime-messages`) in a
+descriptor pool of their own. Generated code would register in protobuf's global pool, where packages that
+bring P4Runtime or google.rpc are in each other's way: finsy, googleapis-common-protos, and PyPI's p4runtime,
+which no protobuf since 4.21 loads. So these classes are not finsy's, which only lends its type hints; `adopt`
+turns the messages of others into these.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+FILE = Path(__file__).with_name("messages.binpb")
+"""A `FileDescriptorSet` in binary form, each file after those that it imports."""
+
+M = TypeVar("M", bound=Message)
+_SERVICE = "p4.v1.P4Runtime"
+_HANDLERS: dict[tuple[bool, bool], Any] = {  # by whether the client and whether the server streams
+    (False, False): grpc.unary_unary_rpc_method_handler,
+    (False, True): grpc.unary_stream_rpc_method_handler,
+    (True, True): grpc.stream_stream_rpc_method_handler,
+}
+
+
+def _load() -> DescriptorPool:
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(FILE.read_bytes()).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _messages(file: str) -> Any:
+    """The messages of a .proto file, by name."""
+    descriptors = _POOL.FindFileByName(file).message_types_by_name
+    return SimpleNamespace(**{name: GetMessageClass(message) for name, message in descriptors.items()})
+
+
+def adopt(message: M) -> M:
+    """The same message as an instance of the class here, whoever made it."""
+    kind = GetMessageClass(_POOL.FindMessageTypeByName(message.DESCRIPTOR.full_name))
+    return cast(M, kind.FromString(message.SerializeToString()))
+
+
+def method_handlers(servicer: object) -> grpc.GenericRpcHandler:
+    """What a gRPC server needs to serve P4Runtime by `servicer`, which has a method of each RPC's name."""
+    handlers = {}
+    for rpc in _POOL.FindServiceByName(_SERVICE).methods:
+        handlers[rpc.name] = _HANDLERS[rpc.client_streaming, rpc.server_streaming](
+            getattr(servicer, rpc.name),
+            request_deserializer=GetMessageClass(rpc.input_type).FromString,
+            response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(_SERVICE, handlers)
+
+
+_POOL = _load()
+
+if TYPE_CHECKING:
+    from finsy.proto import p4d, p4i, p4r, p4t, rpc_status
+else:
+    p4d = _messages("p4/v1/p4data.proto")
+    p4i = _messages("p4/config/v1/p4info.proto")
+    p4r = _messages("p4/v1/p4runtime.proto")
+    p4t = _messages("p4/config/v1/p4types.proto")
+    rpc_status = _messages("google/rpc/status.proto")
+
+__all__ = ["FILE", "adopt", "method_handlers", "p4d", "p4i", "p4r", "p4t", "rpc_status"]
