@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tomli
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
@@ -17,7 +19,10 @@ from topologies.config import (
     MAX_TOP_K,
     MAX_WORKERS,
     SERVER_ROWS,
+    VARIABLES,
     Config,
+    Faults,
+    Placement,
     load_config,
 )
 from topologies.errors import ConfigError
@@ -107,3 +112,55 @@ def test_the_largest_network_fits_the_tables() -> None:
 def test_the_largest_hot_set_fits_the_lanes(seed: int) -> None:
     keys = np.random.default_rng(seed).integers(0, 2**40, MAX_TOP_K, dtype=np.uint64)
     assert np.bincount(lanes_of(keys)).max() * len(OFFLOADED) <= SLOTS
+
+
+RUN_TOML = Path(__file__).parents[3] / "run.toml"
+SETTING = re.compile(r"^(# )?(\w+) = ", re.MULTILINE)
+
+
+def flat(model: Any) -> dict[str, Any]:
+    """Dotted names of all settings, those of tables included, and their fields."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        is_table = field.default in (Faults(), Placement())
+        fields |= (
+            {f"{name}.{key}": each for key, each in flat(field.annotation).items()}
+            if is_table
+            else {name: field}
+        )
+    return fields
+
+
+def test_run_toml_has_every_default() -> None:
+    values = tomli.loads(RUN_TOML.read_text())
+    assert Config.model_validate(values) == Config() == load_config([f"CONFIG={RUN_TOML}"])
+    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+    written = {name for name in values if name not in tables}
+    written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
+    assert written == {name for name, field in flat(Config).items() if field.default is not None}
+
+
+def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(SETTING.sub(r"\2 = ", RUN_TOML.read_text()))
+    config = load_config([f"CONFIG={file}"])
+    assert None not in config.model_dump(exclude={"placement"}).values()
+    assert None not in config.placement.model_dump().values()
+    settings = [match[2] for match in SETTING.finditer(RUN_TOML.read_text())]
+    assert settings == [name.rpartition(".")[2] for name in flat(Config)]
+
+
+def paragraphs() -> list[str]:
+    """Of each setting, in order: what stands above it, back to the last empty line."""
+    return [text for text in RUN_TOML.read_text().split("\n\n") for _ in SETTING.finditer(text)]
+
+
+@pytest.mark.parametrize(("setting", "paragraph"), list(zip(flat(Config).items(), paragraphs(), strict=True)))
+def test_run_toml_has_every_range(setting: tuple[str, Any], paragraph: str) -> None:
+    name, field = setting
+    words = {"ge": "{:,} or more|{:,} to ", "gt": "above {:,}", "le": " to {:,}", "lt": "less than {:,}"}
+    for kind, text in words.items():
+        for limit in [getattr(bound, kind) for bound in field.metadata if hasattr(bound, kind)]:
+            assert re.search(text.format(limit, limit), paragraph), (name, kind, limit)
+    for variable in [variable for variable, of in VARIABLES.items() if of == name]:
+        assert re.search(rf"\([A-Z_, ]*\b{variable}\b[A-Z_, ]*\)", paragraph), variable
