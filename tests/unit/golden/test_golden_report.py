@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from analysis.report import write_report
-from analysis.table import print_summary
+from analysis.report import losses, write_report
+from analysis.summary import Summary
+from analysis.table import facts, print_summary, render
 from tests.unit.golden.run import GoldenRun
 
 
@@ -121,6 +125,13 @@ def page(golden: GoldenRun) -> Page:
     return Page(write_report(golden.folder, golden.record, golden.summary).read_text())
 
 
+def without_figures(golden: GoldenRun, summary: Summary) -> str:
+    """The page's text; to draw takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("analysis.report.figures", lambda run, summary: {})
+        return write_report(golden.folder, golden.record, summary).read_text()
+
+
 def test_the_pages_differences(page: Page) -> None:
     """In the metric's own unit, where the terminal has percentages."""
     assert page.parts["p"][0] == "1,234.5 steps/s offered, 10 rounds; differences to neither."
@@ -165,3 +176,147 @@ def test_the_pages_facts_and_where_offload_loses(page: Page) -> None:
         "Load 0.5, both: worker CPU, µs/step is 120 above neither's 500.",
         "Load 0.5, both: mean log loss is 0.0100 above neither's 0.5000.",
     ]
+
+
+def test_differences_that_leave_out_zero_stand_out(golden: GoldenRun) -> None:
+    """On the terminal in bold, on the page by their class."""
+    output = io.StringIO()
+    Console(file=output, force_terminal=True, color_system="standard", width=100).print(
+        render(golden.summary)
+    )
+    bold = re.findall(r"\x1b\[1m([-+][^\x1b]*)\x1b\[0m", output.getvalue())
+    assert "-18 [-19, -16]" in bold and "+22 [+20, +26]" in bold
+    # From 0 to 5 % more packets.
+    assert not [cell for cell in bold if "+0.0" in cell]
+    page = without_figures(golden, golden.summary)
+    assert '<td><span class="clear">-94</span> <span class="interval">[-100, -82]</span></td>' in page
+    assert '<td><span>+0.1</span> <span class="interval">[+0.0, +0.3]</span></td>' in page
+
+
+def with_pull_mean(summary: Summary, **changes: float | None) -> Summary:
+    """The summary with another mean pull of arm hot."""
+    load = summary.loads["0.5"]
+    differences = {arm: dict(metrics) for arm, metrics in load.differences.items()}
+    differences["hot"]["pull_mean"] = differences["hot"]["pull_mean"].model_copy(update=changes)
+    return summary.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": differences})}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "terminal", "page"),
+    [
+        # Of one round there is no interval.
+        ({"low": None, "high": None}, "-18", "-94"),
+        # Of nothing there is no percentage.
+        ({"baseline": 0.0}, "–", "-94 [-100, -82]"),
+        ({"baseline": -940.0}, "-10 [-11, -8.7]", "-94 [-100, -82]"),
+        ({"difference": 51.8, "low": 0.0, "high": 51.9}, "+10.0 [+0.0, +10.0]", "+52 [+0, +52]"),
+        ({"difference": 51.92, "low": 1.0, "high": 9_999.0}, "+10 [+0.2, +1926]", "+52 [+1, +9,999]"),
+    ],
+)
+def test_a_difference_as_it_is_shown(
+    golden: GoldenRun, changes: dict[str, float | None], terminal: str, page: str
+) -> None:
+    summary = with_pull_mean(golden.summary, **changes)
+    output = io.StringIO()
+    print_summary(summary, output)
+    assert table(output.getvalue(), "Load 0.5")["pull mean, µs"][2] == terminal
+    shown = Page(without_figures(golden, summary))
+    assert shown.rows[1][3] == page
+
+
+def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: GoldenRun) -> None:
+    def of_pull_mean(**changes: float | None) -> list[str]:
+        return [line for line in losses(with_pull_mean(golden.summary, **changes)) if "pull mean" in line]
+
+    assert of_pull_mean(difference=7.0, low=0.5, high=9.0) == [
+        "Load 0.5, hot: pull mean, µs is 7 above neither's 519."
+    ]
+    for low in (0.0, -1.0, None):
+        assert of_pull_mean(difference=7.0, low=low, high=9.0) == []
+
+
+def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
+    load = golden.summary.loads["0.5"].model_copy(update={"differences": {}})
+    summary = golden.summary.model_copy(update={"loads": {"0.5": load}})
+    text = without_figures(golden, summary)
+    assert Page(text).parts["p"][:2] == ["No round is complete.", "Nowhere that these rounds can tell."]
+    assert Page(text).rows == []
+    output = io.StringIO()
+    print_summary(summary, output)
+    assert "pull mean" not in output.getvalue()
+
+
+@pytest.mark.parametrize(("columns", "widest"), [(80, 80), (100, 100), (300, 100)])
+def test_a_terminal_is_used_to_its_width_but_not_beyond_100(
+    golden: GoldenRun, monkeypatch: pytest.MonkeyPatch, columns: int, widest: int
+) -> None:
+    """Long facts are what fills a line."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    output = io.StringIO()
+    print_summary(golden.summary, output)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in output.getvalue().splitlines()]
+    assert widest - 20 < max(map(len, lines)) <= widest
+
+
+def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    output = io.StringIO()
+    print_summary(golden.summary, output)
+    assert 80 < max(map(len, output.getvalue().splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "told"),
+    [
+        ({"hot_update_share": None}, "The switch served", None),
+        ({"hot_update_share": 0}, "served", "The switch served 0.0% of the pushed lanes in arm hot."),
+        ({"last_loss": None}, "loss", None),
+        ({"chance_loss": None}, "loss", None),
+        ({"chance_loss": 0.0}, "loss", None),
+        (
+            {"last_loss": 0.69},
+            "loss",
+            "WARNING: the model has learned nothing. Mean log loss of the last round: 0.6900; by the labels' "
+            "frequency alone: 0.6900. Try another learning_rate, or more rounds.",
+        ),
+    ],
+)
+def test_facts_that_depend(
+    golden: GoldenRun, changes: dict[str, float | None], fact: str, told: str | None
+) -> None:
+    lines = [line for line in facts(golden.summary.model_copy(update=changes)) if fact in line]
+    assert lines == ([] if told is None else [told])
+
+
+def test_no_empty_rpcs_and_no_round_behind_are_not_told(golden: GoldenRun) -> None:
+    nothing = golden.summary.empty_rpc_latency_us.model_copy(update={"p99": None})
+    load = golden.summary.loads["0.5"].model_copy(update={"rounds_fallen_behind": 0})
+    summary = golden.summary.model_copy(update={"empty_rpc_latency_us": nothing, "loads": {"0.5": load}})
+    assert not [line for line in facts(summary) if "empty RPC" in line or "fell behind" in line]
+
+
+def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
+    record = golden.record.model_copy(update={"target": "<b>&"})
+    path = write_report(golden.folder, record, golden.summary)
+    assert path == golden.folder / "report.html"
+    text = path.read_text()
+    assert "<h1>Run 20260102-030405 on &lt;b&gt;&amp;</h1>" in text
+    assert "(95 %, 2000 resamples)" in text
+    found = re.search(r"<pre>(.*)</pre>", text, re.DOTALL)
+    assert found is not None
+    shown = json.loads(unescape(found[1]))
+    assert shown == json.loads(record.model_dump_json(exclude={"blocks"}))
+    assert '\n  "target": "<b>&",\n' in unescape(found[1])
+    assert Page(text).parts["h2"] == [
+        "Load 0.5",
+        "Completion of pull and push, from the scheduled start",
+        "Latency of RPCs",
+        "Latency of RPCs by class",
+        "Where an RPC's time goes",
+        "Where offload loses",
+        "How to read this",
+    ]
+    assert "$" not in text.split("<svg")[0]

@@ -176,12 +176,11 @@ def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
 def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any]) -> None:
     differences = summary["loads"]["0.5"]["differences"]
     assert set(differences) == {"proxy", "hot", "both"}
-    expected: dict[str, dict[str, float]] = {
-        "proxy": {"pull_mean": -10, "push_mean": 0, "rpc_mean": -8, "ps_proc_cpu_us_per_step": -2}
-        | {"ps_cpu_us_per_step": -10, "ps_bytes_per_step": 0, "worker_cpu_us_per_step": 10, "loss": 0},
-        "both": {"pull_mean": -110, "push_mean": -260, "rpc_mean": -50, "ps_proc_cpu_us_per_step": -30}
-        | {"ps_cpu_us_per_step": -120, "ps_bytes_per_step": 28, "worker_cpu_us_per_step": 120, "loss": 0.01},
-    }
+    proxy = {"pull_mean": -10, "push_mean": 0, "rpc_mean": -8, "ps_proc_cpu_us_per_step": -2, "loss": 0}
+    proxy |= {"ps_cpu_us_per_step": -10, "ps_bytes_per_step": 0, "worker_cpu_us_per_step": 10}
+    both = {"pull_mean": -110, "push_mean": -260, "rpc_mean": -50, "ps_proc_cpu_us_per_step": -30}
+    both |= {"ps_cpu_us_per_step": -120, "ps_bytes_per_step": 28, "worker_cpu_us_per_step": 120}
+    expected: dict[str, dict[str, float]] = {"proxy": {**proxy}, "both": {**both, "loss": 0.01}}
     for arm, metrics in expected.items():
         for metric, difference in metrics.items():
             found = differences[arm][metric]
