@@ -1,0 +1,101 @@
+"""Names, numbers and addresses of the testbed, as docs and logs have them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from protocol import addressing
+from protocol.addressing import Endpoint
+from protocol.arms import ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
+from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Status
+from protocol.frames import FRAME_OVERHEAD
+from protocol.header import (
+    CONTROLLER_CALLER,
+    HEADER_BYTES,
+    HOTLINE_PORT,
+    KEY_BYTES,
+    LANES,
+    MAX_DATAGRAM,
+    NO_KEY,
+    PS_CALLER_BASE,
+    PS_RPC_PORT,
+    VALUE_BYTES,
+    Header,
+    Op,
+)
+
+
+def test_arms_and_what_each_uses_of_the_switch() -> None:
+    assert [(arm.name, arm.job, arm.offloaded, arm.proxied) for arm in ARMS] == [
+        ("profile", 1, True, False),
+        ("neither", 2, False, False),
+        ("proxy", 3, False, True),
+        ("hot", 4, True, False),
+        ("both", 5, True, True),
+    ]
+    assert MEASURED == (NEITHER, PROXY, HOT, BOTH)
+    assert OFFLOADED == (PROFILE, HOT, BOTH)
+    assert JOBS == {"profile": 1, "neither": 2, "proxy": 3, "hot": 4, "both": 5}
+
+
+def test_addresses_tell_what_a_host_is_and_its_number() -> None:
+    assert addressing.worker(3) == Endpoint("w3", "10.0.1.3", "02:00:00:00:01:03")
+    assert addressing.server(14) == Endpoint("p14", "10.0.2.14", "02:00:00:00:02:0e")
+    assert addressing.service(99) == Endpoint("service99", "10.0.3.99", "02:00:00:00:03:63")
+    assert addressing.controller() == Endpoint("controller", "10.0.4.1", "02:00:00:00:04:01")
+    assert addressing.PREFIX_LENGTH == 16
+
+
+@pytest.mark.parametrize("number", [0, -1, 100])
+def test_there_are_99_hosts_of_a_kind(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"^w{number}: number {number} is not in 1\.\.99$"):
+        addressing.worker(number)
+    assert addressing.worker(1).name == "w1" and addressing.worker(99).name == "w99"
+
+
+def test_ports_of_the_switch() -> None:
+    """Workers first, then the parameter servers."""
+    assert [addressing.worker_port(number) for number in (1, 4)] == [1, 4]
+    assert [addressing.server_port(4, number) for number in (1, 2)] == [5, 6]
+    assert addressing.interface(6) == "s1-eth6"
+    assert addressing.switch_interfaces(2, 1) == ["s1-eth1", "s1-eth2", "s1-eth3"]
+
+
+def test_udp_ports_and_callers() -> None:
+    assert (HOTLINE_PORT, PS_RPC_PORT, addressing.worker_udp_port(4)) == (5001, 5002, 20_004)
+    assert (PS_CALLER_BASE, CONTROLLER_CALLER) == (0x8000, 0xFFFF)
+    # Callers never meet: workers are from 1 on, and there are fewer than 2^15 of a kind.
+    assert addressing.MAX_HOSTS_OF_A_KIND < PS_CALLER_BASE
+    assert PS_CALLER_BASE + addressing.MAX_HOSTS_OF_A_KIND < CONTROLLER_CALLER
+
+
+def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
+    assert {command.name: command.value for command in Command} == {
+        "SEED": 1,
+        "COLLECT": 2,
+        "VALUES": 3,
+        "HELLO": 4,
+    }
+    assert {status.name: status.value for status in Status} == {"OK": 0, "NOT_MINE": 1, "NO_ENTRY": 2}
+    assert MAX_KEYS == 128
+    # The largest answer to VALUES that an MTU of 1,500 takes: IPv4, UDP, header, 8 B, 12 B a key.
+    size = FRAME_OVERHEAD - 14 + HEADER_BYTES + 8
+    assert size + 12 * MAX_VALUES_KEYS <= 1500 < size + 12 * (MAX_VALUES_KEYS + 1)
+
+
+def test_a_datagram_of_all_lanes() -> None:
+    assert (LANES, KEY_BYTES, VALUE_BYTES) == (32, 8, 4)
+    assert MAX_DATAGRAM == 56 + 32 * 12
+    assert NO_KEY == 0xFFFF_FFFF_FFFF_FFFF
+
+
+def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
+    assert Header() == (1, Op.PULL, *[0] * 16)
+
+
+def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:
+    for shared in (NEITHER, addressing.worker(1)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(shared, "name", "other")  # noqa: B010  # mypy knows better

@@ -1,0 +1,234 @@
+"""Datagrams and frames that are none of ours: each is refused for what is wrong with it, told in full."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from protocol import control, frames, header
+from protocol.codec import FastCodec, Message
+from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
+from protocol.errors import MalformedDatagram
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.header import CONTROLLER_CALLER, KEYS, RESPONSE, VALUES, Header, Op, check
+
+END = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 5001)
+FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))
+CODEC = FastCodec()
+
+
+@pytest.mark.parametrize(
+    ("changes", "length", "text"),
+    [
+        ({"version": 2}, 72, "version is 2, not 1"),
+        ({"op": 9}, 72, "op 9 with flags 0x0002 is no RPC"),
+        ({"flags": 0x10}, 72, "op 1 with flags 0x0010 is no RPC"),
+        (
+            {"op": Op.CONTROL, "flags": 0, "live": 0},
+            72,
+            "a CONTROL has no lanes, this has count 2 and live 0x0",
+        ),
+        (
+            {"op": Op.CONTROL, "flags": 0, "count": 0},
+            56,
+            "a CONTROL has no lanes, this has count 0 and live 0x3",
+        ),
+        ({"count": 33}, 56 + 33 * 8, "count is 33 and reserved 0, not 0..32 and 0"),
+        ({"reserved": 4}, 72, "count is 2 and reserved 4, not 0..32 and 0"),
+        ({}, 71, "71 bytes, not 72 for 2 lanes"),
+        ({}, 73, "73 bytes, not 72 for 2 lanes"),
+        ({"flags": KEYS | VALUES}, 72, "72 bytes, not 80 for 2 lanes"),
+        ({"live": 4}, 72, "bitmaps disagree: count 2, live 0x4, served 0x0, refused 0x0"),
+        ({"live": 1, "served": 2}, 72, "bitmaps disagree: count 2, live 0x1, served 0x2, refused 0x0"),
+        ({"refused": 1}, 72, "bitmaps disagree: count 2, live 0x3, served 0x0, refused 0x1"),
+        ({"live": 0}, 72, "op 1 with count 2 and live 0x0"),
+        ({"op": Op.EMPTY, "flags": 0, "live": 0}, 56, "op 3 with count 2 and live 0x0"),
+    ],
+)
+def test_a_header_that_is_wrong(changes: dict[str, int], length: int, text: str) -> None:
+    wrong = Header(flags=KEYS, count=2, live=3)._replace(**changes)
+    with pytest.raises(MalformedDatagram) as refusal:
+        check(wrong, length)
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize(
+    ("served", "refused", "is_right"),
+    [(0b01, 0b10, True), (0b00, 0b11, True), (0b01, 0b01, False), (0b00, 0b100, False), (0b11, 0, True)],
+)
+def test_an_answer_refuses_only_lanes_that_are_live_and_not_served(
+    served: int, refused: int, is_right: bool
+) -> None:
+    answer = Header(op=Op.PUSH, flags=RESPONSE, count=2, live=0b11, served=served, refused=refused)
+    if is_right:
+        check(answer, 56)
+    else:
+        with pytest.raises(MalformedDatagram, match=r"^bitmaps disagree"):
+            check(answer, 56)
+
+
+def test_all_lanes_and_no_lanes_are_right() -> None:
+    check(Header(flags=KEYS, count=32, live=2**32 - 1), 56 + 32 * 8)
+    check(Header(op=Op.EMPTY), 56)
+    check(Header(op=Op.CONTROL, worker=CONTROLLER_CALLER), 1000)
+
+
+def test_a_datagram_shorter_than_a_header() -> None:
+    for parse in (header.unpack, CODEC.parse):
+        with pytest.raises(MalformedDatagram, match=r"^55 bytes, less than the header's 56$"):
+            parse(bytes(55))
+    assert header.unpack(bytes(CODEC.build(Message(Header(op=Op.EMPTY, seq=3))))).seq == 3
+
+
+def command(code: Command, keys: int, *, answer: Status | None = None, values: bool = False) -> bytes:
+    numbers = np.arange(keys, dtype=np.uint64)
+    made = Control(code, 1, 2, 3, 4, numbers)
+    if answer is not None:
+        made = made.answer(answer, numbers.astype(np.uint32) if values else None)
+    return control.build(made)
+
+
+def test_a_controls_bytes() -> None:
+    """Behind the header: command, status, two zeros, n; then keys, and the values of an answer to VALUES."""
+    request = command(Command.VALUES, 2)
+    assert header.unpack(request) == Header(
+        op=Op.CONTROL, job=1, worker=CONTROLLER_CALLER, epoch=3, ps=2, seq=4
+    )
+    assert request[56:] == struct.pack("!BBHIQQ", 3, 0, 0, 2, 0, 1)
+    answer = command(Command.VALUES, 2, answer=Status.OK, values=True)
+    assert header.unpack(answer).flags == RESPONSE
+    assert answer[56:] == struct.pack("!BBHIQQII", 3, 0, 0, 2, 0, 1, 0, 1)
+    assert command(Command.SEED, 2, answer=Status.NO_ENTRY)[56:] == struct.pack("!BBHI", 1, 2, 0, 2)
+
+
+def test_a_control_comes_back_as_it_was() -> None:
+    request = control.parse(command(Command.SEED, 3))
+    assert (request.command, request.job, request.ps, request.epoch, request.seq) == (
+        Command.SEED,
+        1,
+        2,
+        3,
+        4,
+    )
+    assert (request.is_answer, request.status, request.values) == (False, Status.OK, None)
+    assert request.keys.tolist() == [0, 1, 2]
+    assert request.identity == (3, 4)
+    answer = control.parse(command(Command.VALUES, 3, answer=Status.OK, values=True))
+    assert answer.is_answer and answer.values is not None
+    assert (answer.keys.tolist(), answer.values.tolist()) == ([0, 1, 2], [0, 1, 2])
+    refused = control.parse(command(Command.VALUES, 3, answer=Status.NOT_MINE))
+    assert (refused.status, refused.keys.tolist(), refused.values) == (Status.NOT_MINE, [], None)
+    assert refused.keys.dtype == np.uint64
+
+
+@pytest.mark.parametrize(
+    ("code", "most"),
+    [(Command.SEED, MAX_KEYS), (Command.COLLECT, MAX_KEYS), (Command.VALUES, MAX_VALUES_KEYS)],
+)
+def test_a_command_has_so_many_keys_and_no_more(code: Command, most: int) -> None:
+    assert len(control.parse(command(code, most)).keys) == most
+    text = rf"^{code.name} with {most + 1} keys \(at most {most}\), status 0$"
+    with pytest.raises(MalformedDatagram, match=text):
+        control.parse(command(code, most + 1))
+    with pytest.raises(MalformedDatagram, match=r"^HELLO with 1 keys \(at most 0\), status 0$"):
+        control.parse(command(Command.HELLO, 1))
+
+
+@pytest.mark.parametrize(
+    ("datagram", "text"),
+    [
+        (command(Command.SEED, 2)[:63], "63 bytes, too short for a CONTROL"),
+        (command(Command.SEED, 2)[:-1], "79 bytes, not 80 for a SEED of 2 keys"),
+        (command(Command.SEED, 2) + b"!", "81 bytes, not 80 for a SEED of 2 keys"),
+        (command(Command.SEED, 2, answer=Status.OK) + b"!", "65 bytes, not 64 for a SEED of 2 keys"),
+        (
+            command(Command.VALUES, 2, answer=Status.OK, values=True)[:-4],
+            "84 bytes, not 88 for a VALUES of 2 keys",
+        ),
+    ],
+)
+def test_a_control_of_another_length(datagram: bytes, text: str) -> None:
+    with pytest.raises(MalformedDatagram) as refusal:
+        control.parse(datagram)
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "text"),
+    [
+        (0, 9, "CONTROL: 9 is not a valid Command"),
+        (1, 9, "CONTROL: 9 is not a valid Status"),
+        (1, 2, "SEED with 2 keys (at most 128), status 2"),
+        (2, 1, "SEED with 2 keys (at most 128), status 0"),
+        (3, 1, "SEED with 2 keys (at most 128), status 0"),
+    ],
+)
+def test_a_control_with_a_wrong_byte(at: int, value: int, text: str) -> None:
+    datagram = bytearray(command(Command.SEED, 2))
+    datagram[56 + at] = value
+    with pytest.raises(MalformedDatagram) as refusal:
+        control.parse(bytes(datagram))
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"worker": 7}, "op 4 of worker 0x7 is no CONTROL"),
+        ({"op": Op.EMPTY, "worker": CONTROLLER_CALLER}, "op 3 of worker 0xffff is no CONTROL"),
+    ],
+)
+def test_a_control_comes_from_the_controller(changes: dict[str, int], text: str) -> None:
+    rpc = Header(op=Op.CONTROL, worker=CONTROLLER_CALLER)._replace(**changes)
+    with pytest.raises(MalformedDatagram) as refusal:
+        control.parse(header.LAYOUT.pack(*rpc))
+    assert str(refusal.value) == text
+
+
+def changed(at: int, value: bytes) -> bytes:
+    return FRAME[:at] + value + FRAME[at + len(value) :]
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (FRAME[:41], "a frame of 41 bytes holds no UDP datagram"),
+        (changed(12, b"\x86\xdd"), "ethertype 0x86dd, protocol 17: no UDP over plain IPv4"),
+        (changed(14, b"\x46"), "ethertype 0x0800, protocol 17: no UDP over plain IPv4"),
+        (changed(23, b"\x06"), "ethertype 0x0800, protocol 6: no UDP over plain IPv4"),
+        (FRAME + b"!", "lengths disagree: frame 50, IPv4 35, UDP 15"),
+        (changed(16, b"\x00\x24"), "lengths disagree: frame 49, IPv4 36, UDP 15"),
+        (changed(38, b"\x00\x10"), "lengths disagree: frame 49, IPv4 35, UDP 16"),
+    ],
+)
+def test_a_frame_that_is_none(frame: bytes, text: str) -> None:
+    with pytest.raises(MalformedDatagram) as refusal:
+        frames.parse(frame)
+    assert str(refusal.value) == text
+
+
+def test_a_frames_bytes() -> None:
+    """Ethernet, IPv4 without options (TTL 64, protocol 17), UDP without a checksum."""
+    source, destination = END, UdpEndpoint("02:00:00:00:03:fe", "10.0.3.254", 7)
+    frame = frames.build(UdpFrame(source, destination, b"payload"))
+    assert frame[:14].hex() == "0200000003fe0200000001010800"
+    without_checksum = frame[14:24] + bytes(2) + frame[26:34]
+    assert without_checksum.hex() == "4500002300000000401100000a0001010a0003fe"
+    words = struct.unpack("!10H", frame[14:34])
+    assert sum(words) % 0xFFFF == 0 and words[5] != 0
+    assert frame[34:] == struct.pack("!HHHH", 5001, 7, 15, 0) + b"payload"
+    assert frames.parse(frame) == (source, destination, b"payload")
+    assert frames.parse(frames.build(UdpFrame(source, destination, b""))).payload == b""
+
+
+def test_a_checksum_that_carries_twice() -> None:
+    """The sum of these words' carries carries again."""
+    for low in range(256):
+        end = UdpEndpoint("02:00:00:00:01:01", f"255.255.255.{low}", 1)
+        frame = frames.build(UdpFrame(end, end, b""))
+        total = sum(struct.unpack("!10H", frame[14:34]))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        assert total == 0xFFFF
