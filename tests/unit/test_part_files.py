@@ -1,0 +1,104 @@
+"""Part files appear whole or not at all, and are numbered on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from logs.columns import CONNECTIONS
+from logs.merge import last_updates, merge_logs
+from logs.parts import Parts, save_arrays
+
+ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_parts_are_numbered_on_from_those_that_are_there(tmp_path: Path) -> None:
+    first = Parts(tmp_path, "connections-ps-1", CONNECTIONS)
+    first.write(ROW)
+    first.write(ROW)
+    (tmp_path / "connections-ps-2-0.parquet").touch()
+    Parts(tmp_path, "connections-ps-1", CONNECTIONS).write(ROW)
+    assert names(tmp_path) == [
+        *(f"connections-ps-1-{number}.parquet" for number in range(3)),
+        "connections-ps-2-0.parquet",
+    ]
+
+
+def test_a_part_has_the_logs_columns_in_their_order_and_types(tmp_path: Path) -> None:
+    shuffled = {name: ROW[name] for name in sorted(ROW)}
+    Parts(tmp_path, "part", CONNECTIONS).write(shuffled)
+    written = pl.read_parquet(tmp_path / "part-0.parquet")
+    assert written.schema == CONNECTIONS
+    assert written.rows() == [(2**40, 1, 7, 2)]
+
+
+def test_nothing_is_no_part(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, "part", CONNECTIONS)
+    parts.write(dict.fromkeys(CONNECTIONS, np.array([], dtype=np.int64)))
+    assert names(tmp_path) == []
+    parts.write(ROW)
+    assert names(tmp_path) == ["part-0.parquet"]
+
+
+@pytest.mark.parametrize("columns", [{"time_us": [1], "ps": 1, "worker": [1]}, ROW | {"more": 1}])
+def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[str, object]) -> None:
+    with pytest.raises(ValueError) as refusal:
+        Parts(tmp_path, "part", CONNECTIONS).write(columns)
+    assert str(refusal.value) == f"part: columns {sorted(columns)}, not {sorted(CONNECTIONS)}"
+    assert names(tmp_path) == []
+
+
+def test_what_is_written_is_not_seen_before_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    rename = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        seen.append(names(tmp_path))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    Parts(tmp_path, "part", CONNECTIONS).write(ROW)
+    save_arrays(tmp_path / "dump.npz", {"a": np.arange(3), "b": np.zeros((2, 2))})
+    assert seen == [["part-0.partial"], ["dump.npz.partial", "part-0.parquet"]]
+    assert names(tmp_path) == ["dump.npz", "part-0.parquet"]
+    with np.load(tmp_path / "dump.npz") as arrays:
+        assert arrays.files == ["a", "b"]
+        assert arrays["a"].tolist() == [0, 1, 2] and arrays["b"].shape == (2, 2)
+
+
+def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
+    """What is not a part of any log stays out of them; other Parquet files are removed with the parts."""
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for name in ("connections-ps-10-0", "connections-ps-2-0"):
+        pl.DataFrame([(1, 1, 1, 1)], schema=CONNECTIONS, orient="row").write_parquet(
+            parts / f"{name}.parquet"
+        )
+    stray = pl.DataFrame({"anything": [1]})
+    for name in (
+        "connections-ps-1-0.parquet.old",
+        "xconnections-ps-1-0.parquetx",
+        "connections-host-1-0.parquet",
+    ):
+        stray.write_parquet(parts / name)
+    merge_logs(parts, tmp_path)
+    assert pl.read_parquet(tmp_path / "connections.parquet").height == 2
+    assert names(parts) == ["connections-ps-1-0.parquet.old", "xconnections-ps-1-0.parquetx"]
+
+
+def test_the_newest_updates_are_those_of_the_highest_part(tmp_path: Path) -> None:
+    for name in ("updates-ps-1-9", "updates-ps-1-10", "updates-ps-12-3", "operations-worker-1-50"):
+        (tmp_path / f"{name}.parquet").touch()
+    assert sorted(file.name for file in last_updates(tmp_path)) == [
+        "updates-ps-1-10.parquet",
+        "updates-ps-12-3.parquet",
+    ]
