@@ -12,7 +12,7 @@ from analysis.figures import figures
 from analysis.record import RunRecord
 from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
-from analysis.table import ROWS, Row, facts, without_intervals
+from analysis.table import DIFFERENCE_ROWS, DifferenceRow, facts, without_intervals
 from logs.columns import ARMS, BASELINE
 from protocol.arms import MEASURED
 
@@ -41,7 +41,7 @@ def losses(summary: Summary) -> Iterator[str]:
     """Metrics for which an arm with offload is worse than the baseline, interval and all."""
     for name, load in summary.loads.items():
         for arm in (arm.name for arm in MEASURED if arm.offloaded):
-            for row in ROWS:
+            for row in DIFFERENCE_ROWS:
                 found = load.differences.get(arm, {}).get(row.metric)
                 if found is not None and found.low is not None and found.low > 0:
                     yield (
@@ -55,7 +55,9 @@ def _differences(load: LoadSummary) -> str:
     if not arms:
         return "<p>No round is complete.</p>"
     head = "".join(f"<th>{arm}</th>" for arm in ("", BASELINE, *arms))
-    body = "".join(_row(row, load, arms) for row in ROWS if row.metric in load.differences[arms[0]])
+    body = "".join(
+        _row(row, load, arms) for row in DIFFERENCE_ROWS if row.metric in load.differences[arms[0]]
+    )
     return (
         f"<p>{load.offered_rate:,.1f} steps/s offered, {load.rounds} rounds; differences to {BASELINE}.</p>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -63,7 +65,7 @@ def _differences(load: LoadSummary) -> str:
     )
 
 
-def _row(row: Row, load: LoadSummary, arms: list[str]) -> str:
+def _row(row: DifferenceRow, load: LoadSummary, arms: list[str]) -> str:
     baseline = load.differences[arms[0]][row.metric].baseline
     cells = [f"<td>{row.title}</td>", f"<td>{baseline:{row.format}}</td>"]
     for arm in arms:

@@ -18,7 +18,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DifferenceRow:
     """A metric of the difference table: its name in `differences`, its title and its number format."""
 
     metric: str
@@ -26,17 +26,21 @@ class Row:
     format: str
 
 
-ROWS = (
-    *(Row(f"{op}_{q}", f"{op} {q}, µs", ",.0f") for op in TRANSFERS for q in ("mean", "p50", "p95", "p99")),
-    Row("step_mean", "step mean, µs", ",.0f"),
-    Row("rpc_mean", "RPC mean, µs", ",.0f"),
-    Row("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),
-    Row("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
-    Row("ps_packets_per_step", "packets to PS/step", ",.1f"),
-    Row("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
-    Row("rpcs_per_step", "RPCs a step", ",.1f"),
-    Row("worker_cpu_us_per_step", "worker CPU, µs/step", ",.0f"),
-    Row("loss", "mean log loss", ".4f"),
+DIFFERENCE_ROWS = (
+    *(
+        DifferenceRow(f"{op}_{q}", f"{op} {q}, µs", ",.0f")
+        for op in TRANSFERS
+        for q in ("mean", "p50", "p95", "p99")
+    ),
+    DifferenceRow("step_mean", "step mean, µs", ",.0f"),
+    DifferenceRow("rpc_mean", "RPC mean, µs", ",.0f"),
+    DifferenceRow("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),
+    DifferenceRow("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
+    DifferenceRow("ps_packets_per_step", "packets to PS/step", ",.1f"),
+    DifferenceRow("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
+    DifferenceRow("rpcs_per_step", "RPCs a step", ",.1f"),
+    DifferenceRow("worker_cpu_us_per_step", "worker CPU, µs/step", ",.0f"),
+    DifferenceRow("loss", "mean log loss", ".4f"),
 )
 
 
@@ -101,7 +105,7 @@ def _learning(loss: float, chance: float) -> str:
 
 def _differences(load: LoadSummary) -> Table:
     table = _table()
-    for row in ROWS:
+    for row in DIFFERENCE_ROWS:
         found = [metrics[row.metric] for metrics in load.differences.values() if row.metric in metrics]
         if found:
             baseline = format(found[0].baseline, row.format)

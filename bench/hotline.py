@@ -12,7 +12,7 @@ from finsy.proto import p4r
 from bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
 from controller.client import P4INFO
 from controller.encoding import Encoder
-from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
+from controller.tables import HotParam, Job, Route, Row, Server, State, Update, UpdateType, Worker
 from protocol import addressing, frames
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from protocol.header import (
@@ -48,7 +48,7 @@ def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int =
     """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
     encoder = Encoder(fy.P4Schema(program.p4info))
     rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
-    return Setup(program, [encoder.encode(Update(Change.INSERT, row)) for row in rows])
+    return Setup(program, [encoder.encode(Update(UpdateType.INSERT, row)) for row in rows])
 
 
 def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:

@@ -149,7 +149,7 @@ class SwitchClient:
                 index, detail = next(iter(error.details.items()))
                 raise DeviceError(
                     f"switch {self.address} refused {len(error.details)} of {len(batch)} updates, first: "
-                    f"{batch[index].change.value} of {batch[index].row}: "
+                    f"{batch[index].type.value} of {batch[index].row}: "
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error
 

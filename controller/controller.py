@@ -13,19 +13,19 @@ from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.inband import PATIENCE, InBand
 from controller.migrate import Plan, Progress, execute, plan
-from controller.status import Counters, Status, read_counters, read_status
+from controller.status import Counters, SwitchStatus, read_counters, read_status
 from controller.tables import (
     CPU_PORT,
     HOT_TABLES,
     KIND_PRIVILEGED,
     ROWS,
     SETTINGS,
-    Change,
     HotParam,
     Job,
     Server,
     Settings,
     Update,
+    UpdateType,
     Worker,
 )
 from protocol import addressing
@@ -84,13 +84,13 @@ class Controller:
             present |= {row.key: row for row in await self._switch.read([table], SETTINGS[table])}
         changed = [row for row in rows if present.get(row.key) != row]
         await self._switch.write(
-            [Update(Change.MODIFY if row.key in present else Change.INSERT, row) for row in changed]
+            [Update(UpdateType.MODIFY if row.key in present else UpdateType.INSERT, row) for row in changed]
         )
 
     async def remove(self, *rows: Settings) -> None:
         """Delete rows that are there."""
         self._switch.check_pipeline()
-        await self._switch.write([Update(Change.DELETE, row) for row in rows])
+        await self._switch.write([Update(UpdateType.DELETE, row) for row in rows])
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """What `load` would do."""
@@ -137,7 +137,7 @@ class Controller:
         self._switch.check_pipeline()
         return await read_counters(self._switch)
 
-    async def status(self) -> Status:
+    async def status(self) -> SwitchStatus:
         """All tables and counters."""
         self._switch.check_pipeline()
         return await read_status(self._switch)

@@ -10,7 +10,7 @@ import finsy as fy
 from finsy.p4values import encode_exact
 from finsy.proto import p4r
 
-from controller.tables import Change, HotParam, State, Update
+from controller.tables import HotParam, State, Update, UpdateType
 
 _BITS = 64  # no key or slot has more, and what does not fit its field the switch refuses
 
@@ -20,14 +20,14 @@ class Encoder:
 
     def __init__(self, schema: fy.P4Schema) -> None:
         self._schema = schema
-        self._patterns: dict[tuple[Change, int, int, State], p4r.Update] = {}
+        self._patterns: dict[tuple[UpdateType, int, int, State], p4r.Update] = {}
 
     def encode(self, update: Update) -> p4r.Update:
         """The P4Runtime message of an update."""
         param = update.row
         if not isinstance(param, HotParam):
             return update.encode().encode_update(self._schema)
-        kind = (update.change, param.job, param.lane, param.state)
+        kind = (update.type, param.job, param.lane, param.state)
         if kind not in self._patterns:
             self._patterns[kind] = update.encode().encode_update(self._schema)
         message = p4r.Update()

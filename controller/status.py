@@ -61,7 +61,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SwitchStatus:
     """All tables and counters."""
 
     jobs: tuple[Job, ...]
@@ -95,9 +95,9 @@ async def read_counters(switch: SwitchClient) -> Counters:
     )
 
 
-async def read_status(switch: SwitchClient) -> Status:
+async def read_status(switch: SwitchClient) -> SwitchStatus:
     """Read all tables and counters."""
-    return Status(
+    return SwitchStatus(
         jobs=tuple(await switch.read([Job.TABLE], Job.of)),
         servers=tuple(await switch.read([Server.TABLE], Server.of)),
         workers=tuple(await switch.read([Worker.TABLE], Worker.of)),

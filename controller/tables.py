@@ -226,7 +226,7 @@ def hot_table(lane: int) -> str:
 HOT_TABLES = tuple(hot_table(lane) for lane in range(LANES))
 
 
-class Change(Enum):
+class UpdateType(Enum):
     """Kind of a table update, as in P4Runtime 1.4 §12."""
 
     INSERT = "insert"
@@ -238,15 +238,15 @@ class Change(Enum):
 class Update:
     """One table update."""
 
-    change: Change
+    type: UpdateType
     row: Row
 
     def encode(self) -> fy.P4TableEntry:
         """The update as finsy writes it."""
         entry = self.row.entry()
-        if self.change is Change.INSERT:
+        if self.type is UpdateType.INSERT:
             return +entry
-        return ~entry if self.change is Change.MODIFY else -entry
+        return ~entry if self.type is UpdateType.MODIFY else -entry
 
 
 Settings: TypeAlias = Job | Server | Worker | Route

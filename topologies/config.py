@@ -61,7 +61,7 @@ class Faults(_Model):
         return f"loss={self.loss},dup={self.duplication},reorder={self.reordering},seed={seed}"
 
 
-class Placement(_Model):
+class PlacementConfig(_Model):
     """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
 
     switch: int | None = Field(default=None, ge=0)
@@ -117,7 +117,7 @@ class Config(_Model):
     runs: Path = Path("runs")
     """Folder of the run folders."""
     faults: Faults = Faults()
-    placement: Placement = Placement()
+    placement: PlacementConfig = PlacementConfig()
 
     @property
     def lanes_to_profile(self) -> int:
@@ -179,7 +179,7 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None) -
     return f"CONFIG={file}: {field} = {error['input']!r}: {message}" if field else f"CONFIG={file}: {message}"
 
 
-def _siblings(place: tuple[int | str, ...]) -> Iterable[str]:
-    """Names of the settings of the table that `place` is in."""
-    tables: dict[int | str, type[_Model]] = {"faults": Faults, "placement": Placement}
-    return (tables[place[0]] if len(place) > 1 else Config).model_fields
+def _siblings(path: tuple[int | str, ...]) -> Iterable[str]:
+    """Names of the settings of the table that a setting is in."""
+    tables: dict[int | str, type[_Model]] = {"faults": Faults, "placement": PlacementConfig}
+    return (tables[path[0]] if len(path) > 1 else Config).model_fields

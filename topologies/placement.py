@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 
-from topologies import config
+from topologies.config import PlacementConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Placement:
         return {name: "any" if cpu is None else cpu for name, cpu in asdict(self).items()}
 
 
-def place(wanted: config.Placement, cpus: list[int] | None = None) -> Placement:
+def place(wanted: PlacementConfig, cpus: list[int] | None = None) -> Placement:
     """Spread switch, servers and workers over the CPUs of this process, unless they are told."""
     usable = sorted(os.sched_getaffinity(0)) if cpus is None else cpus
     if len(usable) == 1:

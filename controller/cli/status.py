@@ -18,7 +18,7 @@ from controller.cli.common import (
     switch_options,
 )
 from controller.controller import Controller
-from controller.status import Status
+from controller.status import SwitchStatus
 from controller.tables import Job
 from protocol.arms import JOBS
 from protocol.header import LANES
@@ -44,7 +44,7 @@ def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
         _print_details(found)
 
 
-def _as_json(status: Status) -> dict[str, object]:
+def _as_json(status: SwitchStatus) -> dict[str, object]:
     return {
         "jobs": [
             {"arm": _ARMS.get(job.job)}
@@ -67,7 +67,7 @@ def _as_json(status: Status) -> dict[str, object]:
     }
 
 
-def _print_summary(address: str, status: Status) -> None:
+def _print_summary(address: str, status: SwitchStatus) -> None:
     jobs = [
         [
             _ARMS.get(job.job, ""),
@@ -85,7 +85,7 @@ def _print_summary(address: str, status: Status) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _counters(status: Status) -> Iterator[str]:
+def _counters(status: SwitchStatus) -> Iterator[str]:
     lanes, rpcs = status.counters.all_lanes(), status.counters.rpcs
     rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
     yield f"lanes: {lanes.hits:,} hits, {lanes.misses:,} misses{rate}, {lanes.overflows:,} overflows"
@@ -102,7 +102,7 @@ def _settings(job: Job) -> list[object]:
     return [job.job, ON_OFF[job.offload], ON_OFF[job.proxy]]
 
 
-def _print_details(status: Status) -> None:
+def _print_details(status: SwitchStatus) -> None:
     servers: list[list[object]] = [
         [server.job, server.ps, server.addr, server.udp_port, server.port, server.service_addr]
         for server in status.servers

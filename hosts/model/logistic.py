@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.workload.trace import Batch
+from hosts.workload.trace import MiniBatch
 from logs.errors import DataError
 from protocol.codec import Values
 
@@ -26,7 +26,7 @@ class LogisticRegression:
         self._scale = scale
         self._rate = learning_rate
 
-    def step(self, batch: Batch, values: Values) -> tuple[Values, float]:
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """See `Model.step`; the loss is the mean log loss in nats."""
         if batch.label is None or batch.sample is None or batch.column is None:
             raise ValueError("a mini-batch without samples cannot be trained on")

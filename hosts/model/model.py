@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hosts.workload.trace import Batch
+from hosts.workload.trace import MiniBatch
 from protocol.codec import Values
 
 
 class Model(Protocol):
     """A model that a worker trains, one mini-batch at a time."""
 
-    def step(self, batch: Batch, values: Values) -> tuple[Values, float]:
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """Deltas to push [n] for the pulled values [n], and the mean loss before the update."""
         ...

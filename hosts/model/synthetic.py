@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.workload.trace import Batch
+from hosts.workload.trace import MiniBatch
 from protocol.codec import Values
 
 
@@ -15,7 +15,7 @@ class SyntheticGradient:
         self._random = np.random.default_rng(seed)
         self._largest = largest
 
-    def step(self, batch: Batch, values: Values) -> tuple[Values, float]:
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """See `Model.step`; there is no loss (nan)."""
         deltas = self._random.integers(-self._largest, self._largest, len(values), np.int32, endpoint=True)
         return deltas.view(np.uint32), float("nan")

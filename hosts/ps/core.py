@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Generic
 
 from hosts.ps.moves import Mover, ReplyTo
-from hosts.ps.server import Server
+from hosts.ps.server import RpcServer
 from hosts.ps.store import Store
 from protocol import control
 from protocol.codec import Codec
@@ -29,7 +29,7 @@ class ParameterServer(Generic[ReplyTo]):
     ) -> None:
         self.ps = ps
         self.stores = stores
-        self.server = Server(ps, stores, codec, clock)
+        self.server = RpcServer(ps, stores, codec, clock)
         self._movers: dict[int, Mover[ReplyTo]] = {
             job: Mover(job, ps, epochs[job], store, codec, clock) for job, store in stores.items()
         }

@@ -25,7 +25,7 @@ class PsLogs:
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
 
     def write_connections(self, contacts: array[int]) -> None:
-        """Write the contacts since the last part (`Server.contacts`)."""
+        """Write the contacts since the last part (`RpcServer.contacts`)."""
         time, worker, job = np.array(contacts, dtype=np.int64).reshape(-1, 3).T
         self._connections.write(
             {"time_us": (time + self._offset) // _US, "ps": self._ps, "worker": worker, "job": job}

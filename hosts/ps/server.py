@@ -35,7 +35,7 @@ class JobCounters:
     applied_lanes: int = 0
 
 
-class _Row:
+class _CallerSlots:
     """One caller's slots: last turn, and the lanes refused in it."""
 
     __slots__ = ("refused", "turns")
@@ -45,7 +45,7 @@ class _Row:
         self.refused = [0] * WINDOW
 
 
-class Server:
+class RpcServer:
     """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing."""
 
     def __init__(self, ps: int, stores: Mapping[int, Store], codec: Codec, clock: Callable[[], int]) -> None:
@@ -53,7 +53,7 @@ class Server:
         self._stores = stores
         self._codec = codec
         self._clock = clock
-        self._rows: dict[tuple[int, int, int], _Row] = {}
+        self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
         self.counters = {job: JobCounters() for job in stores}
         self.contacts = array("q")
         """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
@@ -81,7 +81,7 @@ class Server:
         slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
         row = self._rows.get((job, header.worker, header.epoch))
         if row is None:
-            row = self._rows[job, header.worker, header.epoch] = _Row()
+            row = self._rows[job, header.worker, header.epoch] = _CallerSlots()
         last = row.turns[slot]
         if turn < last or turn == 0:
             counters.stale += 1

@@ -24,13 +24,13 @@ from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line
-from hosts.worker.trainer import Block, EmptyCalls, Trainer
+from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.trace import Trace
 from logs.parts import save_arrays
 from protocol.codec import Caller
 
 
-class Job:
+class WorkerJob:
     """One job's client, socket and ledger."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Job:
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
 
-class Worker:
+class WorkerProcess:
     """The process: its jobs, its logs, and the commands."""
 
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
@@ -62,7 +62,7 @@ class Worker:
             raise AgentConfigError(
                 f"{config.trace}: has {self._trace.workers} workers, this is {config.worker}"
             )
-        self._jobs = {job.job: Job(config, job, self._trace, offset, stack) for job in config.jobs}
+        self._jobs = {job.job: WorkerJob(config, job, self._trace, offset, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.worker, offset)
         self._model: Model = (
             SyntheticGradient(config.seed)
@@ -117,7 +117,7 @@ class Worker:
             self._trace,
             self._model,
             own.ledger,
-            Block(first_step, steps, start, period_ns),
+            Schedule(first_step, steps, start, period_ns),
             time.monotonic_ns,
         )
         origin = Origin(self._config.worker, job, own.arm, round, load, start + discard_ns)
@@ -158,13 +158,13 @@ class Worker:
         self.done = True
         return {}
 
-    def _job(self, job: int) -> Job:
+    def _job(self, job: int) -> WorkerJob:
         if job not in self._jobs:
             raise AgentConfigError(f"job {job} is not one of this worker's: {sorted(self._jobs)}")
         return self._jobs[job]
 
     def _drive(
-        self, driver: Driver, own: Job, origin: Origin, report: Callable[[], None]
+        self, driver: Driver, own: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
         """Run a block and log its RPCs, whatever ends it."""
         client = own.client
@@ -186,7 +186,7 @@ class Worker:
         }
 
 
-def serve(worker: Worker, commands: Commands) -> None:
+def serve(worker: WorkerProcess, commands: Commands) -> None:
     """Answer commands until `quit` or the end of standard input."""
     while not (worker.done or commands.closed):
         line = commands.next()
@@ -205,7 +205,7 @@ def main(path: Path) -> None:
         config = load_config(path, WorkerConfig)
         commands = Commands(sys.stdin.fileno())
         with ExitStack() as stack:
-            worker = Worker(config, commands, stack)
+            worker = WorkerProcess(config, commands, stack)
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)

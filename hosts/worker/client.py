@@ -25,7 +25,7 @@ from protocol.packing import Packing, pack
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7
-_NO_PLACE = np.empty(0, dtype=np.int32)
+_NO_KEYS = np.empty(0, dtype=np.int32)
 
 
 class RpcRecord(NamedTuple):
@@ -149,7 +149,7 @@ class Client:
         header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
         self._op = Op.EMPTY
         datagram = memoryview(self._codec.build(Message(header)))
-        self._unsent.append(_Call(datagram, ps, _NO_PLACE, False, 0))
+        self._unsent.append(_Call(datagram, ps, _NO_KEYS, False, 0))
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""

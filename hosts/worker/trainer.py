@@ -20,7 +20,7 @@ from protocol.header import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Schedule:
     """What to run: steps `first_step`, ... of the trace. Times are monotonic ns; period 0: a closed loop."""
 
     first_step: int
@@ -50,7 +50,7 @@ class Trainer:
         trace: Trace,
         model: Model,
         ledger: Ledger,
-        block: Block,
+        schedule: Schedule,
         clock: Callable[[], int],
     ) -> None:
         self._worker = worker
@@ -58,7 +58,7 @@ class Trainer:
         self._trace = trace
         self._model = model
         self._ledger = ledger
-        self._block = block
+        self._schedule = schedule
         self._clock = clock
         self.operations: list[OperationRecord] = []
         self.losses: list[float] = []
@@ -84,24 +84,24 @@ class Trainer:
 
     def _steps(self) -> Generator[int, None, None]:
         """The block's course; yields when to go on at the earliest, once the client is idle."""
-        block = self._block
-        for k in range(block.steps):
-            iteration = block.first_step + k
-            pull_due = block.start_ns + k * block.period_ns
+        schedule = self._schedule
+        for k in range(schedule.steps):
+            iteration = schedule.first_step + k
+            pull_due = schedule.start_ns + k * schedule.period_ns
             yield pull_due
             batch = self._trace.batch(self._worker, iteration)
             start = self._clock()
-            pull_due = pull_due if block.period_ns else start
+            pull_due = pull_due if schedule.period_ns else start
             self._client.pull(iteration, batch.positions)
             yield 0
             self._record(iteration, Op.PULL, pull_due, start)
 
             deltas, loss = self._model.step(batch, self._client.values)
             self.losses.append(loss)
-            push_due = pull_due + block.period_ns // 2
+            push_due = pull_due + schedule.period_ns // 2
             yield push_due
             start = self._clock()
-            push_due = push_due if block.period_ns else start
+            push_due = push_due if schedule.period_ns else start
             answered = self._ledger.open(batch.positions, deltas)
             self._client.push(iteration, batch.positions, deltas, answered)
             yield 0

@@ -40,7 +40,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MiniBatch:
     """One mini-batch. Samples are absent in a replayed update log."""
 
     positions: NDArray[np.int64]
@@ -70,19 +70,19 @@ class Trace:
         """Most distinct parameters of any mini-batch."""
         return int(np.diff(self.key_start).max(initial=0))
 
-    def batch(self, worker: int, step: int) -> Batch:
+    def batch(self, worker: int, step: int) -> MiniBatch:
         """The mini-batch of a worker (1-based); steps beyond the last begin again."""
         b = (worker - 1) * self.steps + step % self.steps
         positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
         if self.samples is None:
-            return Batch(positions)
+            return MiniBatch(positions)
         data = self.samples
         batch = slice(data.batch_start[b], data.batch_start[b + 1])
         entries = slice(data.entry_start[b], data.entry_start[b + 1])
         label = data.label[batch]
         sample = np.repeat(np.arange(len(label)), data.length[batch])
         x = None if data.x is None else data.x[entries]
-        return Batch(positions, label, sample, data.column[entries], x)
+        return MiniBatch(positions, label, sample, data.column[entries], x)
 
     def save(self, directory: Path) -> None:
         """Write the trace; raises `DataError`."""

@@ -18,7 +18,7 @@ from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
-from hosts.worker.trainer import Block, Trainer
+from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
 from protocol.codec import Caller, FastCodec, Keys, Message
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
@@ -81,7 +81,7 @@ class Timed:
     def _clock(self) -> int:
         return self.now
 
-    def trainer(self, job: int, block: Block) -> Trainer:
+    def trainer(self, job: int, block: Schedule) -> Trainer:
         """A block of steps; drive it with `operation`."""
         ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
         model = SyntheticGradient(seed=1)

@@ -30,7 +30,7 @@ from controller.errors import (
     UnknownKey,
 )
 from controller.inband import InBand
-from controller.status import Status
+from controller.status import SwitchStatus
 from protocol.hashing import ps_of
 from protocol.header import CONTROLLER_CALLER, MODULUS, WINDOW
 from tests.harness.livenet import LiveNet
@@ -53,7 +53,7 @@ def on_net(
     asyncio.run(run())
 
 
-async def status(net: LiveNet) -> Status:
+async def status(net: LiveNet) -> SwitchStatus:
     async with Controller(net.address, primary=False) as controller:
         return await controller.status()
 

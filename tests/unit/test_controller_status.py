@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from controller import Controller, HotParam, Job, Register, Server, State, Worker
 from controller.cli import main
-from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, Status
+from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
 from controller.tables import KIND_PRIVILEGED
 from protocol.arms import ARMS
 from protocol.header import LANES
@@ -19,14 +19,14 @@ from protocol.header import LANES
 MAC = "00:00:00:00:00:01"
 
 
-def a_status() -> Status:
+def a_status() -> SwitchStatus:
     """Five arms of a server and two workers each; lane k hit 100 * k, missed 200 and never overflowed."""
     params = [HotParam(1, key, key % LANES, key, State.HOT) for key in range(100)]
     params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
     params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
     lanes = tuple(LaneCounters(hits=100 * lane, misses=200, overflows=lane // 31) for lane in range(LANES))
     callers = [(1, 0), (2, 0), (2**15, KIND_PRIVILEGED)]
-    return Status(
+    return SwitchStatus(
         jobs=tuple(Job(arm.job, arm.offloaded, arm.proxied) for arm in ARMS),
         servers=tuple(Server(arm.job, 0, MAC, "10.0.2.1", 1, 5, MAC, "10.0.3.1", 1) for arm in ARMS),
         workers=tuple(
@@ -91,7 +91,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
         drops=dict.fromkeys(DROP_REASONS, 0),
         lanes=(LaneCounters(0, 0, 0),) * LANES,
     )
-    on_switch("status", Status((Job(77, True, False),), (), (), (), counters))
+    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (), counters))
     output = run("status")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
     # A job that is no arm of an experiment.

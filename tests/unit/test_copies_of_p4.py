@@ -21,7 +21,6 @@ from controller.tables import (
     ROWS,
     SETTINGS,
     SLOTS,
-    Change,
     HotParam,
     Job,
     Route,
@@ -29,6 +28,7 @@ from controller.tables import (
     Server,
     State,
     Update,
+    UpdateType,
     Worker,
 )
 from protocol import arms, header
@@ -180,7 +180,7 @@ ROWS_OF_TABLES: list[Row] = [
 @pytest.mark.parametrize("row", ROWS_OF_TABLES)
 def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> None:
     """The P4Info gives each name a place: one that is not there, left out or too wide for it is an error."""
-    encoded = Update(Change.INSERT, row).encode().encode_update(SCHEMA)
+    encoded = Update(UpdateType.INSERT, row).encode().encode_update(SCHEMA)
     entry = fy.P4TableEntry.decode(encoded.entity, SCHEMA)
     table = SCHEMA.tables[entry.table_id]
     of = HotParam.of if isinstance(row, HotParam) else SETTINGS[table.alias]
@@ -211,7 +211,7 @@ def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
 def test_updates_of_a_hot_set_are_what_finsy_encodes() -> None:
     """All but the first of a kind are copies of it with another key and slot."""
     encoder = Encoder(SCHEMA)
-    for change in Change:
+    for change in UpdateType:
         for key, slot in ((7, 0), (2**63 + 5, SLOTS - 1), (0, 300)):
             for state in State:
                 update = Update(change, HotParam(3, key, 12, slot, state))

@@ -13,7 +13,7 @@ from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
-from hosts.worker.trainer import Block, EmptyCalls, Trainer
+from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate
 from protocol.codec import Caller, FastCodec
 
@@ -25,7 +25,7 @@ TRIP = 100_000
 class Loop:
     """A worker on one PS; every datagram takes `TRIP` ns there and back."""
 
-    def __init__(self, block: Block, model: Model | None = None) -> None:
+    def __init__(self, block: Schedule, model: Model | None = None) -> None:
         self.now = block.start_ns or 1
         space = KeySpace(3000)
         self.server: ParameterServer[None] = ParameterServer(
@@ -54,7 +54,7 @@ class Loop:
 
 
 def test_a_paced_block_keeps_its_schedule() -> None:
-    loop = Loop(Block(first_step=5, steps=3, start_ns=50 * MS, period_ns=10 * MS))
+    loop = Loop(Schedule(first_step=5, steps=3, start_ns=50 * MS, period_ns=10 * MS))
     loop.run(loop.trainer)
     rows = [(row.iteration, row.op, row.scheduled, row.start, row.end) for row in loop.trainer.operations]
     for k in range(3):
@@ -68,7 +68,7 @@ def test_a_paced_block_keeps_its_schedule() -> None:
 
 
 def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
-    loop = Loop(Block(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
+    loop = Loop(Schedule(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
     loop.run(loop.trainer)
     pulls = [row for row in loop.trainer.operations if row.op == "pull"]
     assert [row.scheduled for row in pulls] == [50 * MS + k * TRIP for k in range(4)]
@@ -77,7 +77,7 @@ def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
 
 
 def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
-    loop = Loop(Block(first_step=0, steps=400, start_ns=0, period_ns=0))
+    loop = Loop(Schedule(first_step=0, steps=400, start_ns=0, period_ns=0))
     loop.run(loop.trainer)
     losses = loop.trainer.losses
     assert losses[0] == pytest.approx(np.log(2))
@@ -91,13 +91,13 @@ def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
 
 
 def test_a_replayed_log_has_no_loss() -> None:
-    loop = Loop(Block(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
+    loop = Loop(Schedule(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
     loop.run(loop.trainer)
     assert loop.trainer.loss is None and loop.trainer.lanes_pushed > 0
 
 
 def test_empty_calls_go_one_at_a_time() -> None:
-    loop = Loop(Block(0, 0, 0, 0))
+    loop = Loop(Schedule(0, 0, 0, 0))
     loop.run(EmptyCalls(loop.client, n_ps=1, count=5))
     t0s = [record.t0 for record in loop.client.records]
     assert np.diff(t0s).tolist() == [TRIP] * 4

@@ -22,7 +22,7 @@ from analysis.record import Accounting, Block, RunRecord, ServerUse
 from analysis.summary import Summary, summarise
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.trainer import Block as Schedule
+from hosts.worker.trainer import Schedule
 from logs.columns import ARMS
 from logs.merge import merge_logs
 from protocol.hashing import lane_of, ps_of

@@ -22,7 +22,7 @@ from topologies.config import (
     VARIABLES,
     Config,
     Faults,
-    Placement,
+    PlacementConfig,
     load_config,
 )
 from topologies.errors import ConfigError
@@ -122,7 +122,7 @@ def flat(model: Any) -> dict[str, Any]:
     """Dotted names of all settings, those of tables included, and their fields."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        is_table = field.default in (Faults(), Placement())
+        is_table = field.default in (Faults(), PlacementConfig())
         fields |= (
             {f"{name}.{key}": each for key, each in flat(field.annotation).items()}
             if is_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topologies import config
+from topologies.config import PlacementConfig
 from topologies.placement import Placement, place
 
 
@@ -17,9 +17,9 @@ from topologies.placement import Placement, place
     ],
 )
 def test_servers_and_workers_are_kept_apart(cpus: list[int], expected: Placement) -> None:
-    assert place(config.Placement(), cpus) == expected
+    assert place(PlacementConfig(), cpus) == expected
 
 
 def test_what_is_configured_wins() -> None:
-    assert place(config.Placement(switch=1), [0, 1]) == Placement(switch=1, servers=0, workers=1)
-    assert place(config.Placement(switch=1), [0, 1]).as_record() == {"switch": 1, "servers": 0, "workers": 1}
+    assert place(PlacementConfig(switch=1), [0, 1]) == Placement(switch=1, servers=0, workers=1)
+    assert place(PlacementConfig(switch=1), [0, 1]).as_record() == {"switch": 1, "servers": 0, "workers": 1}

@@ -14,8 +14,7 @@ import pytest
 
 from targets.processes import reserved_port
 from topologies import preflight
-from topologies.config import Config
-from topologies.config import Placement as CpuChoice
+from topologies.config import Config, PlacementConfig
 from topologies.errors import PreflightError
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
@@ -122,7 +121,7 @@ def test_runs_where_no_folder_can_be(tmp_path: Path, runs: str) -> None:
 
 def test_a_cpu_that_is_not_there() -> None:
     with pytest.raises(PreflightError, match=r"^placement\.switch = 4096: this process may use the CPUs "):
-        preflight.check(Config(placement=CpuChoice(switch=4096)))
+        preflight.check(Config(placement=PlacementConfig(switch=4096)))
 
 
 def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
