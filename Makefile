@@ -5,7 +5,7 @@ AS_ROOT := scripts/as-root
 VARIABLES := TARGET WORKERS PS TOP_K ROUNDS DATA CODEC PCAP CLI SEED CONFIG
 # What the command line of make sets, and nothing from the environment; topologies.run refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),$(if $($(name)),'$(subst ','\'',$(name)=$($(name)))'))
+SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-topo test soak mutants check bench p4 shell clean

@@ -22,6 +22,8 @@ from controller.controller import Controller
 from controller.migrate import Plan
 from controller.tables import Job
 
+_INTERRUPTED = 130
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -58,7 +60,11 @@ def _move(
         with progress_bar(label) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    plan = on_switch(address, device_id, action, primary=not dry_run)
+    try:
+        plan = on_switch(address, device_id, action, primary=not dry_run)
+    except KeyboardInterrupt:
+        click.echo(f"hotline: stopped; {label} again to finish", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED) from None
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -162,6 +163,19 @@ def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
         await net.work_while(kill(net, hot_file(tmp_path, range(KEYS))))
         assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
         await check_sums(net)
+
+    on_net(scenario)
+
+
+def test_an_interrupted_load_says_how_it_is_finished(tmp_path: Path) -> None:
+    async def scenario(net: LiveNet) -> None:
+        for server in net.servers:
+            server.mute_after = 1
+        process = await start_hotline(net, "load", "--job", str(JOB), hot_file(tmp_path, range(KEYS)))
+        await asyncio.gather(*(server.muted.wait() for server in net.servers))
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+        assert (process.returncode, errors.decode()) == (130, "hotline: stopped; load again to finish\n")
 
     on_net(scenario)
 

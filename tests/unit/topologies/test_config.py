@@ -57,6 +57,8 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["DATA="], r"^DATA=: has no value; leave DATA out for its default$"),
+        (["CONFIG="], r"^CONFIG=: has no value"),
         (["TARGET=tofino"], r"^TARGET=tofino: Input should be 'softswitch' or 'bmv2'$"),
         (["WORKERS=0"], r"^WORKERS=0: Input should be greater than or equal to 1$"),
         (["WORKERS=100"], r"^WORKERS=100: Input should be less than or equal to 99$"),
