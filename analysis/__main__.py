@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from analysis.errors import AnalysisError
 from analysis.record import read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
+from common.errors import HotlineError
+from logs.merge import finish_merge
 
 
 @click.command()
@@ -19,12 +20,13 @@ def main(run: Path) -> None:
     """Compute summary.json and report.html of the run folder RUN from its logs, and print the tables."""
     try:
         record = read_record(run)
+        finish_merge(run)
         summary = summarise(run, record)
-    except AnalysisError as error:
+        report = write_report(run, record, summary)
+    except HotlineError as error:
         raise click.ClickException(str(error)) from None
-    (run / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     print_summary(summary)
-    click.echo(f"report: {write_report(run, record, summary)}")
+    click.echo(f"report: {report}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.errors import AnalysisError
+from logs.parts import write_text
 
 
 class _Model(BaseModel):
@@ -91,7 +92,7 @@ class RunRecord(_Model):
 
     def write(self, run: Path) -> None:
         """Write `run.json` into a run folder."""
-        (run / "run.json").write_text(self.model_dump_json(indent=2) + "\n")
+        write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")
 
 
 def read_record(run: Path) -> RunRecord:

@@ -14,11 +14,12 @@ from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
 from analysis.table import DIFFERENCE_ROWS, DifferenceRow, facts, without_intervals
 from logs.columns import ARMS, BASELINE
+from logs.parts import write_text
 from protocol.arms import MEASURED
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
-    """Write `report.html` into the run folder and return its path."""
+    """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
     sections = [
         *(_section(f"Load {name}", _differences(load)) for name, load in summary.loads.items()),
         *(_section(title, figure) for title, figure in figures(run, summary).items()),
@@ -32,8 +33,9 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
         resamples=RESAMPLES,
         record=escape(record.model_dump_json(indent=2, exclude={"blocks"})),
     )
+    write_text(run / "summary.json", summary.model_dump_json(indent=2) + "\n")
     report = run / "report.html"
-    report.write_text(page)
+    write_text(report, page)
     return report
 
 

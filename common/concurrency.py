@@ -1,10 +1,12 @@
-"""Running coroutines side by side; `asyncio.TaskGroup` is Python 3.11's."""
+"""Coroutines side by side (`asyncio.TaskGroup` is Python 3.11's), and threads that can be left alone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import TypeVar
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -18,3 +20,24 @@ async def together(coroutines: Iterable[Coroutine[object, object, T]]) -> list[T
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """`asyncio.to_thread`, but that the end of the loop does not wait for a call that was cancelled."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(give: Callable[[Any], None], value: object) -> None:
+        if not result.done():
+            give(value)
+
+    def run() -> None:
+        try:
+            outcome: tuple[Callable[[Any], None], object] = result.set_result, function(*arguments)
+        except BaseException as error:
+            outcome = result.set_exception, error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await result

@@ -6,6 +6,7 @@ An agent writes `<log>-<worker|ps>-<number>-<part>.parquet`, each part complete 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,22 +14,37 @@ import polars as pl
 
 from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 from logs.errors import DataError
+from logs.parts import whole
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
+
+_LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
 
 
 def merge_logs(parts: Path, run: Path) -> None:
     """Write the four logs of a run from the part files in `parts`, and remove the parts.
 
     Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
-    DataError, and keeps all parts, when one of them has other columns than its log.
+    DataError, and keeps all parts, when one of them has other columns than its log, or when a log cannot be
+    written.
     """
     files = sorted(parts.glob("*.parquet"))
-    for log, schema in (("rpc", RPC), ("operations", OPERATIONS), ("connections", CONNECTIONS)):
-        _merge(_parts_of(log, files), schema, run / f"{log}.parquet")
-    _merge(_last_parts(_parts_of("updates", files)), UPDATES, run / "updates.parquet")
+    for log, schema in _LOGS.items():
+        mine = _parts_of(log, files)
+        _merge(_last_parts(mine) if schema is UPDATES else mine, schema, run / f"{log}.parquet")
     for file in files:
         file.unlink()
+
+
+def finish_merge(run: Path) -> None:
+    """Merge what is in `parts` of a run that was killed, if anything is, and remove the folder."""
+    parts = run / "parts"
+    if not parts.is_dir():
+        return
+    # Parts go when all logs are there: what is written after that belongs to none.
+    if not all((run / f"{log}.parquet").exists() for log in _LOGS):
+        merge_logs(parts, run)
+    shutil.rmtree(parts)
 
 
 def last_updates(parts: Path) -> list[Path]:
@@ -51,12 +67,11 @@ def _last_parts(files: list[Path]) -> list[Path]:
 
 
 def _merge(files: list[Path], schema: pl.Schema, target: Path) -> None:
-    if not files:
-        pl.DataFrame(schema=schema).write_parquet(target)
-        return
     for file in files:
         missing = set(schema) - set(pl.read_parquet_schema(file))
         if missing:
             raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
     columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
-    pl.concat([pl.scan_parquet(file).select(columns) for file in files]).sink_parquet(target)
+    rows = [pl.scan_parquet(file).select(columns) for file in files]
+    with whole(target) as partial:
+        pl.concat(rows or [pl.LazyFrame(schema=schema)]).sink_parquet(partial)

@@ -1,14 +1,37 @@
-"""Files that appear whole or not at all: Parquet parts of a log, and .npz archives."""
+"""Files that appear whole or not at all: Parquet parts of a log, .npz archives, texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from logs.errors import DataError
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end; DataError, and no file, when that fails."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise DataError(f"{path}: cannot be written: {reason}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    with whole(path) as partial:
+        partial.write_text(text)
 
 
 class Parts:
@@ -30,16 +53,12 @@ class Parts:
         rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
         if not rows.height:
             return
-        path = self._directory / f"{self._name}-{self._next}.parquet"
-        partial = path.with_suffix(".partial")
-        rows.write_parquet(partial)
-        partial.replace(path)
+        with whole(self._directory / f"{self._name}-{self._next}.parquet") as partial:
+            rows.write_parquet(partial)
         self._next += 1
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays by name as an .npz archive."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as out:
+    with whole(path) as partial, partial.open("wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag
-    partial.replace(path)

@@ -34,6 +34,7 @@ class Agent:
         self._process = process
         self._log_file = log_file
         self._unanswered = 1  # its first line
+        self._is_ready = False
 
     @classmethod
     async def start(cls, name: str, command: Sequence[str], config: Answer, log_dir: Path) -> Agent:
@@ -68,6 +69,7 @@ class Agent:
         """Wait for its first line; AgentFailed when that is an error, or does not come."""
         try:
             await asyncio.wait_for(self._answer(None), _READY_S)
+            self._is_ready = True
         except asyncio.TimeoutError:
             raise AgentFailed(
                 f"{self.name} was not ready in {_READY_S:.0f} s; see {self._log_file}"
@@ -100,9 +102,14 @@ class Agent:
         raise self._died()
 
     async def quit(self) -> None:
-        """End the process: by closing its standard input, or else by force."""
+        """End the process: by closing its standard input, or else by force.
+
+        One that is not ready has nothing to write, and is still importing.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
+        if not self._is_ready and self.alive:
+            self._process.kill()
         try:
             await asyncio.wait_for(self._process.wait(), _QUIT_S)
         except asyncio.TimeoutError:

@@ -6,26 +6,34 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from common.errors import HotlineError
-from topologies.leftovers import only_run
+from topologies.signals import STOP
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Remove leftovers and say what they were."""
+    # Takes seconds: a signal is heard before.
+    from common.errors import HotlineError
+    from topologies.folder import tidy
+    from topologies.leftovers import only_run
+
     argparse.ArgumentParser(
         prog="python -m topologies.cleanup",
         description="Remove what a killed run left; a run that is going on is not touched.",
     ).parse_args(arguments)
     try:
-        with only_run([]) as found:
+        with only_run([]) as claimed:
+            found = claimed.found
             if found:
                 names = f" and the interfaces {', '.join(found.interfaces)}" if found.interfaces else ""
                 print(f"removed {found.processes} processes{names} of a killed run")
-    except (HotlineError, PermissionError) as error:
+            if found.run is not None and tidy(found.run):
+                print(f"merged the logs of the killed run in {found.run}")
+    except (HotlineError, OSError) as error:
         print(f"hotline: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    STOP.listen()
+    STOP.exit(main())

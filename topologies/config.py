@@ -40,6 +40,7 @@ VARIABLES = {
     "SEED": "seed",
 }
 """Variable of `make run-topo` -> field of `Config`."""
+FAULTS_LIMIT = "runs end well with up to 0.05 of each"
 _PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
 
 
@@ -53,6 +54,9 @@ class Faults(_Model):
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
     reordering: float = Field(default=0.0, ge=0, lt=1)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{value:.3g} {name}" for name, value in self.model_dump().items() if value)
 
     def impairment(self, seed: int) -> str | None:
         """The same in the words of the softswitch's `--impair`; None for no faults."""
@@ -141,7 +145,7 @@ def load_config(arguments: Iterable[str]) -> Config:
     """The configuration from `NAME=value` arguments; ConfigError names the value and what is right."""
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
-    values = _read(Path(file)) if file else {}
+    values = {} if file is None else _read(Path(file))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
         return Config.model_validate({**values, **given})
@@ -155,6 +159,8 @@ def _split(argument: str) -> tuple[str, str]:
         raise ConfigError(
             f"{argument}: expected NAME=value, where NAME is one of {', '.join(VARIABLES)}, CONFIG"
         )
+    if not value:
+        raise ConfigError(f"{name}=: has no value; leave {name} out for its default")
     return name, value
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from common.errors import HotlineError
+
+log = logging.getLogger(__name__)
 
 
 class ConfigError(HotlineError):
@@ -23,3 +29,16 @@ class AgentFailed(HotlineError):
 
 class AccountingError(HotlineError):
     """Updates were lost or values overflowed: the run's numbers cannot be trusted."""
+
+
+class RunFailed(HotlineError):
+    """A run failed, and what made that likely is known."""
+
+
+@contextmanager
+def secondary() -> Iterator[None]:
+    """Tell an error behind another one, which it must not hide."""
+    try:
+        yield
+    except (HotlineError, OSError) as error:
+        log.warning("and then: %s", error)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from analysis.record import RunRecord
+from common.concurrency import in_thread
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
 from protocol import addressing
@@ -17,7 +18,7 @@ from protocol.arms import JOBS
 from topologies.agents import call_all, supervised
 from topologies.capture import capture
 from topologies.config import Config
-from topologies.errors import AgentFailed
+from topologies.errors import AgentFailed, secondary
 from topologies.fleet import fleet
 from topologies.machine import describe_machine, describe_versions
 from topologies.mininet_api import CLI
@@ -32,7 +33,7 @@ from topologies.phases.workload import choose_training, describe, make_trace
 from topologies.placement import Placement, place
 from topologies.progress import Reporter
 from topologies.session import Session
-from topologies.signals import for_a_command_line
+from topologies.signals import STOP
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +62,9 @@ async def experiment(
     """
     placement = place(config.placement)
     record = new_record(config, placement)
-    with _kept(run, record, reporter):
+    with _kept(run, record, reporter) as keep:
         trace = await make_trace(config, data, run / "trace", reporter)
-        training = choose_training(config, trace)
+        training = await in_thread(choose_training, config, trace)
         record.workload = dict(describe(trace, training))
         with ExitStack() as stack:
             with reporter.phase("network"):
@@ -78,18 +79,20 @@ async def experiment(
                 try:
                     await supervised(_traffic(session, trace), deaths)
                 except AgentFailed:
-                    await _account_for_survivors(session, trace)
+                    with secondary():
+                        await _account_for_survivors(session, trace)
                     raise
                 finally:
-                    record.switch = net.switch.counters()
+                    with secondary():
+                        record.switch = net.switch.counters()
                 record.accounting = await account(session, trace.space)
                 if config.cli:
                     await call_all(agents.agents, {"cmd": "flush"})
-                    _keep(run, record, reporter)
+                    keep()
                     publish()
                     # A signal that came meanwhile is heard only while the loop runs.
                     await asyncio.sleep(_LISTEN_S)
-                    with for_a_command_line():
+                    with STOP.for_a_command_line():
                         CLI(net.mininet)
 
 
@@ -117,21 +120,43 @@ async def _account_for_survivors(session: Session, trace: Trace) -> None:
 
 
 @contextmanager
-def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[None]:
-    """Leave a run folder that can be read, whatever happens."""
+def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
+    """Leave a run folder that can be read, whatever happens; yields what keeps a run before its end."""
+    record.error = "it was killed"
+    record.write(run)
+    is_kept = False
+
+    def keep() -> None:
+        nonlocal is_kept
+        is_kept = True
+        # Should the logs not be merged to the end, this has all that they lack.
+        record.error = None
+        _merge(run, record, reporter)
+
     try:
-        yield
+        yield keep
     except BaseException as error:
-        record.error = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
-        raise
-    finally:
-        if not (run / "run.json").exists():
-            _keep(run, record, reporter)
+        record.error = _name(error)
         shutil.rmtree(run / "trace", ignore_errors=True)
-        shutil.rmtree(run / "parts")
+        with secondary():
+            if not is_kept:
+                _merge(run, record, reporter)
+            shutil.rmtree(run / "parts")
+        raise
+    shutil.rmtree(run / "trace")
+    if not is_kept:
+        keep()
+    shutil.rmtree(run / "parts")
 
 
-def _keep(run: Path, record: RunRecord, reporter: Reporter) -> None:
+def _name(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "interrupted"
+    return str(error) or type(error).__name__
+
+
+def _merge(run: Path, record: RunRecord, reporter: Reporter) -> None:
+    record.write(run)
     with reporter.phase("logs"):
         merge_logs(run / "parts", run)
     record.phases_s = reporter.durations

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import datetime
 from pathlib import Path
+
+from logs.merge import finish_merge
 
 
 def create_run_folder(runs: Path, target: str) -> Path:
@@ -18,6 +21,16 @@ def create_run_folder(runs: Path, target: str) -> Path:
     for folder in (run / "parts", run / "logs"):
         folder.mkdir(parents=True)
     return run
+
+
+def tidy(run: Path) -> bool:
+    """Leave of a run that was killed what it would have left; whether there was anything to do."""
+    is_untidy = (run / "parts").is_dir() or (run / "trace").is_dir()
+    shutil.rmtree(run / "trace", ignore_errors=True)
+    finish_merge(run)
+    if is_untidy:
+        give_to_user(run)
+    return is_untidy
 
 
 def point_latest_to(run: Path) -> None:

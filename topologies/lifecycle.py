@@ -1,10 +1,12 @@
-"""`python -m topologies.run [NAME=value ...]`: the main job, `make run-topo`."""
+"""A run from its settings to its report: what is told, and the exit code."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,46 +21,52 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from common.errors import HotlineError
-from controller import ControllerError
 from hosts.workload.trace import Trace
 from protocol.addressing import switch_interfaces
 from topologies import preflight
-from topologies.config import VARIABLES, Config, load_config
-from topologies.errors import AccountingError
-from topologies.folder import create_run_folder, give_to_user, point_latest_to
-from topologies.leftovers import only_run
+from topologies.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
+from topologies.errors import AccountingError, RunFailed, secondary
+from topologies.folder import create_run_folder, give_to_user, point_latest_to, tidy
+from topologies.leftovers import only_run, remove
 from topologies.phases.workload import read_data
 from topologies.progress import Reporter
-from topologies.signals import cancel_when_signalled
+from topologies.signals import INTERRUPTED, STOP, Stage
 
 log = logging.getLogger(__name__)
-
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an experiment; the exit code: 0, 1 after an error that was told, 130 when interrupted."""
     settings = _settings(arguments)
     console = Console(stderr=True)
-    handler = RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
+    # A pipe has no width; a line of a log stays a line.
+    handler: logging.Handler = (
+        RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
+        if console.is_terminal
+        else logging.StreamHandler()
+    )
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
     # It tells of every connection that the switch speaks no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
     reporter = Reporter(console)
+    if console.is_terminal:
+        STOP.tell = partial(console.print, markup=False, highlight=False)
     try:
         config = load_config(settings)
         preflight.check(config)
         # Before anything is set up: it may not be what it should be.
         data = read_data(config, reporter)
-        with only_run(switch_interfaces(config.workers, config.servers)) as found:
-            if found:
-                log.info("removed what a killed run had left: %d processes", found.processes)
+        with only_run(switch_interfaces(config.workers, config.servers)) as only:
+            if only.found:
+                log.info("removed what a killed run had left: %d processes", only.found.processes)
             preflight.check_in_the_way(config)
-            return _run(config, data, reporter)
-    except KeyboardInterrupt:
-        print("hotline: interrupted; nothing was run", file=sys.stderr)
-        return INTERRUPTED
-    except (HotlineError, ControllerError, AnalysisError) as error:
+            run = create_run_folder(config.runs, config.target)
+            only.name(run)
+            if only.found.run is not None:
+                tidy(only.found.run)
+            return _run(config, data, run, reporter)
+    except (HotlineError, OSError) as error:
+        reporter.stop()
         print(f"hotline: {error}", file=sys.stderr)
         return 1
 
@@ -73,21 +81,25 @@ def _settings(arguments: Sequence[str] | None) -> list[str]:
     return settings
 
 
-def _run(config: Config, data: Trace | None, reporter: Reporter) -> int:
-    run = create_run_folder(config.runs, config.target)
+def _run(config: Config, data: Trace | None, run: Path, reporter: Reporter) -> int:
     publish = partial(_publish, config, run, reporter)
-    try:
-        asyncio.run(_interruptible(config, data, run, reporter, publish))
-    except asyncio.CancelledError:
-        print(f"hotline: interrupted; the logs so far are in {run}", file=sys.stderr)
-        return INTERRUPTED
-    except (HotlineError, ControllerError):
-        print(f"hotline: the run failed; the logs so far are in {run}", file=sys.stderr)
-        raise
-    finally:
+    with STOP.stage(Stage(partial(_what_is_there, run), clear=partial(_clear, config, run))):
+        try:
+            asyncio.run(_interruptible(config, data, run, reporter, publish))
+        except asyncio.CancelledError:
+            _clear(config, run)
+        except (HotlineError, OSError) as error:
+            print(f"hotline: the run failed; {_what_is_there(run)}", file=sys.stderr)
+            with secondary():
+                publish()
+            raise _with_faults(error, config) from error
         # CLI=1 has published before.
-        if not (run / "report.html").exists():
+        if not (STOP.requested or (run / "report.html").exists()):
             publish()
+        if STOP.requested:
+            reporter.stop()
+            print(f"hotline: interrupted; {_what_is_there(run)}", file=sys.stderr)
+            return INTERRUPTED
     return 0
 
 
@@ -97,18 +109,62 @@ async def _interruptible(
     # Not before the preflight: this imports Mininet.
     from topologies.experiment import experiment
 
+    loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(experiment(config, data, run, reporter, publish))
-    cancel_when_signalled(work)
-    await work
+
+    def cancel() -> None:
+        loop.call_soon_threadsafe(work.cancel)
+
+    stage = Stage(
+        partial(_what_is_there, run),
+        cancel=cancel,
+        clear=partial(_clear, config, run),
+    )
+    with STOP.stage(stage):
+        await work
+
+
+def _clear(config: Config, run: Path) -> None:
+    """Remove what would outlive this process, after an interruption that may have left anything half-done."""
+    remove(switch_interfaces(config.workers, config.servers))
+    shutil.rmtree(run / "trace", ignore_errors=True)
+    _hand_over(config, run)
+
+
+def _what_is_there(run: Path) -> str:
+    """What an interrupted or failed run has left, and what makes a report of it."""
+    try:
+        account = read_record(run).accounting
+    except AnalysisError:
+        account = None
+    if (run / "report.html").exists():
+        return f"the report is {run / 'report.html'}"
+    if account is not None:
+        return (
+            f"{run} has all logs, and `{os.path.relpath(sys.executable)} -m analysis {run}` makes the report"
+        )
+    return f"the logs so far are in {run}"
+
+
+def _with_faults(error: Exception, config: Config) -> Exception:
+    """The error, with the faults in force, which may be what is behind it."""
+    if config.faults == Faults():
+        return error
+    return RunFailed(f"{error} ({config.faults} in force; {FAULTS_LIMIT})")
 
 
 def _publish(config: Config, run: Path, reporter: Reporter) -> None:
     """Report as far as the run came, and make it the latest."""
+    _hand_over(config, run)
     try:
         _report(run, reporter)
     finally:
-        point_latest_to(run)
-        give_to_user(config.runs)
+        _hand_over(config, run)
+
+
+def _hand_over(config: Config, run: Path) -> None:
+    point_latest_to(run)
+    give_to_user(config.runs)
 
 
 def _report(run: Path, reporter: Reporter) -> None:
@@ -118,7 +174,6 @@ def _report(run: Path, reporter: Reporter) -> None:
     if account is not None and record.blocks:
         with reporter.phase("report"):
             summary = summarise(run, record)
-            (run / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
             report = write_report(run, record, summary)
         reporter.stop()
         print_summary(summary)
@@ -132,7 +187,3 @@ def _report(run: Path, reporter: Reporter) -> None:
         raise AccountingError(
             f"{account.overflows} additions at the switch overflowed: set a smaller scale in CONFIG"
         )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,6 +12,7 @@ from topologies.config import Config
 from topologies.mininet_api import Mininet, lg, setLogLevel
 from topologies.nodes import TARGETS, TargetSwitch, TestbedHost
 from topologies.placement import Placement
+from topologies.signals import STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def _build(mininet: Mininet, config: Config, placement: Placement, log_dir: Path
     )
     hosts = []
     for port, endpoint in enumerate((*workers, *servers), start=1):
+        STOP.check()
         host = mininet.addHost(
             endpoint.name,
             cls=TestbedHost,

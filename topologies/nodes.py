@@ -27,6 +27,7 @@ from targets.processes import (
 )
 from topologies.errors import SwitchFailed
 from topologies.mininet_api import Host, Switch
+from topologies.signals import STOP
 
 _START_S = 30.0
 _STOP_S = 5.0
@@ -39,6 +40,7 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
         """Configure the interface; `neighbours` are all endpoints of the testbed."""
+        STOP.check()
         super().config(**params)
         interface = self.defaultIntf().name
         entries = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from common.concurrency import in_thread
 from controller import Controller, hotset
 from logs.merge import last_updates
 from protocol.arms import BOTH, HOT, OFFLOADED, PROFILE
@@ -19,7 +20,7 @@ async def select(session: Session) -> list[int]:
     """Write `hotset.parquet` from the profile's update logs; the keys, most updated first."""
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
-        hot = await asyncio.to_thread(hotset.build, logs, session.config.top_k, PROFILE.job)
+        hot = await in_thread(hotset.build, logs, session.config.top_k, PROFILE.job)
         hotset.write(hot, session.hot_set)
     keys: list[int] = hot["key"].to_list()
     return keys
@@ -33,9 +34,12 @@ async def load(session: Session, keys: list[int]) -> None:
             training = asyncio.ensure_future(_train_until(loaded, session))
             try:
                 await controller.load(PROFILE.job, keys, progress=partial(_show, phase, 0))
-            finally:
                 loaded.set()
                 await training
+            finally:
+                # Behind a load that has not come to its end, workers wait for keys on their way in vain.
+                training.cancel()
+                await asyncio.gather(training, return_exceptions=True)
             for number, arm in enumerate((HOT, BOTH), start=1):
                 await controller.load(arm.job, keys, progress=partial(_show, phase, number * len(keys)))
         for arm in OFFLOADED:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from common.concurrency import in_thread
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
@@ -48,8 +48,8 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:
     """Write the trace into a folder and map it; without `data` it is the built-in workload's."""
     with reporter.phase("workload", 1.0) as phase:
-        trace = await asyncio.to_thread(_generate, config, phase.update) if data is None else data
-        await asyncio.to_thread(trace.save, folder)
+        trace = await in_thread(_generate, config, phase.update) if data is None else data
+        await in_thread(trace.save, folder)
     return Trace.load(folder)
 
 

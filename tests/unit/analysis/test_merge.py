@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +12,7 @@ import pytest
 
 from logs.columns import CONNECTIONS, RPC, UPDATES
 from logs.errors import DataError
-from logs.merge import last_updates, merge_logs
+from logs.merge import finish_merge, last_updates, merge_logs
 
 
 @pytest.fixture
@@ -68,3 +71,37 @@ def test_a_part_with_a_missing_column_is_named_and_all_parts_stay(parts: Path, t
     with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column worker"):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2
+
+
+@contextmanager
+def files_of_at_most(n_bytes: int) -> Iterator[None]:
+    """As a full disk, for this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_log_that_cannot_be_written_is_named_and_its_parts_stay(parts: Path, tmp_path: Path) -> None:
+    write_updates(parts, ps=0, part=0, updates=1)
+    with files_of_at_most(100), pytest.raises(DataError, match=r"rpc\.parquet: cannot be written: .*large"):
+        merge_logs(parts, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["parts"]
+    assert len(list(parts.iterdir())) == 1
+    finish_merge(tmp_path)
+    assert len(pl.read_parquet(tmp_path / "updates.parquet")) == 1
+
+
+def test_what_a_killed_run_left_is_merged_once(parts: Path, tmp_path: Path) -> None:
+    write_updates(parts, ps=0, part=0, updates=5)
+    finish_merge(tmp_path)
+    assert not parts.exists()
+    assert pl.read_parquet(tmp_path / "updates.parquet")["updates"].to_list() == [5]
+    # Killed behind its merge: what was left behind takes nothing away.
+    parts.mkdir()
+    finish_merge(tmp_path)
+    assert not parts.exists()
+    assert pl.read_parquet(tmp_path / "updates.parquet")["updates"].to_list() == [5]
+    finish_merge(tmp_path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from topologies import cleanup, preflight, run
+from topologies import cleanup, leftovers, lifecycle, preflight, run
 from topologies.config import Config
 
 ROOT = Path(__file__).parents[3]
@@ -20,8 +21,8 @@ def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise AssertionError("it was about to begin")
 
-    monkeypatch.setattr(cleanup, "only_run", refuse)
-    monkeypatch.setattr(run, "only_run", refuse)
+    monkeypatch.setattr(leftovers, "only_run", refuse)
+    monkeypatch.setattr(lifecycle, "only_run", refuse)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,22 @@ def arguments(*given: str, **environment: str) -> list[str]:
 
 def test_make_passes_what_it_is_given_as_it_is() -> None:
     assert sorted(arguments("DATA=it's a.svm", "TOPK=5")) == ["DATA=it's a.svm", "TOPK=5"]
+
+
+def test_make_passes_on_what_has_no_value() -> None:
+    """It is refused, and not taken for the default."""
+    assert arguments("DATA=") == ["DATA="]
+
+
+def test_the_shell_says_that_no_switch_is_running() -> None:
+    with socket.socket() as reserved:  # nobody listens
+        reserved.bind(("127.0.0.1", 0))
+        switch = f"127.0.0.1:{reserved.getsockname()[1]}"
+        done = subprocess.run(
+            [ROOT / "scripts" / "shell"], env=os.environ | {"SWITCH": switch}, capture_output=True, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"shell: no switch is running at {switch}; ") and done.stdout == ""
 
 
 def test_make_takes_nothing_from_the_environment() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import wait_for
 from topologies import leftovers
 from topologies.errors import PreflightError
-from topologies.leftovers import marked_processes, only_run
+from topologies.leftovers import is_alive, marked_processes, only_run
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -23,24 +25,23 @@ def lock(tmp_path: Path) -> Path:
     return tmp_path / "lock"
 
 
-@pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Processes that would be killed, among those with a mark of the test's own: runs go on beside it."""
-    seen: list[int] = []
+@pytest.fixture(autouse=True)
+def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs go on beside these tests: only what is started here is ended here."""
     monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")
-    monkeypatch.setattr(leftovers, "_kill", seen.append)
-    monkeypatch.setattr(leftovers, "_wait_until_gone", lambda processes: None)
-    yield seen
 
 
-def test_a_second_run_is_refused_while_the_first_goes_on(lock: Path, killed: list[int]) -> None:
-    with only_run([], lock), pytest.raises(PreflightError, match="a run is going on"), only_run([], lock):
-        pass
+def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
+    with only_run([], lock) as only:
+        only.name(tmp_path / "first")
+        told = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
+        with pytest.raises(PreflightError, match=told), only_run([], lock):
+            pass
     with only_run([], lock):
         pass
 
 
-def test_processes_started_in_a_run_are_marked(lock: Path, killed: list[int]) -> None:
+def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
     with only_run([], lock):
         child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
         try:
@@ -50,45 +51,72 @@ def test_processes_started_in_a_run_are_marked(lock: Path, killed: list[int]) ->
     assert leftovers.MARK not in os.environ
 
 
-def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path, killed: list[int]) -> None:
+def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> None:
     with only_run([], lock):
         marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     try:
-        with only_run([], lock) as found:
-            assert found
-        assert marked.pid in killed
-        assert unmarked.pid not in killed
-        assert os.getpid() not in killed
+        with only_run([], lock) as only:
+            assert only.found.processes == 1
+        assert marked.wait() == -signal.SIGKILL
+        assert unmarked.poll() is None
     finally:
-        marked.communicate(b"\n")
+        marked.communicate()
         unmarked.communicate(b"\n")
 
 
+def test_a_process_is_gone_when_its_last_thread_is(lock: Path) -> None:
+    """A zombie's other threads may still hold the switch's port."""
+    program = f"""
+import ctypes, platform, socket, threading
+sock = socket.create_server(("127.0.0.1", 0))
+print(sock.getsockname()[1], flush=True)
+threading.Thread(target=threading.Event().wait).start()
+ctypes.CDLL(None).syscall({93 if platform.machine() == "aarch64" else 60}, 0)
+"""
+    with only_run([], lock):
+        switch = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert switch.stdout is not None
+    port = int(switch.stdout.readline())
+    wait_for(lambda: "State:\tZ" in Path(f"/proc/{switch.pid}/status").read_text())
+    assert is_alive(switch.pid)
+    switch.kill()
+    wait_for(lambda: not is_alive(switch.pid))
+    socket.create_server(("127.0.0.1", port)).close()
+    switch.communicate()
+
+
 def test_only_interfaces_that_the_killed_run_named_are_removed(
-    lock: Path, killed: list[int], monkeypatch: pytest.MonkeyPatch
+    lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "interface_exists", lambda name: name in ("s1-eth1", "s1-eth9"))
     deleted: list[str] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: deleted.append(command[-1]))
     lock.write_text('{"interfaces": ["s1-eth1", "s1-eth2"]}')
-    with only_run([], lock) as found:
-        assert found.interfaces == ("s1-eth1",)
+    with only_run([], lock) as only:
+        assert only.found.interfaces == ("s1-eth1",)
     assert deleted == ["s1-eth1"]
 
 
-def test_a_lock_of_a_dead_process_is_free(lock: Path, killed: list[int]) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"of": "another version"}'])
+def test_a_lock_file_that_says_nothing_is_no_obstacle(lock: Path, text: str) -> None:
+    lock.write_text(text)
+    with only_run([], lock) as only:
+        assert not only.found
+
+
+def test_a_lock_of_a_dead_process_is_free_and_names_its_folder(lock: Path, tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
 from topologies import leftovers
 from topologies.leftovers import only_run
 leftovers.MARK = {leftovers.MARK!r}  # or it would end the runs that go on beside this test
-with only_run(["s1-eth1"], Path({str(lock)!r})):
+with only_run(["s1-eth1"], Path({str(lock)!r})) as only:
+    only.name(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
-    assert lock.read_text() == '{"interfaces": ["s1-eth1"]}'
-    with only_run([], lock):
-        pass
+    with only_run([], lock) as only:
+        assert only.found.run == tmp_path
     assert lock.read_text() == ""

@@ -1,0 +1,183 @@
+"""What is told at the end of a run that failed or was interrupted. Nothing is built."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from analysis.record import RunRecord, read_record
+from logs.errors import DataError
+from protocol.arms import JOBS
+from tests.harness.waiting import PATIENCE_S
+from topologies import experiment, lifecycle
+from topologies.config import Config, Faults
+from topologies.errors import AgentFailed, RunFailed
+from topologies.folder import create_run_folder, tidy
+from topologies.phases import select_load
+from topologies.progress import Reporter
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
+
+
+def record() -> RunRecord:
+    return RunRecord(
+        target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
+    )
+
+
+def reporter() -> Reporter:
+    return Reporter(Console(quiet=True))
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lifecycle, "_interruptible", fail)
+
+
+def test_the_first_error_is_told_and_not_what_follows_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk there is not even a run.json."""
+    failing(monkeypatch, FULL)
+    run = create_run_folder(tmp_path, "softswitch")
+    with pytest.raises(OSError, match="No space left on device"):
+        lifecycle._run(Config(runs=tmp_path), None, run, reporter())
+
+
+def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, AgentFailed("PS 1 did not answer"))
+    run = create_run_folder(tmp_path, "softswitch")
+    config = Config(runs=tmp_path, faults=Faults(loss=0.4, reordering=0.2))
+    with pytest.raises(
+        RunFailed, match=r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs end"
+    ):
+        lifecycle._run(config, None, run, reporter())
+
+
+def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise DataError("rpc.parquet: cannot be written: No space left on device")
+
+    run = create_run_folder(tmp_path, "softswitch")
+    (run / "trace").mkdir()
+    monkeypatch.setattr(experiment, "merge_logs", full)
+    with pytest.raises(OSError, match="a part"), experiment._kept(run, record(), reporter()):
+        assert read_record(run).error == "it was killed"
+        raise FULL
+    assert read_record(run).error == str(FULL)
+    # The logs are in there still.
+    assert (run / "parts").is_dir() and not (run / "trace").exists()
+
+
+def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
+    run = create_run_folder(tmp_path, "softswitch")
+    (run / "trace").mkdir()
+    record().write(run)
+    assert tidy(run)
+    logs = ["connections.parquet", "operations.parquet", "rpc.parquet", "updates.parquet"]
+    assert sorted(file.name for file in run.iterdir()) == sorted([*logs, "logs", "run.json"])
+    assert not tidy(run)
+
+
+def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Workers whose keys are on their way would never come to the end of their steps."""
+    begun = asyncio.Event()
+
+    class Stuck:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        async def __aenter__(self) -> Stuck:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+        async def load(self, *_: object, **__: object) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    class Session:
+        class network:
+            address = ""
+
+        def __init__(self) -> None:
+            self.reporter = reporter()
+
+        def take_steps(self, number: int) -> int:
+            return 0
+
+        async def run_steps(self, *_: object) -> None:
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        session: Any = Session()
+        loading = asyncio.ensure_future(select_load.load(session, [1]))
+        await begun.wait()
+        loading.cancel()
+        assert (await asyncio.wait([loading], timeout=PATIENCE_S))[0] == {loading}
+
+    monkeypatch.setattr(select_load, "Controller", Stuck)
+    asyncio.run(main())
+
+
+REPORTING = """
+import sys, threading
+from pathlib import Path
+from analysis.record import Accounting, Block, ServerUse
+from rich.console import Console
+from tests.unit.topologies.test_lifecycle import record
+from topologies import lifecycle
+from topologies.config import Config
+from topologies.folder import create_run_folder
+from topologies.progress import Reporter
+from topologies.signals import STOP
+
+runs = Path(sys.argv[1])
+run = create_run_folder(runs, "softswitch")
+
+async def whole(*_):
+    found = record()
+    found.accounting = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
+    found.blocks.append(Block(
+        round=0, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
+        fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={}))
+    found.write(run)
+
+def summarise(*_):
+    print("ready", flush=True)
+    threading.Event().wait()
+
+lifecycle._interruptible = whole
+lifecycle.summarise = summarise
+lifecycle.remove = lambda interfaces: None  # runs of others go on
+STOP.listen()
+STOP.exit(lifecycle._run(Config(runs=runs), None, run, Reporter(Console(quiet=True))))
+"""
+
+
+def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", REPORTING, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    folder = (tmp_path / "latest").resolve()
+    assert f"{folder} has all logs, and `" in errors and f"python -m analysis {folder}` makes the" in errors
+    assert "Traceback" not in errors
