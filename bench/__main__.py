@@ -25,6 +25,7 @@ from bench.stage import Stage
 from bench.switches import BMV2, switches
 from common.errors import HotlineError
 from softswitch.errors import SwitchError
+from targets.processes import NO_BMV2
 
 _LOG = logging.getLogger("bench")
 _ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak)
@@ -46,7 +47,7 @@ def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> Non
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     cores = choose_cores()
     if BMV2 not in switches():
-        _LOG.info("simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2: no comparison with it")
+        _LOG.info("%s: no comparison with it", NO_BMV2)
     results: list[Result] = []
     with Console(stderr=True).status("") as status:
         stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)

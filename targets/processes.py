@@ -25,6 +25,7 @@ WITHOUT_PROGRAM = ("--no-p4",)
 SOFTSWITCH = (sys.executable, "-m", "softswitch")
 BMV2_PROGRAM = "simple_switch_grpc"
 BMV2_VARIABLE = "HOTLINE_BMV2"
+NO_BMV2 = f"{BMV2_PROGRAM} is neither on PATH nor named by {BMV2_VARIABLE}"
 _START_SECONDS = 120.0  # softswitch compiles itself when it has never been started
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.005
@@ -37,7 +38,7 @@ def find_bmv2() -> str:
     """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
     found = installed_bmv2()
     if found is None:
-        raise Bmv2NotFound(f"{BMV2_PROGRAM} is neither on PATH nor named by {BMV2_VARIABLE}")
+        raise Bmv2NotFound(NO_BMV2)
     return found
 
 

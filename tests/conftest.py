@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from targets.errors import Bmv2NotFound
-from targets.processes import installed_bmv2
+from targets.processes import NO_BMV2, installed_bmv2
 
 # How long an example takes is the machine's affair, and that of what else runs on it.
 settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,9 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needs_root and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
         if needs_bmv2 and no_bmv2:
-            item.add_marker(
-                pytest.mark.skip(reason="no simple_switch_grpc on PATH or in HOTLINE_BMV2; see Vagrantfile")
-            )
+            item.add_marker(pytest.mark.skip(reason=f"{NO_BMV2}; see Vagrantfile"))
         if needs_root or needs_bmv2:
             # One after the other: they share the names of interfaces, the lock of a run and the CPUs it pins.
             item.add_marker(pytest.mark.xdist_group("machine"))
