@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from topologies.signals import STOP
@@ -9,6 +10,8 @@ from topologies.signals import STOP
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See `topologies.lifecycle.main`."""
+    # gRPC tells the terminal of every connection that ends.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # Takes seconds: a signal is heard before.
     from topologies import lifecycle
 

@@ -63,7 +63,9 @@ class Stop:
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         for number in _ENDING:
-            signal.signal(number, _leave_it_to_the_thread)
+            # nohup ignores SIGHUP, and means it.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _leave_it_to_the_thread)
         threading.Thread(target=self._hear, args=(heard,), daemon=True).start()
 
     @contextmanager

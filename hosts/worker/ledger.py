@@ -9,6 +9,7 @@ applied (`unknown`). A machine that crashes may lose it; only processes are expe
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,8 @@ class Ledger:
         if path is None:
             self._map = np.zeros(n_bytes, dtype=np.uint8)
         else:
-            self._map = np.asarray(np.memmap(path, dtype=np.uint8, mode="w+", shape=(n_bytes,)))
+            _reserve(path, n_bytes)
+            self._map = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
         self._head, self._sums, self._log = _views(self._map, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
         self._head["size"], self._head["capacity"] = size, capacity
@@ -95,6 +97,15 @@ def read(path: Path) -> Sums:
     if len(content) != _HEAD.itemsize + 4 * size + _ENTRY.itemsize * (capacity + 1):
         raise LedgerError(f"{path}: has {len(content)} bytes, too few or many for {size} parameters")
     return _settle(*_views(content, size, capacity))
+
+
+def _reserve(path: Path, n_bytes: int) -> None:
+    """A file of zeros that has its place on the disk: where a mapping has none, SIGBUS ends the process."""
+    try:
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, Values, NDArray[np.void]]:

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,31 @@ def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
+def test_ctrl_c_while_the_hot_set_is_loading_waits_for_nobody(tmp_path: Path) -> None:
+    """Workers cannot get on then, as the keys that they call for are on their way."""
+    with run_topo(tmp_path, "TOP_K=20000") as run:
+        run.wait_for(lambda: any(run.runs.glob("*/hotset.parquet")))
+        os.killpg(run.process.pid, signal.SIGINT)
+        begun = time.monotonic()
+        assert run.wait() == 130
+    # Three seconds on a quiet machine; it was 65.
+    assert time.monotonic() - begun < 30
+    assert "hotline: stopping …" in run.errors
+    assert not (run.folder / "parts").exists() and not (run.folder / "trace").exists()
+
+
+def test_a_full_disk_is_what_is_told(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full)], check=True)
+    try:
+        with run_topo(tmp_path, runs=str(full)) as run:
+            assert run.wait() == 1
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert run.errors.splitlines()[-1].endswith("cannot write the trace: No space left on device")
+
+
 def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_path: Path) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-1?.parquet")
@@ -127,9 +153,10 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
     assert run.agents("softswitch")
     parts = next(run.runs.glob("*/parts"))
     assert not pl.read_parquet(sorted(parts.glob("operations-*.parquet"))[0]).is_empty()
-    with run_topo(tmp_path, "ROUNDS=1") as again:
+    with run_topo(tmp_path, "ROUNDS=1", p4runtime_port=run.port) as again:
         assert again.wait() == 0, again.errors
     assert "removed what a killed run had left" in again.errors
+    assert not parts.exists() and (parts.parent / "operations.parquet").exists()
 
 
 def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
@@ -138,9 +165,13 @@ def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
         os.kill(run.process.pid, signal.SIGKILL)
         run.wait()
     assert run.agents("softswitch")
+    folder = next(run.runs.glob("*/parts")).parent
     cleanup = [sys.executable, "-m", "topologies.cleanup"]
     done = subprocess.run(cleanup, check=True, capture_output=True, text=True)
     assert done.stdout.startswith("removed ")
+    assert not (folder / "parts").exists() and not (folder / "trace").exists()
+    assert not pl.read_parquet(folder / "operations.parquet").is_empty()
+    assert record_of(folder)["error"] == "it was killed"
     # That nothing is left is what the fixture of every test here asserts.
     assert subprocess.run(cleanup, check=True, capture_output=True, text=True).stdout == ""
 
@@ -255,6 +286,6 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
         run.wait_for_parts("operations-worker-1-*.parquet")
         with run_topo(tmp_path / "second") as second:
             assert second.wait() == 1
-        assert "hotline: a run is going on" in second.errors
+        assert f"hotline: a run is going on (process {run.process.pid} in {run.runs}/" in second.errors
         os.killpg(run.process.pid, signal.SIGTERM)
         assert run.wait() == 130

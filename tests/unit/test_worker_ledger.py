@@ -10,6 +10,7 @@ import pytest
 from hosts.errors import LedgerError
 from hosts.worker import ledger
 from hosts.worker.ledger import Ledger
+from tests.harness.disk import files_of_at_most
 
 POSITIONS = np.array([1, 4, 7])
 DELTAS = np.array([10, 2**32 - 1, 30], dtype=np.uint32)
@@ -41,6 +42,13 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     book._sums[POSITIONS[:2]] += DELTAS[:2]
     book._head["lanes"] += 3
     assert totals(tmp_path / "l") == wanted
+
+
+def test_a_ledger_has_its_place_on_the_disk_or_says_so(tmp_path: Path) -> None:
+    Ledger(3, 9, 100_000, 5, tmp_path / "l")
+    assert (tmp_path / "l").stat().st_blocks * 512 >= 400_000
+    with files_of_at_most(1000), pytest.raises(LedgerError, match="full: cannot be written"):
+        Ledger(3, 9, 100_000, 5, tmp_path / "full")
 
 
 def test_what_is_no_ledger(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +10,7 @@ import pytest
 from logs.columns import CONNECTIONS, RPC, UPDATES
 from logs.errors import DataError
 from logs.merge import finish_merge, last_updates, merge_logs
+from tests.harness.disk import files_of_at_most
 
 
 @pytest.fixture
@@ -71,17 +69,6 @@ def test_a_part_with_a_missing_column_is_named_and_all_parts_stay(parts: Path, t
     with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column worker"):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2
-
-
-@contextmanager
-def files_of_at_most(n_bytes: int) -> Iterator[None]:
-    """As a full disk, for this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_log_that_cannot_be_written_is_named_and_its_parts_stay(parts: Path, tmp_path: Path) -> None:
