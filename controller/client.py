@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 import finsy as fy
 import grpc
+from finsy import p4client
 from typing_extensions import Self
 
 from common.concurrency import together
@@ -32,6 +33,9 @@ _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
+
+# finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
+p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
 
 T = TypeVar("T")
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)

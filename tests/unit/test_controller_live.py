@@ -17,6 +17,7 @@ import finsy as fy
 import numpy as np
 import polars as pl
 import pytest
+from finsy import p4client
 
 from common.concurrency import together
 from controller import Controller, Job, Route, State, Worker, client, hotset, inband
@@ -349,6 +350,19 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
                 await asyncio.wait_for(loading, PATIENCE_S)
 
     on_net(scenario)
+
+
+def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """finsy has a deadline of its own, which is a private name there."""
+    assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_SECONDS
+    monkeypatch.setattr(p4client, "_DEFAULT_RPC_TIMEOUT", 0.001)
+
+    async def scenario() -> None:
+        async with LiveNet(JOB, KEYS) as net, Controller(net.address) as controller:
+            await controller.commit_pipeline()
+
+    with pytest.raises(DeviceError):
+        asyncio.run(scenario())
 
 
 def test_a_commit_that_fails_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
