@@ -44,7 +44,7 @@ E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
-    A present primary is outbid, and its place is free again at the end. Raises `DeviceError` at once for an
+    A present primary is outbid, and is primary again at the end. Raises `DeviceError` at once for an
     address that is none.
     """
 

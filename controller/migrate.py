@@ -54,7 +54,7 @@ class Move:
         return None if self.start in (None, State.PARKED) else Command.COLLECT
 
     def before(self) -> list[Update]:
-        """The update that must be in place before the command."""
+        """The update that must be done before the command."""
         if self.command is Command.SEED and self.start in (None, State.PARKED):
             return [self._update(self.start, State.RESERVED)]
         if self.command is Command.COLLECT and self.start is not State.DRAINING:
@@ -175,9 +175,9 @@ def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
     seen: Counter[tuple[int, int]] = Counter()
     ranked: list[tuple[int, Move, int]] = []
     for move, ps in zip(moves, servers, strict=True):
-        place = (ps, move.param.lane)
-        ranked.append((seen[place], move, ps))
-        seen[place] += 1
+        share = (ps, move.param.lane)
+        ranked.append((seen[share], move, ps))
+        seen[share] += 1
     ranked.sort(key=lambda item: item[0])
     return [(move, ps) for _, move, ps in ranked]
 

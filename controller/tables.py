@@ -111,7 +111,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Table `workers`: a caller of one job. `row` is its place in the exactly-once cells, < `ROWS`."""
+    """Table `workers`: a caller of one job. `row` is its index in the exactly-once cells, < `ROWS`."""
 
     TABLE: ClassVar[str] = "workers"
     job: int
