@@ -1,0 +1,309 @@
+"""The commands that change a switch: what each asks the controller for, and what it prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from controller import HotParam, Job, State, hotset
+from controller.cli import common, main
+from controller.errors import ControllerError, UnknownJob
+from controller.migrate import Move, Plan
+
+PARAM = HotParam(4, 7, 1, 0, State.HOT)
+ARRIVES = Move(PARAM, None, State.HOT)
+LEAVES = Move(PARAM, State.HOT, None)
+PARKS = Move(PARAM, State.HOT, State.PARKED)
+PLAN = Plan(leaving=(LEAVES, LEAVES, PARKS), arriving=(ARRIVES,))
+"""Inserts 1, modifies 2 for leaving, 1 for parking twice and 1 for arriving; deletes 2."""
+SUMMARY = {"inserts": 1, "modifies": 5, "deletes": 2, "seeded": 1, "collected": 3}
+NOTHING = Plan((), ())
+
+
+class Played:
+    """Stands in for `Controller`; `calls` has what was asked of it."""
+
+    calls: list[tuple[Any, ...]]
+    answer: Plan
+    before: Job
+    error: ControllerError | None
+
+    def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
+        self.calls.append(("connect", address, device_id, primary))
+
+    async def __aenter__(self) -> Played:
+        if self.error is not None:
+            raise self.error
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.calls.append(("disconnect",))
+
+    async def plan(self, job: int, keys: Sequence[int]) -> Plan:
+        self.calls.append(("plan", job, list(keys)))
+        return self.answer
+
+    async def load(self, job: int, keys: Sequence[int], *, progress: Callable[[int, int], None]) -> Plan:
+        progress(1, 2)
+        self.calls.append(("load", job, list(keys)))
+        return self.answer
+
+    async def job(self, job: int) -> Job:
+        self.calls.append(("job", job))
+        return self.before
+
+    async def plan_offload(self, job: int, on: bool) -> Plan:
+        self.calls.append(("plan_offload", job, on))
+        return self.answer
+
+    async def set_offload(self, job: int, on: bool, *, progress: Callable[[int, int], None]) -> Plan:
+        progress(2, 2)
+        self.calls.append(("set_offload", job, on))
+        return self.answer
+
+    async def set_proxy(self, job: int, on: bool) -> None:
+        self.calls.append(("set_proxy", job, on))
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
+    class Fresh(Played):
+        calls: list[tuple[Any, ...]] = []  # noqa: RUF012  # of this test alone
+        answer = PLAN
+        before = Job(4, offload=True, proxy=False)
+        error = None
+
+    monkeypatch.setattr(common, "Controller", Fresh)
+    return Fresh
+
+
+@pytest.fixture
+def hot_set(tmp_path: Path) -> str:
+    log = tmp_path / "log.parquet"
+    pl.DataFrame({"key": [9, 5], "updates": [10, 30]}).write_parquet(log)
+    hotset.write(hotset.build([log], 2), tmp_path / "hot.parquet")
+    return str(tmp_path / "hot.parquet")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def output(*arguments: str) -> str:
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+TOLD = "1 inserts, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
+PRIMARY, READER = ("connect", "127.0.0.1:9559", 1, True), ("connect", "127.0.0.1:9559", 1, False)
+END = ("disconnect",)
+
+
+def test_a_plans_summary_is_what_is_told() -> None:
+    assert PLAN.summary() == SUMMARY
+    assert NOTHING.summary() == dict.fromkeys(SUMMARY, 0)
+
+
+def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> None:
+    assert output("load", hot_set, "--job", "4") == "done: " + TOLD
+    assert played.calls == [PRIMARY, ("load", 4, [5, 9]), END]
+
+
+def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
+    assert output("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
+    assert played.calls == [READER, ("plan", 4, [5, 9]), END]
+    assert json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json")) == {
+        "dry_run": True,
+        **SUMMARY,
+    }
+
+
+def test_unload_loads_nothing(played: type[Played]) -> None:
+    assert output("unload", "--job", "4", "--switch", "10.0.0.1:7", "--device-id", "3") == "done: " + TOLD
+    assert played.calls == [("connect", "10.0.0.1:7", 3, True), ("load", 4, []), END]
+    assert json.loads(output("unload", "--job", "65535", "--json")) == {"dry_run": False, **SUMMARY}
+    assert output("unload", "--job", "0", "--dry-run") == "would do: " + TOLD
+    assert ("plan", 0, []) in played.calls
+
+
+def test_nothing_to_do(played: type[Played]) -> None:
+    played.answer = NOTHING
+    assert output("unload", "--job", "4") == "nothing to do\n"
+    assert output("unload", "--job", "4", "--dry-run") == "nothing to do\n"
+    assert output("offload", "on", "--job", "4") == "nothing to do\n"
+    assert output("proxy", "off", "--job", "4") == "nothing to do\n"
+
+
+def test_offload(played: type[Played]) -> None:
+    assert output("offload", "off", "--job", "4") == "done: offload off, " + TOLD
+    assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, False), END]
+    played.calls.clear()
+    assert output("offload", "on", "--job", "4") == "done: " + TOLD
+    assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, True), END]
+    played.calls.clear()
+    assert json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json")) == {
+        "dry_run": True,
+        "offload": "off",
+        **SUMMARY,
+    }
+    assert played.calls == [READER, ("job", 4), ("plan_offload", 4, False), END]
+    # A setting that stays as it is, is no change.
+    assert json.loads(output("offload", "on", "--job", "4", "--json"))["offload"] is None
+
+
+def test_proxy(played: type[Played]) -> None:
+    assert output("proxy", "on", "--job", "4") == "done: proxy on\n"
+    assert played.calls == [PRIMARY, ("job", 4), ("set_proxy", 4, True), END]
+    played.calls.clear()
+    assert output("proxy", "on", "--job", "4", "--dry-run") == "would do: proxy on\n"
+    assert played.calls == [READER, ("job", 4), END]
+    assert json.loads(output("proxy", "on", "--job", "4", "--json")) == {"dry_run": False, "proxy": "on"}
+    assert json.loads(output("proxy", "off", "--job", "4", "--json")) == {"dry_run": False, "proxy": None}
+    played.before = Job(4, offload=False, proxy=True)
+    assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
+
+
+def test_json_is_indented(played: type[Played]) -> None:
+    assert output("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
+
+
+@pytest.mark.parametrize("command", [("unload",), ("offload", "on"), ("proxy", "on"), ("status",)])
+def test_an_error_is_one_line(played: type[Played], command: tuple[str, ...]) -> None:
+    played.error = UnknownJob("job 4 is not on the switch; its jobs: none")
+    result = run(*command, *(() if command == ("status",) else ("--job", "4")))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: job 4 is not on the switch; its jobs: none\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("unload",),
+        ("unload", "--job", "-1"),
+        ("unload", "--job", "65536"),
+        ("unload", "--job", "4", "--device-id", "0"),
+        ("offload", "yes", "--job", "4"),
+        ("proxy", "--job", "4"),
+        ("load", "--job", "4"),
+        ("load", ".", "--job", "4"),
+        ("hotset", "show", "."),
+        ("hotset", "build", "--top-k", "1", "-o", "x"),
+        ("hotset", "build", "--top-k", "1", "x"),
+        ("hotset", "build", "-o", "x", "y"),
+        ("hotset", "build", "--job", "65536", "--top-k", "1", "-o", "x", "y"),
+        ("registers", "--job", "4", str(2**64 - 1)),
+        ("registers", "--job", "4", "--", "-1"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+    assert played.calls == []
+
+
+HELP = {
+    (): ("hotset", "load", "unload", "status", "registers", "offload", "proxy", "-v, --verbose"),
+    ("load",): (
+        "FILE",
+        "--switch HOST:PORT",
+        "127.0.0.1:9559",
+        "--device-id",
+        "--job",
+        "--dry-run",
+        "--json",
+    ),
+    ("unload",): ("--switch HOST:PORT", "--device-id", "--job", "--dry-run", "--json"),
+    ("offload",): ("on|off", "--job", "--dry-run", "--json"),
+    ("proxy",): ("on|off", "--job", "--dry-run", "--json"),
+    ("status",): ("--switch HOST:PORT", "--device-id", "--all", "--json"),
+    ("registers",): ("[KEY]...", "--job", "--scale", "--json"),
+    ("hotset",): ("build", "show"),
+    ("hotset", "build"): ("LOG...", "--top-k", "-o, --output", "--job", "--json"),
+    ("hotset", "show"): ("FILE", "--json"),
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_each_command_tells_its_arguments_and_what_they_are(command: tuple[str, ...], flag: str) -> None:
+    """Every option has a sentence of its own behind it, and defaults are shown."""
+    told = output(*command, flag)
+    for name in HELP[command]:
+        assert name in told
+    if "--device-id" in told:
+        assert "[default: 1;" in " ".join(told.split())
+    for line in told[told.index("Options:") :].splitlines()[1:]:
+        if line.startswith("  -"):
+            assert line.rstrip().endswith((".", "]")) or len(line.split()) > 2
+
+
+def test_verbose_logs_to_stderr_what_is_otherwise_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, played: type[Played]
+) -> None:
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **settings: seen.append(settings))
+    finsy = logging.getLogger("finsy")
+    before = finsy.level
+    try:
+        assert run("proxy", "on", "--job", "4").exit_code == 0
+        assert finsy.level > logging.CRITICAL
+        assert run("-v", "proxy", "on", "--job", "4").exit_code == 0
+        assert finsy.level == logging.INFO
+    finally:
+        finsy.setLevel(before)
+    assert seen == [
+        {"format": "%(levelname)s: %(message)s", "level": level} for level in (logging.WARNING, logging.DEBUG)
+    ]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    screen = io.StringIO()
+    settings: list[dict[str, bool]] = []
+
+    def console(**given: bool) -> Console:
+        settings.append(given)
+        return Console(file=screen, force_terminal=is_terminal, width=90)
+
+    monkeypatch.setattr(common, "Console", console)
+    with common.progress_bar("offload on") as report:
+        report(3, 7)
+        report(5, 7)
+    # What is printed may go into a pipe.
+    assert settings == [{"stderr": True}]
+    shown = screen.getvalue()
+    assert ("offload on" in shown and "5/7" in shown and "0:00:0" in shown) == is_terminal
+    assert is_terminal or not shown.strip()
+
+
+def test_tables_have_names_to_the_left_and_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    common.print_table("a title", ["name", "count", "share"], [["x", 5, 0.5], ["yyyyyy", 1234567, 12.25]])
+    title, *_, first, second, _ = capsys.readouterr().out.splitlines()
+    assert title.startswith("a title") and title.strip() == "a title"
+    cells = [[cell for cell in line.split("│")[1:-1]] for line in (first, second)]
+    assert cells == [[" x      ", "       5 ", "   0.5 "], [" yyyyyy ", " 1234567 ", " 12.25 "]]
+    common.print_table("empty", ["name"], [])
+    assert "name" in capsys.readouterr().out
+
+
+def test_a_plain_table_is_a_line_for_the_head_and_one_for_each_row() -> None:
+    screen = io.StringIO()
+    table = common.plain_table(["arm", "job"], [["both", 15], ["hot", 4]])
+    Console(file=screen, width=40).print(table)
+    assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
+        "arm   job",
+        "both   15",
+        "hot     4",
+    ]
