@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from logs.columns import CONNECTIONS
+from logs.errors import DataError
 from logs.merge import last_updates, merge_logs
-from logs.parts import Parts, save_arrays
+from logs.parts import Parts, save_arrays, whole, write_text
 
 ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
 
@@ -68,11 +69,47 @@ def test_what_is_written_is_not_seen_before_it_is_whole(
     monkeypatch.setattr(Path, "replace", replace)
     Parts(tmp_path, "part", CONNECTIONS).write(ROW)
     save_arrays(tmp_path / "dump.npz", {"a": np.arange(3), "b": np.zeros((2, 2))})
-    assert seen == [["part-0.partial"], ["dump.npz.partial", "part-0.parquet"]]
-    assert names(tmp_path) == ["dump.npz", "part-0.parquet"]
+    write_text(tmp_path / "run.json", "{}")
+    assert seen == [
+        ["part-0.parquet.partial"],
+        ["dump.npz.partial", "part-0.parquet"],
+        ["dump.npz", "part-0.parquet", "run.json.partial"],
+    ]
+    assert names(tmp_path) == ["dump.npz", "part-0.parquet", "run.json"]
+    assert (tmp_path / "run.json").read_text() == "{}"
     with np.load(tmp_path / "dump.npz") as arrays:
         assert arrays.files == ["a", "b"]
         assert arrays["a"].tolist() == [0, 1, 2] and arrays["b"].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (pl.exceptions.ComputeError("disk full\nand more"), "disk full"),
+        (OSError("strange"), "strange"),
+    ],
+)
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exception, reason: str) -> None:
+    path = tmp_path / "part.parquet"
+    with pytest.raises(DataError) as refusal, whole(path) as partial:
+        partial.write_text("half")
+        raise failure
+    assert str(refusal.value) == f"{path}: cannot be written: {reason}"
+    assert names(tmp_path) == []
+
+
+def test_what_fails_for_another_reason_is_told_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), whole(tmp_path / "part"):
+        raise KeyError("a bug")
+    assert not (tmp_path / "part").exists()
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "run.json"
+    with pytest.raises(DataError) as refusal:
+        write_text(path, "{}")
+    assert str(refusal.value) == f"{path}: cannot be written: No such file or directory"
 
 
 def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
