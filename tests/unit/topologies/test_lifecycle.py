@@ -18,7 +18,7 @@ from analysis.record import RunRecord, read_record
 from logs.errors import DataError
 from protocol.arms import JOBS
 from tests.harness.waiting import PATIENCE_S
-from topologies import experiment, lifecycle
+from topologies import lifecycle
 from topologies.config import Config, Faults
 from topologies.errors import AgentFailed, RunFailed
 from topologies.folder import create_run_folder, tidy
@@ -71,6 +71,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
 
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
+    experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     monkeypatch.setattr(experiment, "merge_logs", full)
     with pytest.raises(OSError, match="a part"), experiment._kept(run, record(), reporter()):
         assert read_record(run).error == "it was killed"
