@@ -33,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
+GRPC_LOGGER = "grpc._cython.cygrpc"
 # Table entries are many objects that live long: look for cycles among them seldom.
 GC_THRESHOLDS = (100_000, 50, 100)
 
@@ -43,6 +44,11 @@ def parse_interface(text: str) -> tuple[int, str]:
     if found is None:
         raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
     return int(found[1]), found[2]
+
+
+def is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Whether to log a record: to gRPC it is an error when a call is cancelled because the switch ends."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 @click.command()
@@ -120,6 +126,7 @@ def command(
         raise click.UsageError("--p4info goes with PROGRAM")
     credentials = _credentials(tls_cert, tls_key, tls_ca)
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
+    logging.getLogger(GRPC_LOGGER).addFilter(is_no_cancellation)
     numbered = _by_key("-i", interfaces, parse_interface)
     impaired = _by_key("--impair", impairments, parse_impairment)
     make = partial(CompiledPipeline, priority_queues=priority_queues)

@@ -1,6 +1,8 @@
 """The switch's command line: what it refuses, in which words, and how it ends."""
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 import socket
@@ -152,6 +154,18 @@ def test_lost_notices_are_among_what_the_signal_prints(
     (tmp_path / "counters.json").unlink()
     (tmp_path / "counters.json").mkdir()
     cli._report_counters(ports, tmp_path / "counters.json")  # logged; the switch goes on
+
+
+@pytest.mark.parametrize(("error", "logged"), [(asyncio.CancelledError(), 0), (ValueError(), 1)])
+def test_calls_that_end_with_the_switch_are_no_errors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException, logged: int
+) -> None:
+    run(monkeypatch, "--no-p4", "--grpc-server-addr", "here")
+    try:
+        raise error
+    except BaseException:
+        logging.getLogger(cli.GRPC_LOGGER).exception("Exception not handled by _handle_exceptions")
+    assert len(caplog.records) == logged
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
