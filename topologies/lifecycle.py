@@ -39,15 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run an experiment; the exit code: 0, 1 after an error that was told, 130 when interrupted."""
     settings = _settings(arguments)
     console = Console(stderr=True)
-    # A pipe has no width; a line of a log stays a line.
-    handler: logging.Handler = (
-        RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
-        if console.is_terminal
-        else logging.StreamHandler()
-    )
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
-    # It tells of every connection that the switch speaks no gNMI.
-    logging.getLogger("finsy").setLevel(logging.ERROR)
+    show_logs(console)
     reporter = Reporter(console)
     if console.is_terminal:
         STOP.tell = partial(console.print, markup=False, highlight=False)
@@ -69,6 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reporter.stop()
         print(f"hotline: {error}", file=sys.stderr)
         return 1
+
+
+def show_logs(console: Console) -> None:
+    """Show what is logged, beside the progress; one line of it is one line in a pipe, which has no width."""
+    handler: logging.Handler = (
+        RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
+        if console.is_terminal
+        else logging.StreamHandler()
+    )
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    # It tells of every connection that the switch speaks no gNMI.
+    logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
 def _settings(arguments: Sequence[str] | None) -> list[str]:

@@ -182,3 +182,17 @@ def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(
     folder = (tmp_path / "latest").resolve()
     assert f"{folder} has all logs, and `" in errors and f"python -m analysis {folder}` makes the" in errors
     assert "Traceback" not in errors
+
+
+def test_in_a_pipe_a_warning_is_one_line_and_comes_once() -> None:
+    """Mininet would give every logger a handler of its own, which ends no line."""
+    warning = "many words " * 20 + "end"
+    program = f"""
+import logging
+from rich.console import Console
+from topologies import lifecycle, mininet_api
+lifecycle.show_logs(Console(stderr=True))
+logging.getLogger("made.after.mininet").warning({warning!r})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", f"{warning}\n")
