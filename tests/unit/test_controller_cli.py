@@ -84,4 +84,6 @@ def test_a_log_that_is_not_there_ends_with_one_line(tmp_path: Path) -> None:
 
 def test_wrong_usage_is_told_by_the_command_line() -> None:
     assert run("load", "--job", "70000", "x").exit_code == 2
+    assert run("hotset", "build", "--top-k", "1", "x").exit_code == 2
+    assert run("status", "--device-id", "0").exit_code == 2
     assert run("hotset", "build", "--top-k", "0", "-o", "x", "y").exit_code == 2

@@ -38,7 +38,7 @@ def a_status() -> SwitchStatus:
         params=tuple(params),
         counters=Counters(
             rpcs=dict(zip(RPC_OUTCOMES, (12345, 6, 5, 0), strict=True)),
-            drops={reason: 7 if reason == "stale_turn" else 0 for reason in DROP_REASONS},
+            drops=dict.fromkeys(DROP_REASONS, 0) | {"fragment": 1200, "stale_turn": 7},
             lanes=lanes,
         ),
     )
@@ -51,8 +51,9 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     async def connect(controller: Controller, *_: object) -> Controller:
         return controller
 
-    def say(method: str, found: object) -> None:
-        async def find(*_: object) -> object:
+    def say(method: str, found: object, *expected: object) -> None:
+        async def find(_: Controller, *arguments: object) -> object:
+            assert arguments == expected
             return found
 
         monkeypatch.setattr(Controller, method, find)
@@ -82,7 +83,7 @@ def test_a_runs_switch_in_ten_lines(on_switch: Callable[..., None]) -> None:
         # 100 * (0 + 1 + ... + 31) hits and 32 * 200 misses.
         ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflows"],
         ["RPCs:", "12,345", "answered,", "6", "forwarded,", "5", "relayed,", "0", "duplicates"],
-        ["drops:", "7", "stale_turn"],
+        ["drops:", "1,200", "fragment,", "7", "stale_turn"],
     ]
 
 
@@ -103,6 +104,8 @@ def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
     short, full = run("status"), run("status", "--all")
     assert full.startswith(short)
+    outside = [line.strip() for line in full.removeprefix(short).splitlines() if line[0] not in "┏┃┡│└"]
+    assert outside == ["servers", "callers", "lanes", "RPCs", "drops"]
     rows = [re.split(r" *[│┃] *", line)[1:-1] for line in full.splitlines() if line[0] in "│┃"]
     heads = [index for index, row in enumerate(rows) if row[0] in ("job", "lane", "outcome", "reason")]
     servers, callers, lanes, rpcs, drops = (
@@ -130,6 +133,8 @@ def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
         ["duplicates", "0"],
     ]
     assert drops[0] == ["reason", "packets"] and ["stale_turn", "7"] in drops
+    # Names to the left, numbers to the right.
+    assert "│   31 │       4 │ 3100 │    200 │         1 │" in full and "│ relayed    │       5 │" in full
 
 
 def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
@@ -149,8 +154,8 @@ def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
 @pytest.fixture
 def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two registers on the switch, and a working directory; the path of its latest run's record."""
-    params = [HotParam(4, 5, 1, 0, State.HOT), HotParam(4, 6, 2, 0, State.PARKED)]
-    on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)])
+    params = [HotParam(4, 5, 1, 8, State.HOT), HotParam(4, 6, 2, 9, State.PARKED)]
+    on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)], 4, None)
     monkeypatch.chdir(tmp_path)
     record = tmp_path / "runs" / "latest" / "run.json"
     record.parent.mkdir(parents=True)
@@ -168,7 +173,13 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
     assert weights() == [-0.5, None]
     output = run("registers", "--job", "4")
     assert output.endswith("weight = value / 1048576\n")
-    assert "-524288" in output and "-0.5" in output
+    rows = [re.split(r" *[│┃] *", line)[1:-1] for line in output.splitlines() if line[0] in "│┃"]
+    assert rows == [
+        ["key", "lane", "slot", "state", "value", "weight"],
+        ["5", "1", "8", "hot", "-524288", "-0.5"],
+        ["6", "2", "9", "parked", "–", "–"],
+    ]
+    assert output.splitlines()[0].strip() == "job 4"
 
 
 def test_a_scale_that_is_given_wins(held: Path) -> None:
@@ -188,3 +199,18 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
 
 def test_a_scale_of_zero_is_refused() -> None:
     assert CliRunner().invoke(main, ["registers", "--job", "4", "--scale", "0"]).exit_code == 2
+
+
+def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
+    largest = 2**64 - 2
+    on_switch("registers", [Register(HotParam(65535, largest, 31, 4095, State.HOT), 7)], 65535, (largest,))
+    found = json.loads(run("registers", "--job", "65535", "--scale", "2", "--json", str(largest)))
+    assert found == [{"key": largest, "lane": 31, "slot": 4095, "state": "hot", "value": 7, "weight": 3.5}]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--job", "65536"), ("--job", "-1"), ("--job", "1", str(2**64 - 1)), (), ("--job", "1", "-1")],
+)
+def test_jobs_and_keys_that_cannot_be_are_refused(arguments: tuple[str, ...]) -> None:
+    assert CliRunner().invoke(main, ["registers", *arguments]).exit_code == 2
