@@ -147,6 +147,8 @@ def _what_is_there(run: Path) -> str:
         return (
             f"{run} has all logs, and `{os.path.relpath(sys.executable)} -m analysis {run}` makes the report"
         )
+    if (run / "parts").is_dir():
+        return f"the logs so far are in {run}, in parts that `make clean` or the next run merges"
     return f"the logs so far are in {run}"
 
 

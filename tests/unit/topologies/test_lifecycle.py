@@ -91,6 +91,15 @@ def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
     assert not tidy(run)
 
 
+def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
+    run = create_run_folder(tmp_path, "softswitch")
+    assert lifecycle._what_is_there(run).startswith(
+        f"the logs so far are in {run}, in parts that `make clean`"
+    )
+    tidy(run)
+    assert lifecycle._what_is_there(run) == f"the logs so far are in {run}"
+
+
 def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Workers whose keys are on their way would never come to the end of their steps."""
     begun = asyncio.Event()
