@@ -175,7 +175,9 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert all(each["jobs"]["1"]["proc_cpu_ns"] > 0 and each["malformed"] == 0 for each in stats)
     assert [server.call(cmd="flush") for server in servers] == [{"ok": True}] * 2
     contacts = pl.read_parquet(log_dir / "connections-ps-*.parquet")
-    assert contacts.height == rpcs.height and contacts["worker"].unique().to_list() == [1]
+    # A request that is sent again, since the machine was busy, makes contact again.
+    assert rpcs.height <= contacts.height <= rpcs["attempts"].cast(pl.Int64).sum()
+    assert contacts["worker"].unique().to_list() == [1]
     updates = pl.read_parquet(log_dir / "updates-ps-*.parquet")
     assert updates["updates"].sum() == sum(
         each["jobs"][str(job)]["applied_lanes"] for each in stats for job in JOBS
