@@ -18,7 +18,7 @@ from pathlib import Path
 from protocol.addressing import SWITCH_NAME
 from topologies.leftovers import marked_processes
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 SMALL: dict[str, object] = {
     "workers": 2,
     "top_k": 2000,
@@ -100,6 +100,17 @@ def run_topo(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
+
+
+def update_log(folder: Path, hot: int = 20, others: int = 40) -> Path:
+    """300 iterations that update the same hot keys, from 0 on, and others of 5,000 from 1,000 on."""
+    lines = ["iteration,worker,key"]
+    for iteration in range(300):
+        lines += [f"{iteration},0,{key}" for key in range(hot)]
+        lines += [f"{iteration},0,{1000 + (7 * iteration + i) % 5000}" for i in range(others)]
+    log = folder / "updates.csv"
+    log.write_text("\n".join(lines) + "\n")
+    return log
 
 
 @dataclass(frozen=True)
