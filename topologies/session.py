@@ -15,13 +15,15 @@ from analysis.record import RunRecord, ServerUse
 from common.concurrency import together
 from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
-from topologies.config import Config
+from topologies.config import Config, Faults
 from topologies.machine import run_queue_ns
 from topologies.progress import Reporter
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
 
+_FAULTY = 4
+"""Where frames are lost, steps take several times as long."""
 START_AHEAD_NS = 20_000_000
 """How far in the future a common start is set, so that every worker has read the command before."""
 
@@ -97,6 +99,8 @@ class Session:
             "discard_ns": self.config.discard_ms * 1_000_000,
         }
         patience = 60.0 + 10 * steps * period_ns / 1e9 + (steps if period_ns == 0 else 0)
+        if self.config.faults != Faults():
+            patience *= _FAULTY
         answers = await together(
             worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
             for worker, offset in zip(self.workers, offsets_ns or repeat(0), strict=False)
