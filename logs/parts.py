@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from logs.errors import DataError
+from logs.errors import DataError, reason_of
 
 
 @contextmanager
@@ -24,8 +24,7 @@ def whole(path: Path) -> Iterator[Path]:
     except (OSError, pl.exceptions.PolarsError) as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise DataError(f"{path}: cannot be written: {reason}") from error
+        raise DataError(f"{path}: cannot be written: {reason_of(error)}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from logs.errors import DataError
+from logs.errors import DataError, reason_of
 
 _META = "trace.json"
 _KEYS = "keys.npy"
@@ -97,7 +97,7 @@ class Trace:
                     np.save(directory / f"{name}.npy", column)
             (directory / _META).write_text(json.dumps(self._meta(), indent=1) + "\n")
         except OSError as error:
-            raise DataError(f"{directory}: cannot write the trace: {error.strerror or error}") from error
+            raise DataError(f"{directory}: cannot write the trace: {reason_of(error)}") from error
 
     def _meta(self) -> dict[str, object]:
         return {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from logs.columns import CONNECTIONS, RPC, UPDATES
-from logs.errors import DataError
+from logs.errors import DataError, reason_of
 from logs.merge import finish_merge, last_updates, merge_logs
+from logs.parts import save_arrays
 from tests.harness.disk import files_of_at_most
 
 
@@ -92,3 +94,11 @@ def test_what_a_killed_run_left_is_merged_once(parts: Path, tmp_path: Path) -> N
     assert not parts.exists()
     assert pl.read_parquet(tmp_path / "updates.parquet")["updates"].to_list() == [5]
     finish_merge(tmp_path)
+
+
+def test_a_short_write_of_numpy_is_explained(tmp_path: Path) -> None:
+    with files_of_at_most(1000), pytest.raises(DataError, match=r"a\.npz: cannot be written: "):
+        save_arrays(tmp_path / "a.npz", {"a": np.zeros(10_000)})
+    with files_of_at_most(1000), pytest.raises(OSError) as short:
+        np.save(tmp_path / "a.npy", np.zeros(10_000))
+    assert reason_of(short.value) == "10000 requested and 109 written: the disk may be full"
