@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import polars as pl
@@ -98,6 +99,8 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
         ({"job": [1, -2, -9], "key": [3, 4, 5]}, "row 2: column job is -2" + RIGHT),
         ({"job": [None, 1], "key": [-4, 1]}, "row 1: column job is null" + RIGHT),
         ({"job": [0, 1], "key": [0, 1]}, None),
+        # A 0 is none.
+        ({"job": [0, 1, -2], "key": [0, 1, 2]}, "row 3: column job is -2" + RIGHT),
     ],
 )
 def test_the_first_fault_of_a_parquet_file(
@@ -105,6 +108,13 @@ def test_the_first_fault_of_a_parquet_file(
 ) -> None:
     log = parquet(tmp_path, columns)
     assert log.fault(["job", "key"]) == (fault and f"{log.path}, {fault}")
+
+
+def test_a_log_is_a_value(tmp_path: Path) -> None:
+    log = csv(tmp_path, "job,key\n1,2\n")
+    assert log == UpdateLog.open(log.path) and hash(log) == hash(UpdateLog.open(log.path))
+    with pytest.raises(FrozenInstanceError):
+        setattr(log, "names", ())  # noqa: B010  # mypy knows better
 
 
 def test_a_file_that_has_gone_has_no_fault_to_tell(tmp_path: Path) -> None:
