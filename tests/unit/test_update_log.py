@@ -90,6 +90,10 @@ def test_a_field_beyond_what_csv_takes(tmp_path: Path) -> None:
 def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
     log = csv(tmp_path, 'job,note\n1,"a\r\nb"\nx,c\n')
     assert log.fault(["job"]) == f"{log.path}, line 4: column job is 'x'{RIGHT}"
+    # What is within is told as it is.
+    assert (
+        log.fault(["note"]) == f"{log.path}, line 3: column note is {'a' + chr(13) + chr(10) + 'b'!r}{RIGHT}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,7 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
         ({"job": [None, 1], "key": [-4, 1]}, "row 1: column job is null" + RIGHT),
         ({"job": [0, 1], "key": [0, 1]}, None),
         # A 0 is none.
+        ({"job": [0], "key": [-5]}, "row 1: column key is -5" + RIGHT),
         ({"job": [0, 1, -2], "key": [0, 1, 2]}, "row 3: column job is -2" + RIGHT),
     ],
 )

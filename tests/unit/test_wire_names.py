@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from protocol import addressing
 from protocol.addressing import Endpoint
 from protocol.arms import ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
-from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Status
+from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
 from protocol.frames import FRAME_OVERHEAD
 from protocol.header import (
     CONTROLLER_CALLER,
@@ -96,6 +97,7 @@ def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
 
 
 def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:
-    for shared in (NEITHER, addressing.worker(1)):
+    command = Control(Command.HELLO, 1, 2, 3, 4, np.empty(0, dtype=np.uint64))
+    for shared, field in ((NEITHER, "name"), (addressing.worker(1), "name"), (command, "status")):
         with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(shared, "name", "other")  # noqa: B010  # mypy knows better
+            setattr(shared, field, "other")
