@@ -22,6 +22,9 @@ ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
@@ -49,16 +52,25 @@ def one_line_errors() -> Iterator[None]:
 
 
 def on_switch(
-    address: str, device_id: int, action: Callable[[Controller], Awaitable[T]], *, primary: bool = True
+    address: str,
+    device_id: int,
+    action: Callable[[Controller], Awaitable[T]],
+    *,
+    primary: bool = True,
+    again: str | None = None,
 ) -> T:
-    """Run an action on a connection of its own."""
+    """Run an action on a connection of its own; `again` is what to ask for where Ctrl-C stops it."""
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:
             return await action(controller)
 
     with one_line_errors():
-        return asyncio.run(run())
+        try:
+            return asyncio.run(run())
+        except KeyboardInterrupt:
+            click.echo(f"hotline: stopped{f'; {again} again to finish' if again else ''}", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def print_json(value: Any) -> None:

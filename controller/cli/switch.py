@@ -22,8 +22,6 @@ from controller.controller import Controller
 from controller.migrate import Plan
 from controller.tables import Job
 
-_INTERRUPTED = 130
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -60,11 +58,7 @@ def _move(
         with progress_bar(label) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    try:
-        plan = on_switch(address, device_id, action, primary=not dry_run)
-    except KeyboardInterrupt:
-        click.echo(f"hotline: stopped; {label} again to finish", err=True)
-        raise click.exceptions.Exit(_INTERRUPTED) from None
+    plan = on_switch(address, device_id, action, primary=not dry_run, again=None if dry_run else label)
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
 
@@ -88,7 +82,8 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
         with progress_bar(f"offload {state}") as progress:
             return before, await controller.set_offload(job, on, progress=progress)
 
-    before, plan = on_switch(address, device_id, action, primary=not dry_run)
+    again = None if dry_run else f"offload {state}"
+    before, plan = on_switch(address, device_id, action, primary=not dry_run, again=again)
     _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
 
 
@@ -108,7 +103,8 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
             await controller.set_proxy(job, on)
         return before
 
-    before = on_switch(address, device_id, action, primary=not dry_run)
+    again = None if dry_run else f"proxy {state}"
+    before = on_switch(address, device_id, action, primary=not dry_run, again=again)
     _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
 
 

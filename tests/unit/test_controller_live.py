@@ -168,15 +168,26 @@ def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
     on_net(scenario)
 
 
-def test_an_interrupted_load_says_how_it_is_finished(tmp_path: Path) -> None:
-    async def scenario(net: LiveNet) -> None:
+def test_an_interrupted_move_says_how_it_is_finished(tmp_path: Path) -> None:
+    async def interrupt(net: LiveNet, *command: str) -> tuple[int | None, str]:
         for server in net.servers:
+            server.muted.clear()
             server.mute_after = 1
-        process = await start_hotline(net, "load", "--job", str(JOB), hot_file(tmp_path, range(KEYS)))
+        process = await start_hotline(net, *command, "--job", str(JOB))
         await asyncio.gather(*(server.muted.wait() for server in net.servers))
         process.send_signal(signal.SIGINT)
         _, errors = await process.communicate()
-        assert (process.returncode, errors.decode()) == (130, "hotline: stopped; load again to finish\n")
+        for server in net.servers:
+            server.mute_after = None
+        return process.returncode, errors.decode()
+
+    async def scenario(net: LiveNet) -> None:
+        file = hot_file(tmp_path, range(KEYS))
+        assert await interrupt(net, "load", file) == (130, "hotline: stopped; load again to finish\n")
+        code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
+        assert (code, errors) == (0, "")
+        stopped = await interrupt(net, "offload", "off")
+        assert stopped == (130, "hotline: stopped; offload off again to finish\n")
 
     on_net(scenario)
 
