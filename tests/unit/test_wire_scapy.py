@@ -1,0 +1,106 @@
+"""Scapy's layer as people use it: to read a captured RPC, and to forge one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scapy.layers.inet import UDP
+from scapy.packet import Raw
+
+from protocol import control, header
+from protocol.codec import FastCodec, Message
+from protocol.control import Command, Control, Status
+from protocol.header import CONTROLLER_CALLER, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op, layout
+from protocol.scapy_layer import Hotline, HotlineControl
+
+KEYS_OF_IT = np.array([7, NO_KEY], dtype=np.uint64)
+PUSH = Message(
+    Header(op=Op.PUSH, flags=KEYS | VALUES, job=1, worker=2, count=2, live=1, served=1, seq=64),
+    KEYS_OF_IT,
+    np.array([5, 0], dtype=np.uint32),
+)
+
+
+def shown(packet: Hotline) -> list[str]:
+    """What `packet.show()` prints, without its alignment."""
+    return [" ".join(line.split()) for line in packet.show(dump=True).splitlines()]
+
+
+def test_a_push_as_it_is_shown() -> None:
+    lines = shown(Hotline(bytes(FastCodec().build(PUSH))))
+    assert lines[0] == "###[ Hotline ]###"
+    for line in ("version = 1", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1", "seq = 64"):
+        assert line in lines
+    assert f"keys = [7, {NO_KEY}]" in lines and "values = [5, 0]" in lines
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"), [(RESPONSE, "RESPONSE"), (KEYS, "KEYS"), (VALUES, "VALUES"), (0, "")]
+)
+def test_flags_have_names(flags: int, name: str) -> None:
+    assert str(Hotline(LAYOUT.pack(*Header(flags=flags))).flags) == name
+
+
+@pytest.mark.parametrize("op", list(Op))
+def test_ops_have_names(op: Op) -> None:
+    assert f"op = {op.name.lower()}" in shown(Hotline(op=op))
+
+
+@pytest.mark.parametrize("command", list(Command))
+def test_a_command_as_it_is_shown(command: Command) -> None:
+    keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
+    lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
+    at = lines.index("###[ HotlineControl ]###")
+    assert lines[at + 1 : at + 5] == [
+        f"command = {command.name.lower()}",
+        "status = 0",
+        "reserved = 0",
+        f"n = {len(keys)}",
+    ]
+    assert f"keys = {keys.tolist()}" in lines[at:]
+
+
+def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
+    """Forged by hand, all fields are those of `Header`'s defaults; a CONTROL counts its keys."""
+    forged = Hotline()
+    assert {name: int(forged.getfieldval(name)) for name in Header._fields} == Header()._asdict()
+    assert bytes(forged) == LAYOUT.pack(*Header())
+    rpc = Hotline(op=Op.CONTROL, worker=CONTROLLER_CALLER, job=1, ps=2, epoch=3, seq=4)
+    command = HotlineControl(command=Command.SEED, keys=[5, 2**63])
+    assert control.parse(bytes(rpc / command)).keys.tolist() == [5, 2**63]
+    hello = control.parse(bytes(rpc / HotlineControl()))
+    assert (hello.command, hello.status, hello.keys.tolist()) == (Command.HELLO, Status.OK, [])
+
+
+def test_what_is_behind_an_rpc_is_no_part_of_it() -> None:
+    """Ethernet pads short frames."""
+    rpc = Hotline(bytes(FastCodec().build(PUSH)) + b"padding")
+    assert (rpc.keys, rpc.values) == (KEYS_OF_IT.tolist(), [5, 0])
+    assert bytes(rpc.payload) == b"padding"
+
+
+@pytest.mark.parametrize("is_answer", [False, True])
+def test_only_an_answer_to_values_has_values(is_answer: bool) -> None:
+    request = Control(Command.VALUES, 1, 2, 3, 4, np.array([5, 6], dtype=np.uint64))
+    made = request.answer(Status.OK, np.array([7, 8], dtype=np.uint32)) if is_answer else request
+    body = Hotline(control.build(made) + bytes(12))[HotlineControl]
+    assert body.keys == [5, 6]
+    assert body.values == ([7, 8] if is_answer else None)
+    assert bytes(body[Raw]) == bytes(12)
+    seed = Hotline(control.build(Control(Command.SEED, 1, 2, 3, 4, request.keys)) + bytes(8))[HotlineControl]
+    assert seed.values is None and bytes(seed[Raw]) == bytes(8)
+
+
+@pytest.mark.parametrize(("source", "to"), [(header.HOTLINE_PORT, 20_001), (20_001, header.HOTLINE_PORT)])
+def test_a_datagram_of_our_port_is_an_rpc(source: int, to: int) -> None:
+    datagram = bytes(UDP(sport=source, dport=to) / Hotline(seq=9))
+    assert UDP(datagram)[Hotline].seq == 9
+    assert Hotline not in UDP(bytes(UDP(sport=20_001, dport=20_002) / bytes(56)))
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
+def test_bitmaps_have_a_bit_a_lane(lanes: int) -> None:
+    full = 2**lanes - 1
+    packed = layout(lanes).pack(*Header(live=full, served=full, refused=full))
+    assert packed[24 : 24 + 3 * lanes // 8] == b"\xff" * (3 * lanes // 8)
+    assert layout(lanes).unpack(packed)[11:14] == (full, full, full)
