@@ -131,8 +131,9 @@ class Replica(NamedTuple):
 class Pipeline(Protocol):
     """A loaded program with its state. Names are the fully qualified P4 names of BMv2 JSON and P4Info.
 
-    Members, groups, multicast groups and clone sessions have the caller's numbers. The caller sees to it
-    that what an entry or a group refers to exists and is not removed before it.
+    Members, groups, multicast groups and clone sessions have the caller's numbers. What `softswitch.checks`
+    refuses raises `StateError` or `TableFull` and changes nothing: a reference to what is not there, one more
+    than there is room for. The caller sees to it that nothing is removed that an entry or group refers to.
     """
 
     @property
@@ -217,11 +218,11 @@ class Pipeline(Protocol):
     # -- packet replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Make copies of packets of this `mcast_grp`, in this order; none for an empty list."""
+        """Make copies of packets of this `mcast_grp`, 1 to 65,535, in this order; none for an empty list."""
         ...
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Make copies of packets cloned to this session, cut to `length` bytes unless that is 0."""
+        """Make copies of packets cloned to a session, 0 to 32,767, cut to `length` bytes unless that is 0."""
         ...
 
     # -- counters, meters, registers, value sets
