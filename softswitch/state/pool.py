@@ -18,29 +18,30 @@ class RunPool:
         self.held = 0
         """Words of all runs."""
 
-    def put(self, key: int, values: list[int]) -> bool:
-        """Replace the run of a key, for which there has to be room.
-
-        True if others have moved, so that all of them have to be read anew (`word`).
-        """
+    def put(self, key: int, values: list[int]) -> list[int]:
+        """Replace the run of a key, for which there has to be room; gives all keys whose `word` is new."""
         self.remove(key)
-        moved = self._end + len(values) > len(self._words)
-        if moved:
-            self._compact()
+        moved: list[int] = []
+        if self._end + len(values) > len(self._words):
+            moved = self._compact()
         self._words[self._end : self._end + len(values)] = values
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
         self.held += len(values)
-        return moved
+        return [*moved, key]
 
-    def _compact(self) -> None:
-        """Move the runs together, the first one first, so that none is overwritten before it has moved."""
+    def _compact(self) -> list[int]:
+        """Move the runs together, the first one first, so that none is overwritten before it has moved.
+
+        Gives the keys of all.
+        """
         end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             self._words[end : end + count] = self._words[first : first + count].copy()
             self._runs[key] = (end, count)
             end += count
         self._end = end
+        return list(self._runs)
 
     def length(self, key: int) -> int:
         """Words of a run; 0 if there is none."""
@@ -50,10 +51,6 @@ class RunPool:
         """first << 32 | length of a run; 0 if there is none."""
         first, count = self._runs.get(key, (0, 0))
         return halves(first, count)
-
-    def keys(self) -> list[int]:
-        """Keys of all runs."""
-        return list(self._runs)
 
     def remove(self, key: int) -> None:
         """Give the words of a run back; harmless where there is none."""

@@ -77,8 +77,7 @@ class Profile:
             references = [member_reference(slots[member]) for member in members]
             self.uses[group_reference(self._groups.take(group))] = UseGroup(group)
             with self._memory.locked():
-                moved = self._pool.put(group, references)
-                for number in self._groups.slot if moved else (group,):
+                for number in self._pool.put(group, references):
                     self._set_run(self._groups.slot[number], self._pool.word(number))
 
     def _remove_group(self, group: int) -> None:

@@ -37,7 +37,6 @@ class Replication:
         with self._memory.control:
             check_replicas(self._pool.held - self._pool.length(at) + len(values))
             with self._memory.locked():
-                moved = self._pool.put(at, values)
-                for key in self._pool.keys() if moved else [at]:
+                for key in self._pool.put(at, values):
                     self._memory.words[key] = self._pool.word(key)
                 self._memory.words[at + 1 : at + 1 + len(after)] = after

@@ -88,3 +88,9 @@ def test_data_is_the_action_and_a_run_of_words_for_each_parameter(
 ) -> None:
     assert data_words(STATE.program, invocation) == words
     assert read_data(STATE.program, [*words, 99, 99]) == invocation
+
+
+@pytest.mark.parametrize("args", [(), (1, 2)])
+def test_data_of_another_number_of_parameters_has_no_words(args: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        data_words(STATE.program, ir.Invocation(0, args))
