@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test soak mutants check bench p4 shell clean
+.PHONY: help setup run-topo test soak mutants check bench lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ check: setup ## style and types
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")
 	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
+
+lock: ## renew requirements.lock, the versions that set-up installs
+	@scripts/lock
 
 p4: ## rebuild the compiled programs (needs p4c-bm2-ss)
 	@scripts/p4
