@@ -31,6 +31,7 @@ mutants: setup ## break the code in 200 places a room and count what the tests m
 
 check: setup ## style and types
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")

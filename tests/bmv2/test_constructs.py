@@ -23,10 +23,11 @@ import os
 from collections import defaultdict
 from dataclasses import replace
 from random import Random
+from typing import cast
 
 import pytest
 
-from softswitch.pipeline import LogRecord, Output
+from softswitch.pipeline import LogRecord, Output, Pipeline
 from tests.bmv2.conftest import twins
 from tests.harness.constructs import CONSTRUCTS, PROGRAMS, Construct, no_state
 from tests.harness.p4rt_drawer import P4RuntimeDrawer
@@ -76,11 +77,11 @@ def exchange(both: Twins, name: str, port: int, frame: bytes, what: object) -> N
 def run(construct: Construct, one_shots: bool = False) -> None:
     random = Random(SEED)
     with twins(PROGRAMS / construct.name) as both:
-        construct.prepare(both.write)
+        construct.prepare(cast(Pipeline, both.write))  # the writes that it makes, as messages
         drawer = P4RuntimeDrawer(both.pipeline.program, random, one_shots)
         for number in range(VECTORS):
             if drawer.kinds and random.random() < 0.2:
-                drawer.draw()(both.write)
+                drawer.draw()(cast(Pipeline, both.write))
             port, frame = construct.frame(random)
             if len(frame) > 3:
                 exchange(both, construct.name, port, frame, f"vector {number}")

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from controller.tables import CPU_PORT
 from protocol.hashing import lane_of
 from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.pipeline import Change, EntryWrite, Output
@@ -38,7 +39,7 @@ def masked(outputs: list[Output]) -> Outputs:
     """The frames that leave each port, without the time that they spent in the switch."""
     ports: Outputs = defaultdict(list)
     for port, data in outputs:
-        head = 2 if port == testnet.CPU_PORT else 0
+        head = 2 if port == CPU_PORT else 0
         at = head + RESIDENCE_AT
         is_rpc = len(data) >= head + RPC_FRAME_BYTES and data[head + 12 : head + 14] == b"\x08\x00"
         ports[port].append(data[:at] + bytes(4) + data[at + 4 :] if is_rpc else data)
@@ -54,10 +55,10 @@ def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
     """Send a frame through both."""
     ours, _ = both.expect(port, frame)
     theirs = both.observe(port, frame)
-    to_cpu = sum(output.port == testnet.CPU_PORT for output in ours)
+    to_cpu = sum(output.port == CPU_PORT for output in ours)
     for packet in both.packets_in(to_cpu):
         ingress_port = int.from_bytes(packet.metadata[0].value, "big")
-        theirs.append(Output(testnet.CPU_PORT, (ingress_port << 7).to_bytes(2, "big") + packet.payload))
+        theirs.append(Output(CPU_PORT, (ingress_port << 7).to_bytes(2, "big") + packet.payload))
     assert masked(ours) == masked(theirs), f"{what} into port {port}: {frame.hex()}"
 
 
@@ -82,7 +83,7 @@ def pull_all(both: Twins, keys: list[int]) -> None:
 
 def test_bmv2_agrees() -> None:
     random = Random(2020)
-    with twins(PROGRAM, testnet.CPU_PORT) as both:
+    with twins(PROGRAM, CPU_PORT) as both:
         entries = testnet.network() + hot_set(random)
         write(both, entries)
         source = Source(random, both.pipeline)

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from finsy.proto import p4r
 
+from controller.tables import CPU_PORT
 from softswitch.p4runtime.codecs import values
 from targets import processes
 from targets.errors import P4RuntimeError
 from targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info
 from tests.harness.effort import seeds
-from tests.harness.testnet import CPU_PORT
 from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,8 @@ Both = tuple[P4RuntimeClient, P4RuntimeClient]
 
 def named(alias: str) -> int:
     """The ID of what has this alias."""
-    groups = [*P4INFO.tables, *P4INFO.actions, *P4INFO.action_profiles]
-    return next(each.preamble.id for each in groups if each.preamble.alias == alias)
+    groups: list[Any] = [*P4INFO.tables, *P4INFO.actions, *P4INFO.action_profiles]
+    return next(int(each.preamble.id) for each in groups if each.preamble.alias == alias)
 
 
 @pytest.fixture(scope="module")

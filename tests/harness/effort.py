@@ -13,6 +13,7 @@ SOAK_SEEDS = 20
 
 def examples(number: int) -> int:
     """`max_examples` of a test that has `number` in `make test`; the soak's profile has more."""
+    assert settings.default is not None
     return number * settings.default.max_examples // settings.get_profile("default").max_examples
 
 

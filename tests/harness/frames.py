@@ -15,7 +15,7 @@ def mac(text: str) -> bytes:
 
 
 def internet_checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -67,7 +67,7 @@ def frame(
 
 
 class Parsed:
-    """A frame taken apart; `rpc` is None where it is not Hotline's."""
+    """A frame taken apart."""
 
     def __init__(self, data: bytes) -> None:
         self.dst_mac, self.src_mac = data[:6].hex(":"), data[6:12].hex(":")
@@ -76,13 +76,20 @@ class Parsed:
         self.total_len = int.from_bytes(data[16:18], "big")
         self.checksum_ok = internet_checksum(data[14:34]) == 0
         self.length = len(data)
-        self.rpc = None
+        self.keys: list[int] | None = None
+        self.values: list[int] | None = None
+        self._rpc: Header | None = None
         if HOTLINE_PORT in (self.src_port, self.dst_port):
-            self.rpc = Header._make(LAYOUT.unpack_from(data, 42))
-            at, count = 42 + LAYOUT.size, self.rpc.count
-            self.keys = self.values = None
-            if self.rpc.flags & KEYS:
+            self._rpc = Header._make(LAYOUT.unpack_from(data, 42))
+            at, count = 42 + LAYOUT.size, self._rpc.count
+            if self._rpc.flags & KEYS:
                 self.keys = list(struct.unpack_from(f">{count}Q", data, at))
                 at += 8 * count
-            if self.rpc.flags & VALUES:
+            if self._rpc.flags & VALUES:
                 self.values = list(struct.unpack_from(f">{count}I", data, at))
+
+    @property
+    def rpc(self) -> Header:
+        """The header of an RPC of Hotline's."""
+        assert self._rpc is not None
+        return self._rpc

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import Output, Pipeline
 
 EPOCH = 1
@@ -147,7 +148,7 @@ class LiveNet:
         self._keys = keys
         self._loss = loss
         self._random = random.Random(seed)
-        self._p4runtime = P4RuntimeServer(1, self, InterpretedPipeline)
+        self._p4runtime = P4RuntimeServer(1, self, cast(MakePipeline[Any], InterpretedPipeline))
         self.address = ""
 
     async def __aenter__(self) -> LiveNet:

@@ -56,7 +56,7 @@ def _address(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
     named = carray(pointer(frame), 2, np.uint8)
-    _put_head(out, np.uint32(named[0]) << np.uint32(8) | np.uint32(named[1]), length)
+    _put_head(out, int64(named[0]) << 8 | int64(named[1]), length)
     memcpy(out + HEAD_BYTES, frame, int64(length))
     return 1
 

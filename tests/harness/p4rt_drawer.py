@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from softswitch import ir
-from softswitch.pipeline import CounterValue, EntryAction, Replica
+from softswitch.pipeline import CounterValue, Replica
 from tests.harness.p4rt_writer import OneShot
 from tests.harness.state import StateDrawer, Write
 
@@ -70,7 +71,7 @@ class P4RuntimeDrawer(StateDrawer):
             return super().most_entries(table)
         return (table.size - 1) // 3 - 1 if self.one_shots else table.size - 4
 
-    def action(self, table: ir.Table) -> EntryAction | OneShot | None:
+    def action(self, table: ir.Table) -> Any:
         """What a pipeline takes, or a one-shot."""
         if table.profile is None or not self.one_shots:
             return super().action(table)
@@ -119,5 +120,5 @@ class P4RuntimeDrawer(StateDrawer):
         """Remove a multicast group or a clone session."""
         number = self.random.randrange(1, 4)
         if self.random.random() < 0.5:
-            return lambda pipeline: pipeline.write_multicast_group(number, None)
-        return lambda pipeline: pipeline.write_clone_session(number, None)
+            return lambda pipeline: pipeline.write_multicast_group(number, [])
+        return lambda pipeline: pipeline.write_clone_session(number, [])

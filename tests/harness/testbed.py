@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.tables import CPU_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.store import Store
@@ -22,7 +23,7 @@ from protocol.control import Command, Control, Status
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of, ps_of
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
-from tests.harness.switches import CPU_PORT, Attached, Switch
+from tests.harness.switches import Attached, Switch
 
 JOB = 3
 WORKERS = 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from controller.tables import CPU_PORT
 from protocol.hashing import lane_of
 from protocol.header import WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Pipeline
@@ -49,7 +50,7 @@ class Source:
             port, frame = self.request()
         if self.random.random() < 0.08:
             frame = self.broken(frame)
-        if port == testnet.CPU_PORT:
+        if port == CPU_PORT:
             frame = b"\0\0" + frame
         elif self.random.random() < 0.02:
             port = self.random.choice([1, 2, 3])
@@ -85,8 +86,14 @@ class Source:
             chosen = {lane: key for lane, key in chosen.items() if r.random() < 0.8} or {0: 1}
         else:
             chosen = {lane: r.randrange(2 * KEYS) for lane in range(count)}
-        value = r.choice([lambda: r.getrandbits(32), lambda: r.randint(-100, 100), lambda: 0x7FFFFFFF])
-        return {lane: (key, value()) for lane, key in chosen.items()}
+        kind = r.randrange(3)
+        return {lane: (key, self.value(kind)) for lane, key in chosen.items()}
+
+    def value(self, kind: int) -> int:
+        """Any, a small one, or the largest."""
+        if kind == 0:
+            return self.random.getrandbits(32)
+        return self.random.randint(-100, 100) if kind == 1 else 0x7FFFFFFF
 
     def answer(self) -> tuple[int, bytes]:
         r = self.random

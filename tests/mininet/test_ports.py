@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,10 @@ class Arrived:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def has_had(self, number: int) -> bool:
+        """Whether exactly so many frames have arrived."""
+        return self.count() == number
 
     def count(self) -> int:
         """Frames until now, whether or not the socket had room for them."""
@@ -234,7 +239,7 @@ def test_a_ring_without_a_pipeline_overflows_and_is_discarded(stack: ExitStack) 
     for number in range(6000):
         net.hosts[1].send(frame(number))
         if number % 100 == 99:  # fewer than the kernel's backlog has room for
-            wait_for(lambda sent=number + 1: arrived.count() == sent)
+            wait_for(partial(arrived.has_had, number + 1))
     loop.start(Wires({1: [2]}))
     net.hosts[1].send(frame(6000))
     assert net.hosts[2].recv(2000) == frame(6000)

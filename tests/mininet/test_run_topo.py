@@ -236,7 +236,7 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
 
 
 def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
-    settings = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
+    settings: dict[str, Any] = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
     with run_topo(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings) as run:
         assert run.wait() == 0, run.errors
     updates = pl.read_parquet(run.folder / "updates.parquet").filter(pl.col("job") == JOBS["profile"])
@@ -256,7 +256,7 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
         lines.append(" ".join([str(chance.randrange(2)), *(f"{index}:1" for index in features)]))
     file = tmp_path / "it's.svm"
     file.write_text("\n".join(lines) + "\n")
-    settings = {"samples_per_step": 10, "profile_lanes": 5000}
+    settings: dict[str, Any] = {"samples_per_step": 10, "profile_lanes": 5000}
     with run_topo(tmp_path, f"DATA={file}", "TOP_K=10", "ROUNDS=1", **settings) as run:
         assert run.wait() == 0, run.errors
     summary = summary_of(run.folder)

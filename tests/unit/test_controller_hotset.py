@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -103,13 +104,14 @@ def test_a_bad_log_is_one_clear_error(tmp_path: Path, text: str, message: str) -
 
 def test_parquet_logs_are_read_as_strictly(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
-    for columns, message in [
+    cases: list[tuple[dict[str, list[Any]], str]] = [
         ({"key": [1.0], "updates": [1]}, "column key is Float64; integers expected"),
         ({"key": [1, None], "updates": [1, 1]}, "row 2: column key is null"),
         ({"key": [1, 2, -3], "updates": [1, 1, 1]}, "row 3: column key is -3"),
         ({"iteration": [1, 1], "worker": [1, None], "key": [2, 3]}, "row 2: column worker is null"),
         ({"key": [1, 2], "updates": [1, 1], "job": [1, None]}, "row 2: column job is null"),
-    ]:
+    ]
+    for columns, message in cases:
         pl.DataFrame(columns).write_parquet(path)
         with pytest.raises(DataError, match=message) as error:
             hotset.build([path], 5, job=1 if "job" in columns else None)

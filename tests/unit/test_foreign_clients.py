@@ -69,17 +69,18 @@ def test_finsy(address: str) -> None:
         async with fy.Switch("s1", address, options) as switch:
             assert [table.alias for table in switch.p4info.tables] == ["forward", "pairs", "types"]
             await switch.insert([wanted])
-            assert await switch.read(wanted).__anext__() == wanted
+            assert await first_of(switch.read(wanted)) == wanted
             with pytest.raises(fy.P4ClientError) as error:
                 await switch.insert([wanted])
             (detail,) = error.value.details.values()
             assert detail.canonical_code == fy.GRPCStatusCode.ALREADY_EXISTS
             await switch.delete([wanted])
-            assert [entry async for entry in switch.read(fy.P4TableEntry("forward"))] == []
+            everything: Any = switch.read(fy.P4TableEntry("forward"))
+            assert [entry async for entry in everything] == []
 
             # What goes out of the CPU port comes back; its first two bytes are then the header.
             header, frame = (CPU_PORT << 7).to_bytes(2, "big"), b"frame of 14 bytes and more"
-            answer = asyncio.create_task(switch.read_packets().__anext__())
+            answer = asyncio.create_task(first_of(switch.read_packets()))
             await asyncio.sleep(0)  # finsy keeps packets from now on
             await switch.write([fy.P4PacketOut(header + frame, egress_port=CPU_PORT, _pad=0)])
             packet = await answer
@@ -122,10 +123,15 @@ MODIFIED = [
 ]
 
 
+async def first_of(items: Any) -> Any:
+    """The first of an asynchronous generator, which finsy declares as a coroutine of one."""
+    return await anext(items)
+
+
 async def check(client: fy.Switch, wanted: Sequence[Any]) -> None:
     """Each is read back as it was written."""
     for one in wanted:
-        found = await client.read(one).__anext__()
+        found = await first_of(client.read(one))
         assert found.encode(client.p4info) == one.encode(client.p4info)
 
 
@@ -133,10 +139,11 @@ def test_finsy_writes_and_reads_every_kind_of_entity(entities: str) -> None:
     async def session() -> None:
         options = fy.SwitchOptions(p4info=ENTITIES.with_suffix(".p4info.txtpb"), fail_fast=True)
         async with fy.Switch("s1", entities, options) as client:
-            for entry in (*MEMBERS, GROUP, TO_GROUP, *STORED):
+            written: list[Any] = [*MEMBERS, GROUP, TO_GROUP, *STORED]
+            for entry in written:
                 await client.insert([entry])
-            for entry in MODIFIED:
-                await client.modify([entry])
+            for changed in MODIFIED:
+                await client.modify([changed])
             wanted = [*MEMBERS, GROUP, TO_GROUP, *STORED, *MODIFIED]
             await check(client, wanted)
             with pytest.raises(fy.P4ClientError) as error:
@@ -157,7 +164,7 @@ def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
         options = fy.SwitchOptions(p4info=ENTITIES.with_suffix(".p4info.txtpb"), fail_fast=True)
         async with fy.Switch("s1", entities, options) as client:
             await client.insert([fy.P4DigestEntry("learned_t", max_list_size=1, ack_timeout_ns=10**12)])
-            digests = asyncio.create_task(client.read_digests("learned_t").__anext__())
+            digests = asyncio.create_task(first_of(client.read_digests("learned_t")))
             await asyncio.sleep(0)  # finsy keeps them from now on
             for source in (7, 7, 8):  # packets from the CPU port, whose sources the program learns
                 frame = (1).to_bytes(6, "big") + source.to_bytes(6, "big") + bytes(52)
@@ -170,7 +177,7 @@ def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
             idle = fy.P4TableEntry(
                 "seen", match=fy.Match(src_addr=9), action=fy.Action("learn"), idle_timeout_ns=20_000_000
             )
-            notices = asyncio.create_task(client.read_idle_timeouts().__anext__())
+            notices = asyncio.create_task(first_of(client.read_idle_timeouts()))
             await asyncio.sleep(0)
             await client.insert([idle])
             notice = await notices

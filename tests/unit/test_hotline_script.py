@@ -33,7 +33,7 @@ def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
 
 
 def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
-    script = shutil.copy(SCRIPT, tmp_path)
+    script = Path(shutil.copy(SCRIPT, tmp_path))
     ran = run(script, "status", cwd=CHECKOUT)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == f"hotline: nothing is installed yet: run 'make setup' in {tmp_path}\n"

@@ -32,8 +32,16 @@ EVERYTHING = [
     p4r.Entity(meter_entry=p4r.MeterEntry()),
     p4r.Entity(register_entry=p4r.RegisterEntry()),
     p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
-    p4r.Entity(packet_replication_engine_entry={"multicast_group_entry": {}}),
-    p4r.Entity(packet_replication_engine_entry={"clone_session_entry": {}}),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+            multicast_group_entry=p4r.MulticastGroupEntry()
+        )
+    ),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+            clone_session_entry=p4r.CloneSessionEntry()
+        )
+    ),
     p4r.Entity(digest_entry=p4r.DigestEntry()),
 ]
 
@@ -66,7 +74,8 @@ def some_counter(random: Random) -> tuple[int, int]:
 
 
 def index(random: Random) -> int | None:
-    return random.choice([None, *range(CELLS)])
+    chosen: int | None = random.choice([None, *range(CELLS)])
+    return chosen
 
 
 DRAW: dict[str, Callable[[Random], tuple[Key, Any]]] = {
@@ -104,6 +113,10 @@ OFTEN = {"member paths": 4, "group": 4, "balanced": 4, "metered": 4, "seen": 2}
 
 Spoil = Callable[[p4r.Entity], object]
 INVALID = "INVALID_ARGUMENT"
+
+
+def of_replication(kind: str, spoil: Callable[[Any], object]) -> Spoil:
+    return lambda e: spoil(getattr(e.packet_replication_engine_entry, kind))
 
 
 def of_entry(spoil: Callable[[p4r.TableEntry], object]) -> Spoil:
@@ -218,11 +231,11 @@ SPOILS: dict[str, list[tuple[str, Spoil]]] = {
         ("RESOURCE_EXHAUSTED", lambda e: [e.value_set_entry.members.add() for _ in range(5)]),
     ],
     "multicast": [
-        (code, lambda e, s=spoil: s(e.packet_replication_engine_entry.multicast_group_entry))
+        (code, of_replication("multicast_group_entry", spoil))
         for code, spoil in (*REPLICAS_SPOILS, (INVALID, lambda m: setattr(m, "multicast_group_id", 1 << 16)))
     ],
     "clone": [
-        (code, lambda e, s=spoil: s(e.packet_replication_engine_entry.clone_session_entry))
+        (code, of_replication("clone_session_entry", spoil))
         for code, spoil in (
             *REPLICAS_SPOILS,
             (INVALID, lambda m: setattr(m, "session_id", 0)),
@@ -331,9 +344,14 @@ def check_pipeline(pipeline: ModelPipeline, model: EntityModel) -> None:
                 assert (sorted(copies), length) == (sorted(value[1]), value[0])
             case ("default", "started"):
                 changed = pipeline.defaults["Entities.started"]
+                assert changed is None or isinstance(changed, ActionCall)
                 assert changed is None or changed.name.removeprefix("Entities.") == value
     metered = {key[1:]: value.meter for key, value in model.state.items() if key[0] == "metered"}
-    in_use = {(*place.key[0], place.priority): config for place, config in pipeline.entry_meters.items()}
+    in_use: dict[Any, Any] = {}
+    for entry, config in pipeline.entry_meters.items():
+        match = entry.key[0]
+        assert isinstance(match, tuple)
+        in_use[(*match, entry.priority)] = config
     assert in_use == {key: meter for key, meter in metered.items() if meter is not None}
     check_one_shots(pipeline, model)
 

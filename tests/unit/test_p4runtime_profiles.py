@@ -39,8 +39,8 @@ def changed(change: Callable[[p4i.ActionProfile], object]) -> Control:
     return controlled_by(other, ModelPipeline)
 
 
-def update(kind: int, *key: Any, value: Any = None) -> p4r.Update:
-    return p4r.Update(type=kind, entity=entity(key, value))  # type: ignore[arg-type]  # an enum's value
+def update(kind: Any, *key: Any, value: Any = None) -> p4r.Update:
+    return p4r.Update(type=kind, entity=entity(key, value))
 
 
 def done(control: Control, *updates: p4r.Update) -> None:
@@ -57,7 +57,7 @@ def members(*numbers: int) -> list[p4r.Update]:
     return [update(INSERT, "member paths", number, value=number) for number in numbers]
 
 
-def group(number: int, weights: dict[int, int], max_size: int = 20, kind: int = INSERT) -> p4r.Update:
+def group(number: int, weights: dict[int, int], max_size: int = 20, kind: Any = INSERT) -> p4r.Update:
     answer = update(kind, "group", number, value=tuple(weights.items()))
     answer.entity.action_profile_group.max_size = max_size
     return answer
@@ -195,7 +195,7 @@ def test_a_watched_port_is_accepted_where_there_may_be_one(control: Control) -> 
 
 
 def test_the_default_entry_of_an_indirect_table_is_constant(control: Control) -> None:
-    change = p4r.Update(type=MODIFY)  # type: ignore[arg-type]  # an enum's value
+    change = p4r.Update(type=MODIFY)
     change.entity.table_entry.table_id, change.entity.table_entry.is_default_action = named("routed"), True
     text = "table Entities.routed has a constant default action"
     assert refused(control, change) == ("PERMISSION_DENIED", text)

@@ -102,7 +102,8 @@ def test_arrays_by_cell_whole_and_all(control: Control) -> None:
     control.pipeline.write_counter("ControlIngress.drops", 3, CounterValue(2, 90))
     control.pipeline.write_register("ControlIngress.cells", 4095, 2**96 - 1)
     one = read(
-        control, p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=identity("drops"), index={"index": 3}))
+        control,
+        p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=identity("drops"), index=p4r.Index(index=3))),
     )
     assert one[0].counter_entry.data == p4r.CounterData(packet_count=2, byte_count=90)
     whole = read(control, p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=identity("drops"))))

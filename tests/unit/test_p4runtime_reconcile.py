@@ -53,7 +53,7 @@ def filled(state: dict[tuple[Any, ...], Any]) -> tuple[Control, EntityModel]:
     for key, value in state.items():
         kind = MODIFY if key in model.state else INSERT
         assert model.do(kind, key, value) == "OK"
-        change = p4r.Update(type=kind, entity=entity(key, value))  # type: ignore[arg-type]  # an enum's value
+        change = p4r.Update(type=kind, entity=entity(key, value))
         assert write(control, change) == [None]
     return control, model
 

@@ -1,5 +1,7 @@
 """Multicast groups and clone sessions: what the pipeline is told, and how many replicas there may be."""
 
+from typing import Any
+
 import pytest
 from finsy.proto import p4r
 
@@ -15,14 +17,14 @@ def control() -> Control:
     return controlled(ENTITIES, ModelPipeline)
 
 
-def multicast(kind: int, group: int, *replicas: tuple[int, int]) -> p4r.Update:
+def multicast(kind: Any, group: int, *replicas: tuple[int, int]) -> p4r.Update:
     answer = entity(("multicast", group), replicas)
-    return p4r.Update(type=kind, entity=answer)  # type: ignore[arg-type]  # an enum's value
+    return p4r.Update(type=kind, entity=answer)
 
 
-def clone(kind: int, session: int, *replicas: tuple[int, int]) -> p4r.Update:
+def clone(kind: Any, session: int, *replicas: tuple[int, int]) -> p4r.Update:
     answer = entity(("clone", session), (64, replicas))
-    return p4r.Update(type=kind, entity=answer)  # type: ignore[arg-type]  # an enum's value
+    return p4r.Update(type=kind, entity=answer)
 
 
 def test_copies_are_told_in_order_and_read_as_written(control: Control) -> None:
@@ -61,7 +63,7 @@ def test_all_groups_and_sessions_share_the_room(control: Control, monkeypatch: p
 
 def test_an_entry_of_neither_kind(control: Control) -> None:
     neither = p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
-    (result,) = write(control, p4r.Update(type=INSERT, entity=neither))  # type: ignore[arg-type]  # an enum's value
+    (result,) = write(control, p4r.Update(type=INSERT, entity=neither))
     text = "the packet replication engine entry is neither a multicast group nor a clone session"
     assert str(result) == text
 

@@ -10,8 +10,8 @@ import pytest
 from finsy.proto import p4r, rpc_status
 from google.protobuf import any_pb2
 
+from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
-from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from tests.harness.waiting import wait_for
 from tests.unit.p4runtime.harness import (
@@ -343,7 +343,7 @@ async def test_other_stream_messages_are_refused_by_name() -> None:
 async def test_a_taken_port_is_one_clear_error() -> None:
     async with rig() as switch:
         ports = FakePorts()
-        server = P4RuntimeServer(DEVICE, ports, InterpretedPipeline)
+        server = P4RuntimeServer(DEVICE, ports, CompiledPipeline)
         with pytest.raises(SwitchError, match=f"cannot listen on {switch.address}: Address already in use"):
             await server.start(switch.address)
         await server.stop()

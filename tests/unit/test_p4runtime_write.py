@@ -54,6 +54,17 @@ def default(table: str, action: fy.Action | None) -> fy.P4TableEntry:
     return fy.P4TableEntry(table, action=action, is_default_action=True)
 
 
+def arguments(entry: fy.P4TableEntry) -> dict[str, Any]:
+    """The run-time data of the entry's action."""
+    assert isinstance(entry.action, fy.P4TableAction)
+    return entry.action.args
+
+
+def address_of(entry: fy.P4TableEntry) -> Any:
+    assert entry.match is not None
+    return entry.match["dst_addr"]
+
+
 def entries(control: Control, query: fy.P4TableEntry) -> list[fy.P4TableEntry]:
     found = read(control, query.encode(SCHEMA))
     return [fy.P4TableEntry.decode(entity, SCHEMA) for entity in found]
@@ -64,9 +75,7 @@ def entries(control: Control, query: fy.P4TableEntry) -> list[fy.P4TableEntry]:
 
 def test_an_entry_is_inserted_modified_and_deleted(control: Control) -> None:
     def ports() -> list[tuple[int, int]]:
-        return [
-            (e.match["dst_addr"], e.action.args["port"]) for e in entries(control, fy.P4TableEntry("forward"))
-        ]
+        return [(address_of(e), arguments(e)["port"]) for e in entries(control, fy.P4TableEntry("forward"))]
 
     assert ports() == [(5, 1)]
     assert write(control, update(forward(6, port=2))) == [None]
@@ -106,7 +115,7 @@ def test_updates_of_a_batch_are_done_in_order(control: Control) -> None:
     batch += [update(default("forward", fy.Action("punt")), MODIFY), update(forward(9, port=4))]
     assert not any(write(control, *batch))
     found = entries(control, fy.P4TableEntry("forward", match=fy.Match(dst_addr=9)))
-    assert [entry.action.args["port"] for entry in found] == [4]
+    assert [arguments(entry)["port"] for entry in found] == [4]
 
 
 def test_leading_zeros_are_accepted_and_reads_are_canonical(control: Control) -> None:
@@ -132,7 +141,7 @@ def test_modify_without_action_keeps_the_action_and_sets_metadata(control: Contr
     change = update(fy.P4TableEntry("forward", match=fy.Match(dst_addr=5), metadata=b"note"), MODIFY)
     assert write(control, change) == [None]
     (entry,) = entries(control, fy.P4TableEntry("forward"))
-    assert (entry.action.args, entry.metadata) == ({"port": 1}, b"note")
+    assert (arguments(entry), entry.metadata) == ({"port": 1}, b"note")
 
 
 def test_delete_ignores_all_but_the_key(control: Control) -> None:
@@ -205,7 +214,7 @@ def test_continue_on_error_does_the_others(control: Control) -> None:
 
 
 @pytest.mark.parametrize("atomicity", [p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC])
-def test_all_or_nothing(control: Control, atomicity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_or_nothing(control: Control, atomicity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = read(control, *EVERYTHING)
     changes = [update(forward(6)), update(forward(5), DELETE), update(forward(6, port=2), MODIFY)]
     with monkeypatch.context() as patch:
@@ -215,7 +224,7 @@ def test_all_or_nothing(control: Control, atomicity: int, monkeypatch: pytest.Mo
     assert codes == [StatusCode.ABORTED] * 3 + [StatusCode.NOT_FOUND]
     assert read(control, *EVERYTHING) == before
     assert not any(write(control, *changes, atomicity=atomicity))
-    assert [e.match["dst_addr"] for e in entries(control, fy.P4TableEntry("forward"))] == [6]
+    assert [address_of(e) for e in entries(control, fy.P4TableEntry("forward"))] == [6]
 
 
 def test_what_is_not_one_step_is_not_called_atomic(control: Control) -> None:

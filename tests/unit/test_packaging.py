@@ -170,10 +170,14 @@ def test_a_wheel_of_it_works_in_an_environment_of_its_own(tmp_path: Path) -> Non
     shutil.rmtree(source)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     version = subprocess.run(
-        [binaries / "softswitch", "--version"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [str(binaries / "softswitch"), "--version"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert version.stdout == f"softswitch, version {__version__}\n"
-    command = [binaries / "python", "-c", USE, str(PROGRAM)]
+    command = [str(binaries / "python"), "-c", USE, str(PROGRAM)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
     for absent in ("finsy", "mininet", "scapy", "analysis"):

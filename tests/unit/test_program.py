@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.status import RPC_OUTCOMES
+from controller.tables import CPU_PORT
 from protocol.hashing import lane_of
 from protocol.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
 from softswitch.compiled import CompiledPipeline
@@ -56,11 +57,9 @@ def call(
     end, port = testnet.CALLERS[worker]
     rpc = frames.request(op, job=job, worker=worker, epoch=epoch, ps=ps, seq=seq(turn, slot), lanes=lanes)
     frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
-    cpu = port == testnet.CPU_PORT
+    cpu = port == CPU_PORT
     outputs = switch.process(port, b"\0\0" + frame if cpu else frame, 0, now)
-    return [
-        (out.port, Parsed(out.frame[2:] if out.port == testnet.CPU_PORT else out.frame)) for out in outputs
-    ]
+    return [(out.port, Parsed(out.frame[2:] if out.port == CPU_PORT else out.frame)) for out in outputs]
 
 
 def push(
@@ -197,6 +196,7 @@ def test_privileged_callers_reach_entries_in_motion_and_are_always_answered(
     [(at, answer)] = push(switch, 1, 9, value=21, worker=caller)
     assert (at, answer.rpc.served) == (port, reached << 9)
     [(at, answer)] = pull(switch, 2, 9, worker=caller)
+    assert answer.values is not None
     assert (at, answer.values[9]) == (port, 21 * reached)
 
 
@@ -361,7 +361,7 @@ def test_an_empty_rpc_reaches_the_ps(switch: CompiledPipeline) -> None:
 
 
 def test_packet_out_with_a_port_leaves_as_it_is(switch: CompiledPipeline) -> None:
-    [output] = switch.process(testnet.CPU_PORT, (3 << 7).to_bytes(2, "big") + b"anything at all", 0, 0)
+    [output] = switch.process(CPU_PORT, (3 << 7).to_bytes(2, "big") + b"anything at all", 0, 0)
     assert output == (3, b"anything at all")
 
 
@@ -370,7 +370,7 @@ def test_a_control_answer_goes_to_the_controller_with_its_port(switch: CompiledP
     rpc = frames.datagram(header) + b"body of any length"
     frame = frames.frame(rpc, src=testnet.SERVER, dst=testnet.CONTROLLER)
     [output] = switch.process(testnet.SERVER_PORT, frame, 0, 0)
-    assert output.port == testnet.CPU_PORT
+    assert output.port == CPU_PORT
     assert output.frame[:2] == (testnet.SERVER_PORT << 7).to_bytes(2, "big")
     assert output.frame[2:] == frame
 

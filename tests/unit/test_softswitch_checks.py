@@ -179,10 +179,11 @@ def test_a_constant_default_stays(make: Make) -> None:
 @pytest.mark.parametrize("index", [-1, 8])
 def test_arrays_have_so_many_cells(make: Make, index: int) -> None:
     pipeline = make(compiled("resubmit_recirculate"))
-    for write in (
+    writes: list[Callable[[], None]] = [
         lambda: pipeline.write_counter("Send.passes", index, CounterValue(1, 1)),
         lambda: pipeline.write_register("Leave.lengths", index, 1),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(StateError, match=f"has cells 0 to 7, not {index}"):
             write()
     meters = make(compiled("meters"))

@@ -26,7 +26,9 @@ def table(text: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def primitive(text: dict[str, Any]) -> dict[str, Any]:
-    return next(a for a in text["actions"] if a["name"].endswith("forward_to"))["primitives"][0]
+    action = next(a for a in text["actions"] if a["name"].endswith("forward_to"))
+    found: dict[str, Any] = action["primitives"][0]
+    return found
 
 
 def state(text: dict[str, Any]) -> dict[str, Any]:

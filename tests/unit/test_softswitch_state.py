@@ -18,6 +18,7 @@ from softswitch.pipeline import (
     ActionCall,
     Change,
     CounterValue,
+    EntryAction,
     EntryKey,
     EntryWrite,
     Replica,
@@ -156,10 +157,10 @@ def test_a_read_is_what_it_was_at_the_call_whatever_members_and_groups_become() 
     for member in (1, 2, 3):
         pipeline.write_member(paths, member, ActionCall("Choose.balance", (member,)))
     pipeline.write_group(paths, 5, [1, 3])
-    uses = [UseMember(2), UseGroup(5), UseMember(1)]
+    uses: list[EntryAction] = [UseMember(2), UseGroup(5), UseMember(1)]
     keys = [EntryKey(table, (Masked(value, 0xFF),), value + 1) for value in range(3)]
-    for key, use in zip(keys, uses, strict=True):
-        insert(pipeline, table, key.key, use, key.priority)
+    for value, use in enumerate(uses):
+        insert(pipeline, table, (Masked(value, 0xFF),), use, value + 1)
     reader = pipeline.read_entries(table)
     assert next(reader).action == UseMember(2)
 

@@ -23,7 +23,9 @@ PUSH = Message(
 
 def shown(packet: Hotline) -> list[str]:
     """What `packet.show()` prints, without its alignment."""
-    return [" ".join(line.split()) for line in packet.show(dump=True).splitlines()]
+    text = packet.show(dump=True)
+    assert text is not None
+    return [" ".join(line.split()) for line in text.splitlines()]
 
 
 def test_a_push_as_it_is_shown() -> None:

@@ -144,23 +144,27 @@ def entity(key: Key, value: Any) -> p4r.Entity:
             if value is not None:
                 message.action.action.action_id = named(value)
         case ("member nexthops" | "member paths", member):
-            message = answer.action_profile_member
-            message.action_profile_id, message.member_id = named(key[0].split()[1]), member
-            _fill_call(message.action, value)
+            made = answer.action_profile_member
+            made.action_profile_id, made.member_id = named(key[0].split()[1]), member
+            _fill_call(made.action, value)
         case ("group", group):
-            message = answer.action_profile_group
-            message.action_profile_id, message.group_id, message.max_size = named("paths"), group, 20
+            group_entry = answer.action_profile_group
+            group_entry.action_profile_id, group_entry.group_id, group_entry.max_size = (
+                named("paths"),
+                group,
+                20,
+            )
             for member, weight in value:
-                message.members.add(member_id=member, weight=weight)
+                group_entry.members.add(member_id=member, weight=weight)
         case ("multicast", group):
-            message = answer.packet_replication_engine_entry.multicast_group_entry
-            message.multicast_group_id = group
-            _fill_replicas(message, value)
+            multicast_entry = answer.packet_replication_engine_entry.multicast_group_entry
+            multicast_entry.multicast_group_id = group
+            _fill_replicas(multicast_entry, value)
         case ("clone", session):
-            message = answer.packet_replication_engine_entry.clone_session_entry
-            message.session_id, message.packet_length_bytes = session, value[0]
-            message.class_of_service = value[0] % 2
-            _fill_replicas(message, value[1])
+            session_entry = answer.packet_replication_engine_entry.clone_session_entry
+            session_entry.session_id, session_entry.packet_length_bytes = session, value[0]
+            session_entry.class_of_service = value[0] % 2
+            _fill_replicas(session_entry, value[1])
         case ("digest",):
             answer.digest_entry.digest_id = named("learned_t")
             answer.digest_entry.config.max_list_size = value

@@ -76,8 +76,10 @@ def identity(name: str) -> int:
 
 def identity_in(p4info: p4i.P4Info, name: str) -> int:
     """The ID in a P4Info of what has this alias."""
-    groups = [value for field, value in p4info.ListFields() if field.name not in ("pkg_info", "type_info")]
-    return next(x.preamble.id for group in groups for x in group if x.preamble.alias == name)
+    groups: list[Any] = [
+        value for field, value in p4info.ListFields() if field.name not in ("pkg_info", "type_info")
+    ]
+    return next(int(x.preamble.id) for group in groups for x in group if x.preamble.alias == name)
 
 
 def update(
@@ -96,7 +98,11 @@ def forward(address: int, port: int = 1, **more: Any) -> fy.P4TableEntry:
     )
 
 
-def write(control: Control, *updates: p4r.Update, atomicity: int = 0) -> list[Refusal | None]:
+def write(
+    control: Control,
+    *updates: p4r.Update,
+    atomicity: p4r.WriteRequest.Atomicity.ValueType = p4r.WriteRequest.CONTINUE_ON_ERROR,
+) -> list[Refusal | None]:
     """Do a batch."""
     return control.write(adopt(p4r.WriteRequest(updates=updates, atomicity=atomicity)))
 
@@ -162,8 +168,8 @@ class Controller:
 
     async def receive(self) -> p4r.StreamMessageResponse:
         """The next message of the stream."""
-        response = await self.stream.read()
-        assert response is not grpc.aio.EOF
+        response: Any = await self.stream.read()
+        assert isinstance(response, p4r.StreamMessageResponse)
         return response
 
     async def set_config(self, action: str, config: p4r.ForwardingPipelineConfig | None = None) -> None:

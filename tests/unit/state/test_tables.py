@@ -16,7 +16,7 @@ from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.ir import Between, Masked, MatchKind
 from softswitch.memory.coding import match_words
 from softswitch.memory.layout import TableLayout
-from softswitch.pipeline import ActionCall, Change, EntryKey, EntryWrite, StoredEntry
+from softswitch.pipeline import ActionCall, Change, CounterValue, EntryKey, EntryWrite, StoredEntry
 from tests.unit.state.programs import NARROW, PLAIN, WIDE, State, key_field, program, table
 
 SIZE = 6
@@ -273,7 +273,7 @@ def test_what_packets_leave_stays_when_an_entry_is_modified_and_goes_with_it() -
     state.memory.words[layout.records + layout.counter : layout.records + layout.counter + 2] = (4, 400)
     state.entries.write([write])
     [entry] = state.entries.find([key])
-    assert entry == StoredEntry(key.key, ActionCall(WIDE, (1, 2)), 3, (4, 400))
+    assert entry == StoredEntry(key.key, ActionCall(WIDE, (1, 2)), 3, CounterValue(4, 400))
     state.entries.write([EntryWrite(Change.DELETE, "masked", key.key, None, 3)])
     state.entries.write([insert("masked", key.key, ActionCall(PLAIN), 3)])
     assert state.entries.find([key]) == [StoredEntry(key.key, ActionCall(PLAIN), 3)]

@@ -97,7 +97,8 @@ def test_arms_share_steps_and_nothing_else_does() -> None:
         offsets[block["round_number"], block["load"]].add(block["offsets_ns"])
         assert len(block["offsets_ns"]) == WORKERS
         assert all(0 <= offset < block["period_ns"] for offset in block["offsets_ns"])
-    assert all(len(each) == 1 for each in (*steps.values(), *offsets.values()))
+    assert all(len(each) == 1 for each in steps.values())
+    assert all(len(each) == 1 for each in offsets.values())
     assert len(set.union(*offsets.values())) == len(offsets)
     used = [step for each in steps.values() for first, n in each for step in range(first, first + n)]
     assert len(used) == len(set(used))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_learning_rate_and_scale_are_chosen_and_told(
     trace = libsvm.load(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
         training = choose_training(Config(), trace)
-    assert training == Hyperparameters(pytest.approx(1.0), 2.0**21)
+    assert training is not None and astuple(training) == (pytest.approx(1.0), 2.0**21)
     assert caplog.messages == ["learning rate 1, chosen from the data; scale 2097152, chosen from the data"]
     record = describe(trace, training)
     assert (record["learning_rate"], record["scale"]) == (pytest.approx(1.0), 2.0**21)
