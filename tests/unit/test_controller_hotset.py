@@ -224,3 +224,55 @@ def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
         hotset.read(csv(tmp_path / "hot.parquet", "PAR1 and nothing else"))
     with pytest.raises(HotSetError, match="not a regular file"):
         hotset.read(tmp_path)
+
+
+def test_fewer_keys_than_asked_for_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = csv(tmp_path / "log.csv", "key,updates\n1,3\n2,4\n3,0\n")
+    hotset.build([log], 2)
+    assert caplog.messages == []
+    assert hotset.build([log], 5).height == 2
+    assert caplog.messages == ["only 2 keys have updates, fewer than the 5 asked for"]
+
+
+def test_a_header_of_many_columns_is_cut_short(tmp_path: Path) -> None:
+    for length, told in ((200, "c" * 200), (201, "c" * 200 + "...")):
+        log = csv(tmp_path / "log.csv", "c" * length + "\n1\n")
+        with pytest.raises(DataError) as refusal:
+            hotset.build([log], 5)
+        assert str(refusal.value) == (
+            f"{log}: has the columns {told}; an update log has key, updates or iteration, worker, key"
+        )
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_a_share_is_from_0_to_1(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "hot.parquet"
+    good().with_columns(share=pl.Series([0.0, share])).write_parquet(path)
+    with pytest.raises(HotSetError) as refusal:
+        hotset.read(path)
+    assert str(refusal.value) == f"{path}: the share of key 9 is {share}; it is from 0 to 1"
+    good().with_columns(share=pl.Series([1.0, 0.0])).write_parquet(path)
+    assert hotset.read(path).height == 2
+
+
+def test_where_nothing_can_be_written_is_told_before_the_logs_are_read(tmp_path: Path) -> None:
+    log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
+    path = tmp_path / "hot.parquet"
+    (tmp_path / "hot.parquet.partial").mkdir()
+    with pytest.raises(HotSetError) as refusal:
+        hotset.check_output(path, [log])
+    assert str(refusal.value) == (f"{path}.partial: not a regular file; a hot set cannot be written there")
+    with pytest.raises(HotSetError) as refusal:
+        hotset.check_output(tmp_path / ("x" * 300), [log])
+    assert str(refusal.value) == f"{tmp_path / ('x' * 300)}: cannot be written: File name too long"
+    # A log that is not there is told when it is read.
+    hotset.check_output(tmp_path / "new", [tmp_path / "gone.csv"])
+
+
+def test_logs_are_named_together_where_it_may_be_any(tmp_path: Path) -> None:
+    first, second = (csv(tmp_path / f"{name}.csv", f"key,updates\n1,{2**62}\n") for name in "ab")
+    with pytest.raises(DataError) as refusal:
+        hotset.build([first, second], 5)
+    assert str(refusal.value) == (
+        f"{first}, {second}: the updates add up to 9.223e+18; they must stay below 2^63"
+    )

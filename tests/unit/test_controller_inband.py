@@ -1,0 +1,263 @@
+"""Calls through the data plane against a switch that is played: what goes out, and what each answer does."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from controller import Server
+from controller.client import SwitchClient
+from controller.errors import MoveRefused, NoAnswer
+from controller.inband import InBand
+from protocol import control, frames
+from protocol.codec import FastCodec, Message
+from protocol.control import MAX_VALUES_KEYS, Command, Control, Status
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.hashing import lane_of, ps_of
+from protocol.header import CONTROLLER_CALLER, RESPONSE, VALUES, Header, Op
+
+JOB = 4
+CODEC = FastCodec()
+SERVERS = [
+    Server(
+        JOB,
+        ps,
+        f"02:00:00:00:02:0{ps + 1}",
+        f"10.0.2.{ps + 1}",
+        5001 + ps,
+        5 + ps,
+        f"02:00:00:00:03:0{ps + 1}",
+        f"10.0.3.{ps + 1}",
+        6001 + ps,
+    )
+    for ps in range(2)
+]
+ME = UdpEndpoint("02:00:00:00:04:01", "10.0.4.1", 5001)
+Answer = Callable[[UdpFrame], list[bytes]]
+
+
+class Played:
+    """Stands in for `SwitchClient`: `sent` has frames with their egress ports, `answer` makes packet-ins."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.sent: list[tuple[UdpFrame, int]] = []
+        self._answer = answer
+        self._packets: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def send(self, frame: bytes, egress_port: int) -> None:
+        parsed = frames.parse(frame)
+        self.sent.append((parsed, egress_port))
+        for payload in self._answer(parsed):
+            self._packets.put_nowait(payload)
+
+    async def packets(self) -> AsyncIterator[bytes]:
+        while True:
+            yield await self._packets.get()
+
+
+def framed(payload: bytes) -> bytes:
+    return frames.build(UdpFrame(ME._replace(port=7), ME, payload))
+
+
+def on(
+    switch: Played, scenario: Callable[[InBand], Awaitable[Any]], patience: float = 30.0
+) -> Any:  # what the scenario gives
+    async def run() -> Any:
+        async with InBand(cast(SwitchClient, switch), patience=patience) as inband:
+            return await scenario(inband)
+
+    return asyncio.run(run())
+
+
+def agreeing(frame: UdpFrame, status: Status = Status.OK) -> list[bytes]:
+    """A PS's answer to any command."""
+    command = control.parse(frame.payload)
+    values = None
+    if command.command is Command.VALUES and status is Status.OK:
+        values = np.zeros(len(command.keys), dtype=np.uint32)
+    return [framed(control.build(command.answer(status, values)))]
+
+
+def keys_of(ps: int, number: int) -> list[int]:
+    """Keys below and above 2^63, in turn."""
+    keys = (key + half for key in range(10_000) for half in (0, 2**63))
+    return [key for key in keys if ps_of(key, 2) == ps][:number]
+
+
+def test_a_move_is_a_command_to_the_ps_itself() -> None:
+    switch = Played(agreeing)
+    keys = [3, 2**64 - 2]
+    on(switch, lambda inband: inband.move(Command.COLLECT, SERVERS[1], keys))
+    [(frame, port)] = switch.sent
+    assert (frame.source, port) == (ME, 6)
+    assert frame.destination == UdpEndpoint("02:00:00:00:02:02", "10.0.2.2", 5002)
+    command = control.parse(frame.payload)
+    assert (command.command, command.job, command.ps) == (Command.COLLECT, JOB, 1)
+    assert command.keys.tolist() == keys and not command.is_answer
+
+
+def test_commands_have_numbers_of_their_own_and_one_epoch() -> None:
+    switch = Played(agreeing)
+
+    async def scenario(inband: InBand) -> int:
+        for _ in range(2 * control.SLOTS + 1):
+            await inband.move(Command.SEED, SERVERS[0], [1])
+        return inband.epoch
+
+    epoch = on(switch, scenario)
+    commands = [control.parse(frame.payload) for frame, _ in switch.sent]
+    assert {command.epoch for command in commands} == {epoch}
+    assert len({command.seq for command in commands}) == 2 * control.SLOTS + 1
+    # A slot's next number is a turn later: there are never more at a PS than it remembers.
+    assert sorted(command.seq for command in commands)[-1] <= 3 * control.SLOTS
+
+
+@pytest.mark.parametrize(("status", "name"), [(Status.NO_ENTRY, "NO_ENTRY"), (Status.NOT_MINE, "NOT_MINE")])
+def test_a_refused_move_says_who_and_what(status: Status, name: str) -> None:
+    switch = Played(lambda frame: agreeing(frame, status))
+    with pytest.raises(MoveRefused) as refusal:
+        on(switch, lambda inband: inband.move(Command.SEED, SERVERS[1], [8, 9]))
+    assert str(refusal.value) == (
+        f"PS 1 at 10.0.2.2 answered SEED of the keys 8, ... with {name}; load again to finish"
+    )
+
+
+def test_check_asks_every_owner_for_its_keys_in_datagrams_that_are_not_fragmented() -> None:
+    switch = Played(agreeing)
+    first, second = keys_of(0, MAX_VALUES_KEYS + 5), keys_of(1, 3)
+    on(switch, lambda inband: inband.check(SERVERS, [*second, *first]))
+    asked = [control.parse(frame.payload) for frame, _ in switch.sent]
+    assert {command.command for command in asked} == {Command.VALUES}
+    assert sorted((command.ps, command.keys.tolist()) for command in asked) == sorted(
+        [(0, first[:MAX_VALUES_KEYS]), (0, first[MAX_VALUES_KEYS:]), (1, second)]
+    )
+    nothing = Played(agreeing)
+    on(nothing, lambda inband: inband.check(SERVERS, []))
+    assert nothing.sent == []
+
+
+def test_a_key_that_its_ps_does_not_know_is_refused() -> None:
+    switch = Played(lambda frame: agreeing(frame, Status.NOT_MINE))
+    key = keys_of(0, 1)[0]
+    with pytest.raises(MoveRefused) as refusal:
+        on(switch, lambda inband: inband.check(SERVERS, [key]))
+    assert str(refusal.value) == (
+        f"PS 0 at 10.0.2.1 does not have all of the keys {key}, ...: not all are parameters of job 4; "
+        "nothing was changed"
+    )
+
+
+def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
+    switch = Played(lambda frame: [])
+    with pytest.raises(NoAnswer) as refusal:
+        on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), patience=0.35)
+    assert str(refusal.value) == "PS 0 at 10.0.2.1 did not answer SEED within 0.35 s; is it running?"
+    assert len(switch.sent) >= 2
+    assert all(sent == switch.sent[0] for sent in switch.sent)
+
+
+def test_what_does_not_answer_is_not_taken_for_an_answer() -> None:
+    """Other epochs, numbers, servers, jobs, requests, RPCs, and no RPCs at all; the answer comes last."""
+
+    def answer(frame: UdpFrame) -> list[bytes]:
+        command = control.parse(frame.payload)
+        right = command.answer(Status.OK)
+        wrong: list[Control] = []
+        for name in ("epoch", "seq", "ps", "job"):
+            changed = {name: getattr(command, name) + 1}
+            wrong.append(Control(**{**_fields(command.answer(Status.NOT_MINE)), **changed}))
+        empty = Header(op=Op.EMPTY, flags=RESPONSE, epoch=command.epoch, seq=command.seq)
+        noise = [
+            b"no frame",
+            framed(b"no RPC"),
+            framed(bytes(CODEC.build(Message(empty)))),
+            framed(frame.payload),
+            *(framed(control.build(each)) for each in wrong),
+        ]
+        return [*noise, *[framed(control.build(right))] * 2]
+
+    on(Played(answer), lambda inband: inband.move(Command.SEED, SERVERS[0], [1]))
+
+
+def _fields(command: Control) -> dict[str, Any]:
+    return {name: getattr(command, name) for name in Control.__slots__}
+
+
+def reading(held: dict[int, int]) -> Answer:
+    """The switch's answers to pulls, with the lanes served of which it holds the key."""
+
+    def answer(frame: UdpFrame) -> list[bytes]:
+        request = CODEC.parse(frame.payload)
+        assert request.keys is not None
+        keys = request.keys.tolist()
+        served = sum(1 << lane for lane, key in enumerate(keys) if key in held)
+        values = np.array([held.get(key, 12345) & 0xFFFFFFFF for key in keys], dtype=np.uint32)
+        header = request.header._replace(flags=RESPONSE | VALUES, served=served)
+        return [framed(bytes(CODEC.build(Message(header, None, values))))]
+
+    return answer
+
+
+def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
+    held = {key: key % 1000 - 500 for ps in range(2) for key in keys_of(ps, 150)}
+    not_held = [2**62, 2**62 + 1]
+    switch = Played(reading(held))
+
+    async def scenario(inband: InBand) -> tuple[dict[int, int], int]:
+        return await inband.read(SERVERS, [*held, *not_held]), inband.epoch
+
+    found, epoch = on(switch, scenario)
+    assert found == held
+    turns = set()
+    for frame, port in switch.sent:
+        request = CODEC.parse(frame.payload)
+        header = request.header
+        assert (frame.source, port) == (ME, 0)
+        assert frame.destination == UdpEndpoint(
+            f"02:00:00:00:03:0{header.ps + 1}", f"10.0.3.{header.ps + 1}", 6001 + header.ps
+        )
+        assert (header.op, header.job, header.worker, header.epoch) == (
+            Op.PULL,
+            JOB,
+            CONTROLLER_CALLER,
+            epoch,
+        )
+        assert request.keys is not None and header.t0 == 0
+        for lane, key in enumerate(request.keys.tolist()):
+            if header.live >> lane & 1:
+                assert lane_of(key) == lane and ps_of(key, 2) == header.ps
+        turns.add(header.seq)
+    # A slot's next number is a turn later, and no number comes twice.
+    assert len(turns) == len(switch.sent) > 8
+    assert {seq % 64 for seq in turns} == set(range(8)) and min(turns) == 64
+
+
+def test_nothing_to_read_sends_nothing() -> None:
+    switch = Played(reading({}))
+    assert on(switch, lambda inband: inband.read(SERVERS, [])) == {}
+    assert switch.sent == []
+
+
+def test_a_switch_that_does_not_answer_reads_is_told() -> None:
+    with pytest.raises(NoAnswer) as refusal:
+        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), patience=0.05)
+    assert str(refusal.value) == "the switch did not answer a register read within 0.05 s; is it running?"
+
+
+def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Milliseconds in 32 bits."""
+    epochs = []
+    for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):
+        monkeypatch.setattr("controller.inband.time.time_ns", lambda now=now: now)
+        epochs.append(on(Played(agreeing), _epoch))
+    assert epochs == [5, 6, 7]
+    struct.pack("!I", epochs[-1])
+
+
+async def _epoch(inband: InBand) -> int:
+    return inband.epoch

@@ -1,0 +1,331 @@
+"""The controller's methods on a switch and servers that are played: what is read, asked for and written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import finsy as fy
+import pytest
+
+import controller
+from controller import Controller, HotParam, Job, Register, Route, Server, State, Worker
+from controller.client import P4INFO
+from controller.errors import DeviceError, UnknownJob, UnknownKey
+from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
+from controller.tables import CPU_PORT, HOT_TABLES, KIND_PRIVILEGED, ROWS, Row, Update, UpdateType
+from protocol.control import Command
+from protocol.hashing import lane_of, ps_of
+from protocol.header import CONTROLLER_CALLER, LANES
+
+SCHEMA = fy.P4Schema(P4INFO)
+EPOCH = 77
+MAC = "02:00:00:00:00:01"
+
+
+def server(job: int, ps: int) -> Server:
+    return Server(job, ps, MAC, f"10.0.2.{ps + 1}", 5001, 5 + ps, MAC, f"10.0.3.{ps + 1}", 5001)
+
+
+def worker(job: int, number: int, row: int) -> Worker:
+    return Worker(job, number, 1, row, MAC, "10.0.1.1", 20_000, 1)
+
+
+def hot(job: int, key: int, state: State = State.HOT, slot: int = 0) -> HotParam:
+    return HotParam(job, key, lane_of(key), slot, state)
+
+
+class Switch:
+    """Stands in for `SwitchClient`: rows in memory, and a record of what was asked."""
+
+    rows: list[Row]
+    written: list[Update]
+    asked: list[tuple[Any, ...]]
+
+    def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
+        self.asked.append(("open", address, device_id, primary))
+
+    async def __aenter__(self) -> Switch:
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        self.asked.append(("close", kind))
+
+    async def commit_pipeline(self) -> bool:
+        self.asked.append(("commit",))
+        return True
+
+    def check_pipeline(self) -> None:
+        self.asked.append(("check",))
+
+    async def read(self, tables: Sequence[str], of: Callable[[fy.P4TableEntry], Any]) -> list[Any]:
+        encoded = (Update(UpdateType.INSERT, row).encode().encode_update(SCHEMA).entity for row in self.rows)
+        entries = [fy.P4TableEntry.decode(entity, SCHEMA) for entity in encoded]
+        return [of(entry) for entry in entries if entry.table_id in tables]
+
+    async def counter(self, name: str) -> list[int]:
+        if name == "rpcs":
+            return [1, 2, 3, 4]
+        if name == "drops":
+            return list(range(16))
+        lane = int(name.removeprefix("aggregate_").removesuffix(".lane_stats"))
+        return [lane, 100 + lane, 200 + lane, 300 + lane]
+
+    async def write(self, updates: Sequence[Update]) -> None:
+        for update in updates:
+            self.written.append(update)
+            self.rows[:] = [row for row in self.rows if _key(row) != _key(update.row)]
+            if update.type is not UpdateType.DELETE:
+                self.rows.append(update.row)
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    if isinstance(row, HotParam):
+        return row.job, row.key
+    assert isinstance(row, Job | Server | Worker | Route)
+    return row.key
+
+
+class Calls:
+    """Stands in for `InBand`: every key has its own negative as a value, but for those that are parked."""
+
+    asked: list[tuple[Any, ...]]
+
+    def __init__(self, switch: Switch, *, patience: float) -> None:
+        self.epoch = EPOCH
+        self._switch = switch
+        self.asked.append(("patience", patience))
+
+    async def __aenter__(self) -> Calls:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
+        self.asked.append(("check", [row.ps for row in servers], sorted(keys)))
+
+    async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
+        self.asked.append((command.name, server.ps, sorted(keys)))
+
+    async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
+        callers = [row for row in self._switch.rows if isinstance(row, Worker)]
+        self.asked.append(("read", [row.ps for row in servers], list(keys), callers))
+        parked = {
+            row.key for row in self._switch.rows if isinstance(row, HotParam) and row.state is State.PARKED
+        }
+        return {key: -key for key in keys if key not in parked}
+
+
+@pytest.fixture
+def switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Switch]]:
+    """Job 4 with offload and two servers, job 5 with neither offload nor servers."""
+    rows: list[Row] = [Job(4, True, False), Job(5, False, True), server(4, 1), server(4, 0)]
+    monkeypatch.setattr(Switch, "rows", rows, raising=False)
+    monkeypatch.setattr(Switch, "written", [], raising=False)
+    monkeypatch.setattr(Switch, "asked", [], raising=False)
+    monkeypatch.setattr(Calls, "asked", [], raising=False)
+    monkeypatch.setattr("controller.controller.SwitchClient", Switch)
+    monkeypatch.setattr("controller.controller.InBand", Calls)
+    yield Switch
+
+
+def on(scenario: Callable[[Controller], Awaitable[Any]], **settings: Any) -> Any:
+    async def run() -> Any:
+        async with Controller(**settings) as opened:
+            return await scenario(opened)
+
+    return asyncio.run(run())
+
+
+def of_ps(ps: int, number: int) -> list[int]:
+    return [key for key in range(1000) if ps_of(key, 2) == ps][:number]
+
+
+def test_what_can_be_imported_is_there() -> None:
+    assert {name: getattr(controller, name).__name__ for name in controller.__all__} == {
+        name: name for name in controller.__all__
+    }
+    assert sorted(controller.__all__) == controller.__all__ and len(controller.__all__) == 9
+
+
+def test_settings_of_the_connection(switch: type[Switch]) -> None:
+    on(lambda c: c.commit_pipeline())
+    assert switch.asked == [("open", "127.0.0.1:9559", 1, True), ("commit",), ("close", None)]
+    switch.asked.clear()
+    on(lambda c: c.job(4), address="10.0.0.1:7", device_id=3, primary=False, patience=0.5)
+    assert switch.asked[0] == ("open", "10.0.0.1:7", 3, False)
+
+
+def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
+    route = Route("02:00:00:00:00:09", 4)
+    on(lambda c: c.install(Job(4, True, False), Job(5, True, True), server(5, 0), route))
+    assert switch.written == [
+        Update(UpdateType.MODIFY, Job(5, True, True)),
+        Update(UpdateType.INSERT, server(5, 0)),
+        Update(UpdateType.INSERT, route),
+    ]
+    switch.written.clear()
+    on(lambda c: c.remove(route, server(5, 0)))
+    assert switch.written == [Update(UpdateType.DELETE, route), Update(UpdateType.DELETE, server(5, 0))]
+    assert switch.asked.count(("check",)) == 2
+
+
+def test_a_job(switch: type[Switch]) -> None:
+    assert on(lambda c: c.job(5)) == Job(5, False, True)
+    with pytest.raises(UnknownJob) as refusal:
+        on(lambda c: c.job(6))
+    assert str(refusal.value) == "job 6 is not on the switch; its jobs: 4, 5"
+    switch.rows.clear()
+    with pytest.raises(UnknownJob) as refusal:
+        on(lambda c: c.job(6))
+    assert str(refusal.value) == "job 6 is not on the switch; its jobs: none"
+
+
+@pytest.mark.parametrize(("ids", "told"), [([], "none"), ([1], "1"), ([0, 2], "0, 2")])
+def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[int], told: str) -> None:
+    switch.rows[:] = [Job(4, True, False), *(server(4, ps) for ps in ids), server(5, 0)]
+    with pytest.raises(UnknownJob) as refusal:
+        on(lambda c: c.load(4, [1]))
+    assert str(refusal.value) == (
+        f"job 4 has the parameter servers {told} on the switch; they must be 0, 1, ..."
+    )
+    assert switch.written == []
+
+
+def test_a_load_checks_moves_and_tells_its_progress(switch: type[Switch]) -> None:
+    """Key by key: entry in motion, command to its PS, entry as wanted; the servers are asked first."""
+    (first, gone), (second,) = of_ps(0, 2), of_ps(1, 1)
+    switch.rows.append(hot(4, gone))
+    switch.rows.append(hot(5, first))
+    steps: list[tuple[int, int]] = []
+    plan = on(lambda c: c.load(4, [first, second], progress=lambda *step: steps.append(step)), patience=3.0)
+    assert plan.summary() == {"inserts": 2, "modifies": 3, "deletes": 1, "seeded": 2, "collected": 1}
+    assert steps[-1] == (3, 3) and sorted(steps) == steps
+    assert Calls.asked[:3] == [
+        ("patience", 3.0),
+        ("check", [0, 1], sorted([first, second, gone])),
+        ("COLLECT", 0, [gone]),
+    ]
+    assert sorted(Calls.asked[3:]) == [("SEED", 0, [first]), ("SEED", 1, [second])]
+    held = {(row.job, row.key): row.state for row in switch.rows if isinstance(row, HotParam)}
+    assert held == {(4, first): State.HOT, (4, second): State.HOT, (5, first): State.HOT}
+
+
+def test_what_would_be_done_is_not_done(switch: type[Switch]) -> None:
+    keys = of_ps(0, 3)
+    assert on(lambda c: c.plan(4, keys)).summary()["seeded"] == 3
+    switch.rows.append(hot(4, keys[0]))
+    switch.rows.append(hot(5, keys[1], State.PARKED))
+    assert on(lambda c: c.plan_offload(4, False)).summary()["collected"] == 1
+    assert on(lambda c: c.plan_offload(4, True)).moves == ()
+    assert on(lambda c: c.plan_offload(5, True)).summary()["seeded"] == 1
+    with pytest.raises(UnknownJob):
+        on(lambda c: c.plan_offload(6, True))
+    assert switch.written == []
+
+
+def test_a_job_without_offload_parks_its_keys(switch: type[Switch]) -> None:
+    switch.rows.append(server(5, 0))
+    assert on(lambda c: c.load(5, [1, 2])).summary()["inserts"] == 2
+    states = {row.key: row.state for row in switch.rows if isinstance(row, HotParam)}
+    assert states == {1: State.PARKED, 2: State.PARKED}
+    assert on(lambda c: c.unload(5)).summary()["deletes"] == 2
+    assert not [row for row in switch.rows if isinstance(row, HotParam)]
+
+
+def test_offload_is_on_as_long_as_a_value_is_in_the_switch(switch: type[Switch]) -> None:
+    switch.rows.append(hot(4, 7))
+    switch.rows.append(hot(5, 8))
+    on(lambda c: c.set_offload(4, False))
+    off = [update.row for update in switch.written]
+    assert off == [hot(4, 7, State.DRAINING), hot(4, 7, State.PARKED), Job(4, False, False)]
+    switch.written.clear()
+    on(lambda c: c.set_offload(4, True))
+    assert [update.row for update in switch.written] == [
+        Job(4, True, False),
+        hot(4, 7, State.RESERVED),
+        hot(4, 7),
+    ]
+
+
+def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
+    on(lambda c: c.set_proxy(4, True))
+    assert switch.written == [Update(UpdateType.MODIFY, Job(4, True, True))]
+    on(lambda c: c.set_proxy(5, False))
+    assert switch.written[1:] == [Update(UpdateType.MODIFY, Job(5, False, False))]
+
+
+def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> None:
+    """In the lowest free row; what a killed controller left is taken away first."""
+    params = [hot(4, 30), hot(4, 7), hot(4, 9, State.PARKED), hot(5, 11)]
+    left = Worker(4, CONTROLLER_CALLER, 5, 2, MAC, "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED)
+    of_another_job = Worker(5, CONTROLLER_CALLER, 5, 3, MAC, "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED)
+    others = [worker(4, 1, 0), worker(4, 2, 1), of_another_job]
+    switch.rows += [*params, *others, left]
+    found = on(lambda c: c.registers(4), patience=0.25)
+    assert found == [
+        Register(params[1], -7),
+        Register(params[2], None),
+        Register(params[0], -30),
+    ]
+    me = Worker(
+        4, CONTROLLER_CALLER, EPOCH, 4, "02:00:00:00:04:01", "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED
+    )
+    assert switch.written == [
+        Update(UpdateType.DELETE, left),
+        Update(UpdateType.INSERT, me),
+        Update(UpdateType.DELETE, me),
+    ]
+    assert Calls.asked == [("patience", 0.25), ("read", [0, 1], [7, 9, 30], [*others, me])]
+    assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], -30)]
+
+
+def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:
+    switch.rows += [hot(4, 1), hot(5, 2)]
+    with pytest.raises(UnknownKey) as refusal:
+        on(lambda c: c.registers(4, [1, 2, *range(50, 30, -1)]))
+    named = ", ".join(map(str, [2, *range(31, 40)]))
+    assert str(refusal.value) == f"job 4 has no entry on the switch for key {named}"
+    assert Calls.asked == []
+
+
+def test_no_row_is_left_for_the_controller(switch: type[Switch]) -> None:
+    switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(ROWS))]
+    with pytest.raises(DeviceError) as refusal:
+        on(lambda c: c.registers(4))
+    assert str(refusal.value) == "all 1024 rows of table workers are taken"
+
+
+def test_a_failed_read_leaves_no_caller(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> dict[int, int]:
+        raise DeviceError("gone")
+
+    monkeypatch.setattr(Calls, "read", fail)
+    switch.rows.append(hot(4, 1))
+    with pytest.raises(DeviceError, match="gone"):
+        on(lambda c: c.registers(4))
+    assert not [row for row in switch.rows if isinstance(row, Worker)]
+
+
+def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
+    switch.rows += [worker(4, 1, 0), hot(4, 7), hot(5, 8, State.PARKED), Route(MAC, 3)]
+    found = on(lambda c: c.status())
+    assert found.jobs == (Job(4, True, False), Job(5, False, True))
+    assert found.servers == (server(4, 1), server(4, 0))
+    assert found.workers == (worker(4, 1, 0),)
+    assert set(found.params) == {hot(4, 7), hot(5, 8, State.PARKED)}
+    assert found.counters == on(lambda c: c.counters())
+    assert found.counters.rpcs == dict(zip(RPC_OUTCOMES, (1, 2, 3, 4), strict=True))
+    # The counter has more cells than there are reasons.
+    assert found.counters.drops == {reason: number for number, reason in enumerate(DROP_REASONS)}
+    assert found.counters.lanes == tuple(LaneCounters(lane, 100 + lane, 200 + lane) for lane in range(LANES))
+    assert ("check",) in switch.asked
+
+
+def test_every_lanes_table_is_read(switch: type[Switch]) -> None:
+    keys = {lane: next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)}
+    switch.rows += [hot(4, key) for key in keys.values()]
+    assert len(HOT_TABLES) == LANES
+    assert {param.key for param in on(lambda c: c.status()).params} == set(keys.values())
