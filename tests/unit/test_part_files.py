@@ -87,7 +87,7 @@ def test_what_is_written_is_not_seen_before_it_is_whole(
     [
         (OSError(28, "No space left on device"), "No space left on device"),
         (pl.exceptions.ComputeError("disk full\nand more"), "disk full"),
-        (OSError("strange"), "strange"),
+        (OSError("10 requested and 9 written"), "10 requested and 9 written: the disk may be full"),
     ],
 )
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exception, reason: str) -> None:
