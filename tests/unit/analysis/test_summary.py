@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
 from analysis.record import read_record
 from analysis.summary import summarise
 from analysis.table import facts
+from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 
@@ -45,6 +47,17 @@ def test_empty_rpcs_are_the_emulators_cost_and_in_no_arm(synthetic_run: Syntheti
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.empty_rpc_latency_us.mean == 80
     assert all((arm.rpc_latency_us.p50 or 0) < 100 for arm in summary.arms.values())
+
+
+def test_empty_rpcs_are_in_no_difference_whatever_round_they_are_of(synthetic_run: SyntheticRun) -> None:
+    before = summarise(synthetic_run.folder, synthetic_run.record).loads
+    path = synthetic_run.folder / "rpc.parquet"
+    slow = pl.lit(1e6, dtype=pl.Float32)
+    empty = pl.read_parquet(path).head(1).with_columns(op=pl.lit("empty", pl.Enum(CALLS)), latency_us=slow)
+    measured = empty.with_columns(measured=pl.lit(True))
+    pl.concat([pl.read_parquet(path), measured]).write_parquet(path)
+    after = summarise(synthetic_run.folder, synthetic_run.record).loads
+    assert after == before
 
 
 def test_differences_find_the_effect_and_no_other(synthetic_run: SyntheticRun) -> None:

@@ -104,6 +104,7 @@ def test_latency_of_rpcs_by_op_and_by_class(drawn: dict[str, Figure]) -> None:
     assert [axis.get_title() for axis in (all_hit, mixed, cold)] == ["all-hit", "mixed", "cold"]
     assert [line.get_label() for line in all_hit.lines] == ["hot", "both"]
     assert [line.get_label() for line in cold.lines] == ARMS
+    assert curve(cold, "neither")[0][0] == pytest.approx(0.2)
     assert [median(axis, "hot") for axis in (all_hit, mixed, cold)] == pytest.approx([0.08, 0.3, 0.21])
 
 
