@@ -20,8 +20,8 @@ setup: ## install what is missing: packages of the distribution, then .venv
 run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
 
-test: setup ## all tests (root: some build a network; those for BMv2 run where it is installed)
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup $(ARGS)
+test: setup ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup $(if $(ARGS),$(ARGS),--cov --cov-report=)
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
