@@ -10,7 +10,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.record import read_record
-from analysis.summary import summarise
+from analysis.summary import Summary, summarise
 from analysis.table import facts
 from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
@@ -70,6 +70,43 @@ def test_differences_find_the_effect_and_no_other(synthetic_run: SyntheticRun) -
         assert proxy["pull_mean"].low is not None
         assert proxy["pull_mean"].low < 5
         assert proxy["pull_mean"].difference == pytest.approx(0, abs=5)
+
+
+def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> None:
+    for block in synthetic_run.record.blocks:
+        block.loss = None
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.last_loss is None
+    assert [arm.loss for arm in summary.arms.values()] == [None] * 4
+    assert all("loss" not in metrics for metrics in summary.loads["0.5"].differences.values())
+
+
+def test_a_loss_of_some_blocks_is_theirs_and_in_no_difference(synthetic_run: SyntheticRun) -> None:
+    """A block counts by its steps."""
+    blocks = [block for block in synthetic_run.record.blocks if block.arm == "hot"]
+    for block in blocks:
+        block.loss = None
+    blocks[0].loss, blocks[0].steps, blocks[1].loss, blocks[1].steps = 0.2, 30, 0.6, 10
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.arms["hot"].loss == pytest.approx(0.3)
+    assert "loss" not in summary.loads["0.5"].differences["hot"]
+
+
+def test_a_single_rpc_is_all_there_is_of_its_class(synthetic_run: SyntheticRun) -> None:
+    of_hot = pl.col("arm") == "hot"
+    rpc, operations = (synthetic_run.folder / f"{log}.parquet" for log in ("rpc", "operations"))
+    pl.read_parquet(rpc).filter(of_hot & pl.col("measured")).head(1).write_parquet(rpc)
+    pl.read_parquet(operations).filter(of_hot).write_parquet(operations)
+    arms = summarise(synthetic_run.folder, synthetic_run.record).arms
+    assert arms["hot"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": arms["hot"].rpcs_per_step, "cold": 0}
+    # And none is none of any class.
+    assert arms["both"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": 0, "cold": 0}
+
+
+def test_a_summary_of_before_losses_were_told_can_be_read(synthetic_run: SyntheticRun) -> None:
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    older = Summary.model_validate_json(summary.model_dump_json(exclude={"last_loss", "chance_loss"}))
+    assert older == summary.model_copy(update={"last_loss": None, "chance_loss": None})
 
 
 def test_rounds_in_which_the_generator_fell_behind_are_counted(synthetic_run: SyntheticRun) -> None:
