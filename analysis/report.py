@@ -23,7 +23,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
     sections = [
         *(_section(f"Load {name}", _differences(load)) for name, load in summary.loads.items()),
         *(_section(title, figure) for title, figure in figures(run, summary).items()),
-        _section("Where offload loses", _list(losses(summary))),
+        _section("Where offload loses", _losses(summary)),
     ]
     template = Template(files("analysis").joinpath("report.html").read_text())
     page = template.substitute(
@@ -62,7 +62,7 @@ def _differences(load: LoadSummary) -> str:
     )
     return (
         f"<p>{load.offered_rate:,.1f} steps/s offered, {load.rounds} rounds; differences to {BASELINE}.</p>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         + "".join(f"<p>{escape(line)}</p>" for line in without_intervals(load))
     )
 
@@ -85,9 +85,14 @@ def _section(title: str, content: str) -> str:
     return f"<h2>{escape(title)}</h2>\n{content}"
 
 
-def _list(lines: Iterator[str]) -> str:
-    items = _items(lines)
-    return f"<ul>\n{items}\n</ul>" if items else "<p>Nowhere that these rounds can tell.</p>"
+def _losses(summary: Summary) -> str:
+    items = _items(losses(summary))
+    if items:
+        return f"<ul>\n{items}\n</ul>"
+    unknown = [line for load in summary.loads.values() for line in without_intervals(load)]
+    if len(unknown) == len(summary.loads):
+        return f"<p>These rounds cannot tell. {escape(unknown[0])}</p>"
+    return "<p>Nowhere that these rounds can tell.</p>"
 
 
 def _items(lines: Iterator[str]) -> str:

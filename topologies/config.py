@@ -155,10 +155,11 @@ def load_config(arguments: Iterable[str]) -> Config:
 
 def _split(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
-    if not equals or name not in (*VARIABLES, "CONFIG"):
-        raise ConfigError(
-            f"{argument}: expected NAME=value, where NAME is one of {', '.join(VARIABLES)}, CONFIG"
-        )
+    names = ", ".join((*VARIABLES, "CONFIG"))
+    if not equals:
+        raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
+    if name not in (*VARIABLES, "CONFIG"):
+        raise ConfigError(f"{argument}: there is no variable {name}; there are {names}")
     if not value:
         raise ConfigError(f"{name}=: has no value; leave {name} out for its default")
     return name, value

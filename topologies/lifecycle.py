@@ -29,7 +29,7 @@ from topologies.errors import AccountingError, RunFailed, secondary
 from topologies.folder import create_run_folder, give_to_user, point_latest_to, tidy
 from topologies.leftovers import only_run, remove
 from topologies.phases.workload import read_data
-from topologies.progress import Reporter
+from topologies.progress import Reporter, RunConsole
 from topologies.signals import INTERRUPTED, STOP, Stage
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an experiment; the exit code: 0, 1 after an error that was told, 130 when interrupted."""
     settings = _settings(arguments)
-    console = Console(stderr=True)
+    console = RunConsole()
     show_logs(console)
     reporter = Reporter(console)
     if console.is_terminal:

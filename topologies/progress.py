@@ -18,6 +18,17 @@ from rich.progress import (
 )
 
 
+class RunConsole(Console):
+    """Standard error, on which a run goes on, and tidies up, when whoever read it has gone."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True)
+
+    def on_broken_pipe(self) -> None:
+        """Be quiet, instead of ending the process half-way."""
+        self.quiet = True
+
+
 class Phase:
     """One phase under way."""
 

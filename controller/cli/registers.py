@@ -31,7 +31,11 @@ def registers(
     parked key has none, its PS holds it.
     """
     found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
-    scale = _scale_of_latest_run() if scale is None else scale
+    used = _scale_of_latest_run() if scale is None else scale
+    # A run that is up is not the latest yet, and may have another scale.
+    origin = (
+        f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
+    )
     columns = ["key", "lane", "slot", "state", "value", "weight"]
     rows: list[list[object]] = [
         [
@@ -40,7 +44,7 @@ def registers(
             entry.param.slot,
             entry.param.state.value,
             entry.value,
-            None if entry.value is None or scale is None else entry.value / scale,
+            None if entry.value is None or used is None else entry.value / used,
         ]
         for entry in found
     ]
@@ -49,7 +53,7 @@ def registers(
         return
     print_table(f"job {job}", columns, [[*row[:-2], *map(_number, row[-2:])] for row in rows])
     click.echo(
-        f"weight = value / {scale:.7g}" if scale else f"no weights: give --scale, as {_RECORD} has none"
+        f"weight = value / {used:.7g}{origin}" if used else f"no weights: give --scale, as {_RECORD} has none"
     )
 
 

@@ -170,9 +170,12 @@ def weights(*arguments: str) -> list[float | None]:
 
 def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> None:
     held.write_text(json.dumps({"workload": {"scale": 2.0**20}}))
+    held.parent.rename(held.parents[1] / "20261120-120000")
+    held.parent.symlink_to("20261120-120000")
     assert weights() == [-0.5, None]
     output = run("registers", "--job", "4")
-    assert output.endswith("weight = value / 1048576\n")
+    told = "weight = value / 1048576, the scale of 20261120-120000; --scale for another run\n"
+    assert output.endswith(told)
     rows = [re.split(r" *[│┃] *", line)[1:-1] for line in output.splitlines() if line[0] in "│┃"]
     assert rows == [
         ["key", "lane", "slot", "state", "value", "weight"],
@@ -185,6 +188,7 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
 def test_a_scale_that_is_given_wins(held: Path) -> None:
     held.write_text(json.dumps({"workload": {"scale": 2.0**20}}))
     assert weights("--scale", "524288") == [-1.0, None]
+    assert run("registers", "--job", "4", "--scale", "524288").endswith("weight = value / 524288\n")
 
 
 @pytest.mark.parametrize("record", [None, "{}", "not JSON", '{"workload": {}}', '{"workload": []}'])

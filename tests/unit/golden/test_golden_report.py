@@ -256,6 +256,26 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
         assert of_pull_mean(difference=7.0, low=low, high=9.0) == []
 
 
+def test_rounds_that_bear_no_intervals_cannot_tell_where_offload_loses(golden: GoldenRun) -> None:
+    differences = {
+        arm: {
+            name: each.model_copy(update=dict.fromkeys(("low", "high", "ratio_low", "ratio_high")))
+            for name, each in metrics.items()
+        }
+        for arm, metrics in golden.summary.loads["0.5"].differences.items()
+    }
+    load = golden.summary.loads["0.5"].model_copy(update={"differences": differences})
+    summary = golden.summary.model_copy(update={"loads": {"0.5": load}})
+    assert f"These rounds cannot tell. {NO_INTERVALS}" in Page(without_figures(golden, summary)).parts["p"]
+
+
+def test_a_phone_shows_the_page_at_its_own_width_and_wide_tables_scroll(golden: GoldenRun) -> None:
+    text = without_figures(golden, golden.summary)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert text.count('<div class="wide"><table>') == text.count("<table>") > 0
+    assert ".wide { overflow-x: auto; }" in text
+
+
 def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
     load = golden.summary.loads["0.5"].model_copy(update={"differences": {}})
     summary = golden.summary.model_copy(update={"loads": {"0.5": load}})

@@ -65,7 +65,7 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["PS=52"], r"^PS=52: Input should be less than or equal to 51$"),
         (["TOP_K=38229"], r"^TOP_K=38229: Input should be less than or equal to 38228$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
-        (["WORKER=4"], r"^WORKER=4: expected NAME=value, where NAME is one of TARGET, WORKERS"),
+        (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),
         (["CONFIG=/nowhere.toml"], r"^CONFIG=/nowhere.toml: No such file or directory$"),
     ],
