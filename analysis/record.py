@@ -62,6 +62,8 @@ class Accounting(_Model):
     """Keys where what workers sent is not, modulo 2^32, what PS and switch hold."""
     overflows: int
     """Additions at the switch that overflowed by the sign rule."""
+    changed_arms: list[str] = Field(default_factory=list)
+    """Arms whose offload or proxy was not theirs at the end: somebody changed the switch meanwhile."""
 
 
 class RunRecord(_Model):

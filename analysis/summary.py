@@ -88,6 +88,8 @@ class Summary(_Model):
     """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
     updates: Updates
     overflows: int
+    changed_arms: list[str] = []
+    """Arms whose offload or proxy somebody changed meanwhile; their numbers are of something else."""
     empty_rpc_latency_us: Distribution
     """What the emulator itself costs: an RPC without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
@@ -119,6 +121,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
             mismatched_keys=account.mismatched_keys,
         ),
         overflows=account.overflows,
+        changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),
         chance_loss=record.workload.get("chance_loss"),

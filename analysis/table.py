@@ -74,6 +74,9 @@ def facts(summary: Summary) -> Iterator[str]:
         f"{updates.unknown:,} unknown; {updates.mismatched_keys:,} keys differ; "
         f"{summary.overflows:,} overflows."
     )
+    if summary.changed_arms:
+        arms = ", ".join(summary.changed_arms)
+        yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
     if summary.last_loss is not None and summary.chance_loss:
         yield _learning(summary.last_loss, summary.chance_loss)
     empty = summary.empty_rpc_latency_us

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.record import Accounting
-from controller import Controller, Register
+from controller import Controller, Job, Register
 from hosts.keys import KeySpace
 from hosts.worker import ledger
-from protocol.arms import ARMS
+from protocol.arms import ARMS, Arm
 from topologies.config import EPOCH
 from topologies.session import Session
 
@@ -26,10 +26,13 @@ async def account(session: Session, space: KeySpace) -> Accounting:
     sent, unknown, mismatched = 0, 0, 0
     applied = served_pushes(session.parts)
     complete = all(worker.alive for worker in session.workers)
+    changed: list[str] = []
     with session.reporter.phase("accounting", len(ARMS)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
         async with Controller(session.network.address) as controller:
             for done, arm in enumerate(ARMS, start=1):
+                if is_changed(arm, await controller.job(arm.job)):
+                    changed.append(arm.name)
                 registers = await controller.registers(arm.job) if arm.offloaded else []
                 held = held_by_servers(dumps, arm.job, space) + held_by_switch(registers, space)
                 sums = [
@@ -51,7 +54,13 @@ async def account(session: Session, space: KeySpace) -> Accounting:
         unknown=unknown,
         mismatched_keys=mismatched,
         overflows=overflows,
+        changed_arms=changed,
     )
+
+
+def is_changed(arm: Arm, job: Job) -> bool:
+    """Whether a job's settings in the switch are no longer its arm's."""
+    return (job.offload, job.proxy) != (arm.offloaded, arm.proxied)
 
 
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:

@@ -7,6 +7,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -314,6 +315,13 @@ def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.Monke
     [
         ({"hot_update_share": None}, "The switch served", None),
         ({"hot_update_share": 0}, "served", "The switch served 0.0% of the pushed lanes in arm hot."),
+        ({}, "was changed", None),
+        (
+            {"changed_arms": ["neither", "hot"]},
+            "was changed",
+            "WARNING: offload or proxy of neither, hot was changed meanwhile; "
+            "these numbers are not of that arm.",
+        ),
         ({"last_loss": None}, "loss", None),
         ({"chance_loss": None}, "loss", None),
         ({"chance_loss": 0.0}, "loss", None),
@@ -325,9 +333,7 @@ def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_facts_that_depend(
-    golden: GoldenRun, changes: dict[str, float | None], fact: str, told: str | None
-) -> None:
+def test_facts_that_depend(golden: GoldenRun, changes: dict[str, Any], fact: str, told: str | None) -> None:
     lines = [line for line in facts(golden.summary.model_copy(update=changes)) if fact in line]
     assert lines == ([] if told is None else [told])
 

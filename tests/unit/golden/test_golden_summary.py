@@ -45,6 +45,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "hot_update_share": 0.25,
         "updates": {"sent": 86_400, "applied": 86_393, "lost": 4, "unknown": 3, "mismatched_keys": 2},
         "overflows": 5,
+        "changed_arms": [],
         # Arms alike: 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.5075),
         "chance_loss": 0.69,

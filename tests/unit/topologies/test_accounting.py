@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from controller import HotParam, Register, State
+from controller import HotParam, Job, Register, State
 from hosts.keys import KeySpace
+from protocol.arms import ARMS, Arm
 from topologies.phases.accounting import (
     held_by_servers,
     held_by_switch,
+    is_changed,
     mismatches,
     served_pushes,
 )
@@ -85,3 +88,10 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
 def test_mininet_leaves_the_loggers_of_others_alone() -> None:
     assert logging.getLoggerClass() is logging.Logger
     assert logging.getLogger("made.after.mininet").getEffectiveLevel() == logging.getLogger().level
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
+def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) -> None:
+    assert not is_changed(arm, Job(arm.job, arm.offloaded, arm.proxied))
+    assert is_changed(arm, Job(arm.job, not arm.offloaded, arm.proxied))
+    assert is_changed(arm, Job(arm.job, arm.offloaded, not arm.proxied))
