@@ -67,6 +67,8 @@ def test_distributions_are_of_milliseconds_on_a_logarithmic_axis(
         assert axis.get_xscale() == "log"
         assert axis.get_ylim() == (0, 1)
         assert axis.get_xlim() == first.get_xlim()
+        # Behind the curves, and paler than they are.
+        assert {line.get_alpha() for line in axis.get_ygridlines()} == {0.25}
         legend = axis.get_legend()
         assert legend is not None
         assert [text.get_text() for text in legend.get_texts()] == [line.get_label() for line in axis.lines]

@@ -302,6 +302,24 @@ def test_a_terminal_is_used_to_its_width_but_not_beyond_100(
     assert widest - 20 < max(map(len, lines)) <= widest
 
 
+def test_a_tables_row_is_a_line_with_its_numbers_to_the_right(
+    golden: GoldenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the terminal is too narrow: then cells are cut, and not broken."""
+    for columns in (100, 70):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("NO_COLOR", "1")
+        output = io.StringIO()
+        print_summary(golden.summary, output)
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in output.getvalue().splitlines()]
+        first = next(index for index, line in enumerate(lines) if "pull mean" in line)
+        rows = lines[first : first + 3]
+        assert [title in row for title, row in zip(("mean", "p50", "p95"), rows, strict=True)] == [True] * 3
+        # The last column ends at one place, below its head.
+        assert {len(row) for row in rows} == {len(lines[first - 2])}
+
+
 def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
