@@ -16,6 +16,7 @@ settings.register_profile("soak", settings.get_profile("test"), max_examples=200
 settings.load_profile("test")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     try:
         no_bmv2 = installed_bmv2() is None

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from protocol.codec import Caller, FastCodec
 from protocol.control import Command
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
-from softswitch.interpreter import InterpretedPipeline
+from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime import P4RuntimeServer
-from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import Output, Pipeline
 
 EPOCH = 1
@@ -148,7 +147,7 @@ class LiveNet:
         self._keys = keys
         self._loss = loss
         self._random = random.Random(seed)
-        self._p4runtime = P4RuntimeServer(1, self, cast(MakePipeline[Any], InterpretedPipeline))
+        self._p4runtime = P4RuntimeServer(1, self, CompiledPipeline)
         self.address = ""
 
     async def __aenter__(self) -> LiveNet:
