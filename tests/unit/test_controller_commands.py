@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from controller import HotParam, Job, State, hotset
+from controller import HotParam, Job, Register, State, hotset
 from controller.cli import common, main
-from controller.errors import ControllerError, UnknownJob
+from controller.errors import UnknownJob
 from controller.migrate import Move, Plan
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
@@ -35,7 +35,7 @@ class Played:
     calls: list[tuple[Any, ...]]
     answer: Plan
     before: Job
-    error: ControllerError | None
+    error: BaseException | None
 
     def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
         self.calls.append(("connect", address, device_id, primary))
@@ -72,6 +72,10 @@ class Played:
 
     async def set_proxy(self, job: int, on: bool) -> None:
         self.calls.append(("set_proxy", job, on))
+
+    async def registers(self, job: int, keys: Sequence[int] | None) -> list[Register]:
+        self.calls.append(("registers", job, keys))
+        return [Register(PARAM, -5)]
 
 
 @pytest.fixture
@@ -171,6 +175,47 @@ def test_proxy(played: type[Played]) -> None:
     assert json.loads(output("proxy", "off", "--job", "4", "--json")) == {"dry_run": False, "proxy": None}
     played.before = Job(4, offload=False, proxy=True)
     assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"), [((), None), (("0",), (0,)), (("0", str(2**64 - 2)), (0, 2**64 - 2))]
+)
+def test_registers_of_keys_or_of_all(
+    played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None
+) -> None:
+    assert json.loads(output("registers", "--job", "4", "--scale", "2", "--json", *given)) == [
+        {"key": 7, "lane": 1, "slot": 0, "state": "hot", "value": -5, "weight": -2.5}
+    ]
+    assert played.calls == [PRIMARY, ("registers", 4, asked), END]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("unload", "--job", "4"), "; unload again to finish"),
+        (("unload", "--job", "4", "--dry-run"), ""),
+        (("offload", "on", "--job", "4"), "; offload on again to finish"),
+        (("offload", "on", "--job", "4", "--dry-run"), ""),
+        (("proxy", "off", "--job", "4"), "; proxy off again to finish"),
+        (("proxy", "off", "--job", "4", "--dry-run"), ""),
+        (("status",), ""),
+        (("registers", "--job", "4"), ""),
+    ],
+)
+def test_ctrl_c_says_how_to_finish_what_was_begun(
+    played: type[Played], command: tuple[str, ...], told: str
+) -> None:
+    played.error = KeyboardInterrupt()
+    result = run(*command)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: stopped{told}\n")
+
+
+def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
+    shown = output("hotset", "show", hot_set).splitlines()
+    assert shown[0] == f"{hot_set}: 2 keys with 100.0% of all updates; 0 to 1 keys in each of the 32 lanes"
+    assert shown[1].strip() == "the first 2"
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
+    assert [row[:4] for row in rows] == [["1", "5", "30", "75.0000%"], ["2", "9", "10", "25.0000%"]]
 
 
 def test_json_is_indented(played: type[Played]) -> None:

@@ -41,6 +41,7 @@ from tests.harness.waiting import PATIENCE_S
 JOB = 3
 KEYS = 300
 OTHER = Path(__file__).parents[1] / "programs" / "compiled"
+PLAIN = Path(__file__).parents[2] / "bench" / "programs" / "compiled" / "wire"
 SILENCE = 1.0
 
 
@@ -298,18 +299,20 @@ def test_settings_are_written_only_where_they_differ() -> None:
     on_net(scenario)
 
 
-def test_a_switch_without_our_pipeline_is_left_alone() -> None:
+@pytest.mark.parametrize(("program", "tables"), [(OTHER / "control", "[a-z_, ]+"), (PLAIN, "none")])
+def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str) -> None:
     async def scenario() -> None:
         async with LiveNet(JOB, KEYS) as net:
             async with Controller(net.address) as controller:
                 with pytest.raises(PipelineError, match="has no pipeline: it was restarted and has lost"):
                     await controller.load(JOB, [1])
-            options = fy.SwitchOptions(OTHER / "control.p4info.txtpb", OTHER / "control.json")
+            options = fy.SwitchOptions(program.with_suffix(".p4info.txtpb"), program.with_suffix(".json"))
             async with fy.Switch("other", net.address, options):
                 pass
             other = net.pipeline
             async with Controller(net.address) as controller:
-                with pytest.raises(PipelineError, match=r"runs another pipeline .* tables"):
+                text = rf"another pipeline than hotline\.p4info\.txtpb, with the tables {tables}; nothing was"
+                with pytest.raises(PipelineError, match=text):
                     await controller.load(JOB, [1])
                 assert net.pipeline is other
                 assert await controller.commit_pipeline() is True
