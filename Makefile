@@ -21,10 +21,10 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
 
 test: setup ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup $(if $(ARGS),$(ARGS),--cov --cov-report=)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --dist loadgroup -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@scripts/mutants $(ARGS)

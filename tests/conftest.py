@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,14 @@ settings.register_profile("soak", settings.get_profile("test"), max_examples=200
 settings.load_profile("test")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist, which looks for the groups
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whatever `--dist` says."""
+    from tests.harness.scheduling import Scheduling
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     try:
         no_bmv2 = installed_bmv2() is None
@@ -28,6 +36,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
         if needs_bmv2 and no_bmv2:
             item.add_marker(pytest.mark.skip(reason=f"{NO_BMV2}; see Vagrantfile"))
-        if needs_root or needs_bmv2:
-            # One after the other: they share the names of interfaces, the lock of a run and the CPUs it pins.
-            item.add_marker(pytest.mark.xdist_group("machine"))

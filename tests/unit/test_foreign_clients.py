@@ -21,7 +21,6 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ENTITIES = PROGRAM.with_name("entities.json")
 CPU_PORT = 255
-pytestmark = pytest.mark.xdist_group("p4runtime-shell")  # whose environment the first to come installs
 
 
 @contextmanager
