@@ -276,3 +276,13 @@ def test_logs_are_named_together_where_it_may_be_any(tmp_path: Path) -> None:
     assert str(refusal.value) == (
         f"{first}, {second}: the updates add up to 9.223e+18; they must stay below 2^63"
     )
+
+
+def test_a_log_that_is_damaged_inside_is_one_clear_error(tmp_path: Path) -> None:
+    """Its header is as it should be, and no value in it is wrong: there is no place to name."""
+    path = parquet(tmp_path / "log.parquet", key=list(range(1000)), updates=[1] * 1000)
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"^{path}: cannot be read: [^\n]+$"):
+        hotset.build([path], 5)
