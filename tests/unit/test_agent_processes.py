@@ -142,7 +142,9 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
             discard_ns=20 * MS,
         )  # fmt: skip
         assert answer["ok"] and answer["steps"] == 10
-        assert 0.6 < answer["loss"] < 0.75 and answer["malformed"] == answer["unexpected"] == 0
+        assert 0.6 < answer["loss"] < 0.75 and answer["malformed"] == 0
+        # A busy machine is late with answers, which come twice then.
+        assert answer["unexpected"] <= answer["retransmissions"]
     answer = worker.call(cmd="run", job=1, first_step=10, steps=10, start_ns=0, period_ns=0)
     assert answer["ok"] and answer["behind_ns"] == 0
     assert worker.call(cmd="empty", job=1, count=10)["ok"]
