@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.cli import main
+from controller.cli.commands import hotline
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+    return CliRunner().invoke(hotline, arguments)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from controller import Server
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
+from controller.tables import Server
 from protocol import control, frames
 from protocol.codec import FastCodec, Message
 from protocol.control import MAX_VALUES_KEYS, Command, Control, Status

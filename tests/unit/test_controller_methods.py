@@ -9,12 +9,25 @@ from typing import Any
 import finsy as fy
 import pytest
 
-import controller
-from controller import Controller, HotParam, Job, Register, Route, Server, State, Worker
 from controller.client import P4INFO
+from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
-from controller.tables import CPU_PORT, HOT_TABLES, KIND_PRIVILEGED, ROWS, Row, Update, UpdateType
+from controller.tables import (
+    CPU_PORT,
+    HOT_TABLES,
+    KIND_PRIVILEGED,
+    ROWS,
+    HotParam,
+    Job,
+    Route,
+    Row,
+    Server,
+    State,
+    Update,
+    UpdateType,
+    Worker,
+)
 from protocol.control import Command
 from protocol.hashing import lane_of, ps_of
 from protocol.header import CONTROLLER_CALLER, LANES
@@ -141,13 +154,6 @@ def on(scenario: Callable[[Controller], Awaitable[Any]], **settings: Any) -> Any
 
 def of_ps(ps: int, number: int) -> list[int]:
     return [key for key in range(1000) if ps_of(key, 2) == ps][:number]
-
-
-def test_what_can_be_imported_is_there() -> None:
-    assert {name: getattr(controller, name).__name__ for name in controller.__all__} == {
-        name: name for name in controller.__all__
-    }
-    assert sorted(controller.__all__) == controller.__all__ and len(controller.__all__) == 9
 
 
 def test_settings_of_the_connection(switch: type[Switch]) -> None:
