@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import finsy as fy
@@ -198,6 +199,18 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
         f"job 4 has the parameter servers {told} on the switch; they must be 0, 1, ..."
     )
     assert switch.written == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [Job(4, True, False), server(4, 0), worker(4, 1, 0), Route(MAC, 3), HotParam(4, 7, 1, 0, State.HOT)],
+)
+def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
+    """They are compared, kept in sets, and come by the hundred thousand: none has a dictionary."""
+    assert hash(row) == hash(replace(row)) and row == replace(row)
+    assert not hasattr(row, "__dict__")
+    with pytest.raises(FrozenInstanceError):
+        setattr(row, fields(row)[0].name, 5)
 
 
 def test_a_load_checks_moves_and_tells_its_progress(switch: type[Switch]) -> None:
