@@ -16,10 +16,12 @@ import polars as pl
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from logs.errors import DataError
-from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
+from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, check_text, first_line, read_head
 from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
+
+_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
 
 
 def load(path: Path, workers: int) -> Trace:
@@ -60,6 +62,7 @@ def is_update_log(path: Path) -> bool:
     if head.startswith(PARQUET_MAGIC):
         log.info("%s: taken for an update log, as it is Parquet", path)
         return True
+    check_text(path, head, _DATA)
     line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
     is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
     names = ", ".join(UPDATES)
@@ -82,6 +85,8 @@ def _read(path: Path) -> pl.DataFrame:
         rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
+    if rows.is_empty():
+        raise DataError(f"{path}: has columns and no row; each row is one update")
     if rows.null_count().sum_horizontal().item():
         raise DataError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
     return rows

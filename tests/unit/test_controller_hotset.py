@@ -71,7 +71,7 @@ def test_one_job_is_picked_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "cannot be read: empty CSV"),
+        ("", "is empty; an update log is Parquet or CSV"),
         (
             "a,b\n1,2\n",
             "has the columns a, b; an update log has key, updates or iteration",
