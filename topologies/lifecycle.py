@@ -26,7 +26,7 @@ from protocol.addressing import switch_interfaces
 from topologies import preflight
 from topologies.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
 from topologies.errors import AccountingError, RunFailed, secondary
-from topologies.folder import create_run_folder, give_to_user, point_latest_to, tidy
+from topologies.folder import create_run_folder, give_to_user, point_to_latest, tidy
 from topologies.leftovers import only_run, remove
 from topologies.phases.workload import read_data
 from topologies.progress import Reporter, RunConsole
@@ -132,7 +132,7 @@ def _clear(config: Config, run: Path) -> None:
     """Remove what would outlive this process, after an interruption that may have left anything half-done."""
     remove(switch_interfaces(config.workers, config.servers))
     shutil.rmtree(run / "trace", ignore_errors=True)
-    _hand_over(config, run)
+    _hand_over(config)
 
 
 def _what_is_there(run: Path) -> str:
@@ -160,16 +160,16 @@ def _with_faults(error: Exception, config: Config) -> Exception:
 
 
 def _publish(config: Config, run: Path, reporter: Reporter) -> None:
-    """Report as far as the run came, and make it the latest."""
-    _hand_over(config, run)
+    """Report as far as the run came; where it can be read it is the latest."""
+    _hand_over(config)
     try:
         _report(run, reporter)
     finally:
-        _hand_over(config, run)
+        _hand_over(config)
 
 
-def _hand_over(config: Config, run: Path) -> None:
-    point_latest_to(run)
+def _hand_over(config: Config) -> None:
+    point_to_latest(config.runs)
     give_to_user(config.runs)
 
 
