@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from analysis.statistics import MIN_ROUNDS, Estimator, compare_paired, pooled, quantile, ratio
 
@@ -99,3 +100,9 @@ def test_there_is_no_ratio_to_nothing() -> None:
     # Some resamples have the last round only.
     hardly = compare_paired(means([3] * 5), means([0, 0, 0, 0, 5]), 5)
     assert [hardly.ratio, hardly.ratio_low, hardly.ratio_high] == [2, None, None]
+
+
+def test_a_comparison_is_a_value() -> None:
+    found = compare_paired(means([3] * 5), means([5] * 5), 5)
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(found, "low", 0.0)  # noqa: B010  # mypy knows better
