@@ -42,6 +42,11 @@ class P4RuntimeServer(Generic[PL]):
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self._server: grpc.aio.Server | None = None
 
+    @property
+    def lost_messages(self) -> int:
+        """Packets, digests and notifications that a primary controller did not read in time."""
+        return self._sessions.lost_messages
+
     # ---- life
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
