@@ -129,6 +129,13 @@ def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> No
     assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
 
 
+def test_arms_that_somebody_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:
+    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == []
+    assert synthetic_run.record.accounting is not None
+    synthetic_run.record.accounting.changed_arms = ["proxy", "hot"]
+    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == ["proxy", "hot"]
+
+
 def test_an_interrupted_run_is_named(synthetic_run: SyntheticRun) -> None:
     record = synthetic_run.record.model_copy(update={"accounting": None, "error": "interrupted"})
     with pytest.raises(AnalysisError, match=r"the run ended before its report \(interrupted\)"):
