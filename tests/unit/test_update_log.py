@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import re
+import zlib
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -84,9 +85,19 @@ def test_a_csv_with_a_mark_at_its_start_and_one_that_is_no_text(tmp_path: Path) 
     assert fault == f"{path}, line 2: column key is '\N{REPLACEMENT CHARACTER}'{RIGHT}"
 
 
-def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv.gz"
-    path.write_bytes(gzip.compress(b"job,key\n1,2\n"))
+ROWS = b"job,key\n1,2\n"
+# One uncompressed block of 12 bytes, the last (RFC 8878).
+ZSTANDARD = b"\x28\xb5\x2f\xfd" + b"\x20\x0c" + bytes([12 << 3 | 1, 0, 0]) + ROWS
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [gzip.compress(ROWS), ZSTANDARD, *(zlib.compress(ROWS, level) for level in (1, 6, 9))],
+    ids=["gzip", "zstd", "zlib 1", "zlib 6", "zlib 9"],
+)
+def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(packed)
     assert UpdateLog.open(path).scan(["key"]).collect().to_dicts() == [{"key": 2}]
 
 
