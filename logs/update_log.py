@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from common.words import counted
 from logs.errors import DataError
 
 UPDATES = ("iteration", "worker", "key")
@@ -82,7 +83,8 @@ class UpdateLog:
                 for row in rows:
                     where = f"line {rows.line_num}"
                     if len(row) > len(self.names):
-                        yield f"{where}: {len(row)} values; the header names {len(self.names)} columns"
+                        columns = counted(len(self.names), "column")
+                        yield f"{where}: {counted(len(row), 'value')}; the header names {columns}"
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):

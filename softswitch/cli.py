@@ -29,6 +29,7 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import PortLoop, SwitchCounters, parse_impairment
 from softswitch.ports.report import describe
 from softswitch.v1model import DROP_PORT
+from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
@@ -169,7 +170,8 @@ async def _serve(
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     host = address.rpartition(":")[0]
-    print(f"softswitch: ready: {ports} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
+    ready = f"{counted(ports, 'port')}, P4Runtime on {host}:{port}"
+    print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
     await stop.wait()
     await server.stop()
 

@@ -21,6 +21,7 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from common.errors import HotlineError
+from common.words import counted
 from hosts.workload.trace import Trace
 from protocol.addressing import switch_interfaces
 from topologies import preflight
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data = read_data(config, reporter)
         with only_run(switch_interfaces(config.workers, config.servers)) as only:
             if only.found:
-                log.info("removed what a killed run had left: %d processes", only.found.processes)
+                left = counted(only.found.processes, "process", "processes")
+                log.info("removed what a killed run had left: %s", left)
             preflight.check_in_the_way(config)
             run = create_run_folder(config.runs, config.target)
             only.name(run)
@@ -186,10 +188,10 @@ def _report(run: Path, reporter: Reporter) -> None:
         print(f"report: {report}")
     reporter.stop()
     if account is not None and account.lost:
-        raise AccountingError(
-            f"{account.lost} updates were lost, at {account.mismatched_keys} keys; see {run}"
-        )
+        lost = counted(account.lost, "update was lost", "updates were lost")
+        raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")
     if account is not None and account.overflows:
-        raise AccountingError(
-            f"{account.overflows} additions at the switch overflowed: set a smaller scale in CONFIG"
+        overflowed = counted(
+            account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
         )
+        raise AccountingError(f"{overflowed}: set a smaller scale in CONFIG")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from common.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from logs.errors import DataError
@@ -37,9 +38,11 @@ def load(path: Path, workers: int) -> Trace:
     sizes = updates.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
     steps = len(sizes) // workers
     if not steps:
-        raise DataError(f"{path}: {len(sizes)} mini-batches (iteration, worker) for {workers} workers")
+        found = counted(len(sizes), "mini-batch", "mini-batches")
+        raise DataError(f"{path}: {found} (iteration, worker) for {counted(workers, 'worker')}")
     if len(sizes) % workers:
-        log.warning("%s: the last %d mini-batches are left out", path, len(sizes) % workers)
+        rest = counted(len(sizes) % workers, "mini-batch is", "mini-batches are")
+        log.warning("%s: the last %s left out", path, rest)
 
     start = np.append(0, np.cumsum(sizes, dtype=np.int64))
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()

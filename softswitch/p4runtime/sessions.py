@@ -9,6 +9,7 @@ from collections.abc import Callable
 from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
+from softswitch.words import counted
 
 MAX_WAITING = 4096  # messages to a slow controller; packets, digests and notifications beyond these are lost
 
@@ -43,7 +44,8 @@ class Sessions:
     def leave(self, stream: Stream) -> None:
         """Forget a controller whose stream has ended."""
         if stream.lost:
-            log.warning("lost %d messages to a controller that did not read them in time", stream.lost)
+            lost = counted(stream.lost, "message")
+            log.warning("lost %s to a controller that reads too slowly", lost)
         self._post(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:

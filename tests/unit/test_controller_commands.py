@@ -111,7 +111,7 @@ def output(*arguments: str) -> str:
     return result.stdout
 
 
-TOLD = "1 inserts, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
+TOLD = "1 insert, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
 PRIMARY, READER = ("connect", "127.0.0.1:9559", 1, True), ("connect", "127.0.0.1:9559", 1, False)
 END = ("disconnect",)
 

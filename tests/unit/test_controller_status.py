@@ -81,7 +81,7 @@ def test_a_runs_switch_in_ten_lines(on_switch: Callable[..., None]) -> None:
         ["hot", "4", "on", "off", "2", "0", "1", "1", "50"],
         ["both", "5", "on", "on", "2", "0", "0", "0", "0"],
         # 100 * (0 + 1 + ... + 31) hits and 32 * 200 misses.
-        ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflows"],
+        ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflow"],
         ["RPCs:", "12,345", "answered,", "6", "forwarded,", "5", "relayed,", "0", "duplicates"],
         ["drops:", "1,200", "fragment,", "7", "stale_turn"],
     ]

@@ -102,10 +102,10 @@ def test_what_is_used_cannot_be_deleted(control: Control) -> None:
     done(control, *members(1, 2), group(1, {1: 1}), update(INSERT, "balanced", 5, 48, value=("group", 1)))
     done(control, update(INSERT, "balanced", 0, 0, value=("member", 2)))
     for number in (1, 2):
-        text = f"{PATHS}: member {number} is used by 1 entries or groups"
+        text = f"{PATHS}: member {number} is used by 1 entry or group"
         gone = update(DELETE, "member paths", number, value=1)
         assert refused(control, gone) == ("FAILED_PRECONDITION", text)
-    text = f"{PATHS}: group 1 is used by 1 entries"
+    text = f"{PATHS}: group 1 is used by 1 entry"
     assert refused(control, group(1, {}, kind=DELETE)) == ("FAILED_PRECONDITION", text)
     done(control, update(MODIFY, "balanced", 5, 48, value=("member", 2)), group(1, {}, kind=DELETE))
     done(control, update(DELETE, "member paths", 1, value=1))

@@ -56,4 +56,4 @@ def test_what_is_lost_is_counted_and_told_of(
     for stream in (slow, quick, backup):
         all_sessions.leave(stream)
     assert all_sessions.lost_messages == 2
-    assert caplog.messages == [LOST, "lost 2 messages to a controller that did not read them in time"]
+    assert caplog.messages == [LOST, "lost 2 messages to a controller that reads too slowly"]

@@ -57,7 +57,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; an update log is Parquet, or CSV with"),
         ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
         ("1 18446744073709551615:1\n", "not below 2"),
-        ("1 1:1\n", "1 samples; 2 mini-batches take 4"),
+        ("1 1:1\n", "1 sample; 2 mini-batches take 4"),
         ("1\n1\n1\n1\n", "no sample has a feature"),
         ("1 1:\u00b2\n", "cannot be read as libsvm"),
     ],
@@ -102,7 +102,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
         ("iteration, worker, key\n1, 2, 3\n", "line 1: spaces around the column name ' worker'"),
         ("iteration;worker;key\n1;2;3\n", "line 1: 'iteration;worker;key' has no comma"),
         ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
-        ("iteration,worker,key\n1,2,3\n", "1 mini-batches .* for 2 workers"),
+        ("iteration,worker,key\n1,2,3\n", "1 mini-batch .* for 2 workers"),
         ("", "log.csv: is empty; an update log is Parquet or CSV$"),
         ("iteration,worker,key\n", "log.csv: has columns and no row; each row is one update$"),
     ],
@@ -211,7 +211,7 @@ def test_command_line(tmp_path: Path) -> None:
         str(tmp_path / "out"),
     ]
     result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0 and "set, 2 workers x 1 steps, 5 updates" in result.stdout
+    assert result.exit_code == 0 and "set, 2 workers x 1 step, 5 updates" in result.stdout
     assert Trace.load(tmp_path / "out").steps == 1
     result = CliRunner().invoke(main, ["--data", str(tmp_path / "none"), "-o", str(tmp_path / "out")])
     assert result.exit_code == 1 and "none: cannot be read: No such file" in result.stderr
