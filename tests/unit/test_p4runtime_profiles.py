@@ -174,12 +174,12 @@ def test_the_rooms_of_a_profile(control: Control) -> None:
 
 
 def test_many_one_shots_fill_a_profile(control: Control) -> None:
-    places = [(value, 48) for value in range(9)]
-    done(control, *(update(INSERT, "balanced", *place, value=OneShot(())) for place in places[:8]))
+    prefixes = [(value, 48) for value in range(9)]
+    done(control, *(update(INSERT, "balanced", *prefix, value=OneShot(())) for prefix in prefixes[:8]))
     text = f"{PATHS} is full with 8 groups"
-    ninth = update(INSERT, "balanced", *places[8], value=OneShot(()))
+    ninth = update(INSERT, "balanced", *prefixes[8], value=OneShot(()))
     assert refused(control, ninth) == ("RESOURCE_EXHAUSTED", text)
-    nine = update(MODIFY, "balanced", *places[0], value=OneShot(((1, 1),) * 9))
+    nine = update(MODIFY, "balanced", *prefixes[0], value=OneShot(((1, 1),) * 9))
     assert refused(control, nine)[1] == f"{PATHS} is full with 8 members"
 
 
