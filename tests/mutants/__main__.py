@@ -32,18 +32,19 @@ class Tally:
     room: str
     mutants: int
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    survivors: list[Mutant] = field(default_factory=list)
+    left: list[Mutant] = field(default_factory=list)
+    """What was not killed: on a busy machine a time-out may be a mutant that survives."""
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="What the mutants are drawn by.")
 @click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
-@click.option("--again", is_flag=True, help="Only what has survived the last time.")
+@click.option("--again", is_flag=True, help="Only what was not killed the last time.")
 @click.argument("rooms", nargs=-1)
 def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
     """Mutate ROOMS (all, if none is named) and count what their tests kill.
 
-    Survivors go to build/mutants/ROOM.diff.
+    What is not killed goes to build/mutants/ROOM.diff.
     """
     known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
     for room in rooms:
@@ -58,8 +59,8 @@ def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
         for room in rooms or known:
             total, mutants = draw(tree, known[room]["sources"], number or None, seed)
             if again:
-                survived = set(json.loads((RESULTS / f"{room}.json").read_text()))
-                mutants = [mutant for mutant in mutants if mutant.diff in survived]
+                left = set(json.loads((RESULTS / f"{room}.json").read_text()))
+                mutants = [mutant for mutant in mutants if mutant.diff in left]
             tally = Tally(room, total)
             tallies.append(tally)
             _try(tree, mutants, known[room]["tests"], tally)
@@ -85,14 +86,14 @@ def _try(tree: Path, mutants: list[Mutant], tests: list[str], tally: Tally) -> N
         for mutant in mutants:
             found = outcome(tree, mutant, tests, log, longest)
             tally.outcomes[found] += 1
-            if found is Outcome.SURVIVED:
-                tally.survivors.append(mutant)
+            if found is not Outcome.KILLED:
+                tally.left.append(mutant)
                 _write(tally)
-            progress.update(bar, advance=1, description=f"{tally.room}: {len(tally.survivors)} survived")
+            progress.update(bar, advance=1, description=f"{tally.room}: {len(tally.left)} not killed")
 
 
 def _write(tally: Tally) -> None:
-    diffs = [mutant.diff for mutant in tally.survivors]
+    diffs = [mutant.diff for mutant in tally.left]
     (RESULTS / f"{tally.room}.diff").write_text("\n".join(diffs))
     (RESULTS / f"{tally.room}.json").write_text(json.dumps(diffs))
 
