@@ -341,6 +341,8 @@ def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
     assert found.counters.drops == {reason: number for number, reason in enumerate(DROP_REASONS)}
     assert found.counters.lanes == tuple(LaneCounters(lane, 100 + lane, 200 + lane) for lane in range(LANES))
     assert ("check",) in switch.asked
+    with pytest.raises(FrozenInstanceError):
+        setattr(found, "jobs", ())  # noqa: B010  # it is a value
 
 
 def test_every_lanes_table_is_read(switch: type[Switch]) -> None:
