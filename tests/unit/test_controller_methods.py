@@ -174,9 +174,11 @@ def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
         Update(UpdateType.INSERT, route),
     ]
     switch.written.clear()
+    on(lambda c: c.install(route, server(5, 0)))
+    assert switch.written == []
     on(lambda c: c.remove(route, server(5, 0)))
     assert switch.written == [Update(UpdateType.DELETE, route), Update(UpdateType.DELETE, server(5, 0))]
-    assert switch.asked.count(("check",)) == 2
+    assert switch.asked.count(("check",)) == 3
 
 
 def test_a_job(switch: type[Switch]) -> None:
