@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ _CONNECT_SECONDS = 5.0
 _COMMIT_SECONDS = 60.0
 _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
+_UNDISTURBED = 1 << 127
+"""Flag of an election id: we do not outbid its owner, whose process id is the rest."""
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
 
@@ -45,16 +48,24 @@ E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
-    A present primary is outbid, and is primary again at the end. Raises `DeviceError` at once for an
-    address that is none.
+    A present primary is outbid, and is primary again at the end. One that is `undisturbed` is not outbid: who
+    would be gets `NotPrimary`. Raises `DeviceError` at once for an address that is none.
     """
 
-    def __init__(self, address: str = DEFAULT_ADDRESS, *, device_id: int = 1, primary: bool = True) -> None:
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        device_id: int = 1,
+        primary: bool = True,
+        undisturbed: bool = False,
+    ) -> None:
         if not _is_host_and_port(address):
             raise DeviceError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
         self.address = address
         self._device_id = device_id
         self._primary = primary
+        self._first_bid = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
 
@@ -166,7 +177,7 @@ class SwitchClient:
     async def _connect(
         self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS
     ) -> fy.Switch:
-        election_id = _ELECTION_ID
+        election_id = self._first_bid
         for _ in range(_ELECTIONS):
             options = fy.SwitchOptions(
                 p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
@@ -175,8 +186,15 @@ class SwitchClient:
             await self._enter(switch, seconds, "connection" if p4blob is None else "commit of the pipeline")
             if switch.is_primary or not self._primary:
                 return switch
-            election_id = switch.primary_id + 1
+            # It forgets it when it is left.
+            highest = switch.primary_id
             await switch.__aexit__(None, None, None)
+            if highest >= _UNDISTURBED:
+                raise NotPrimary(
+                    f"switch {self.address}: a run (process {highest - _UNDISTURBED}) is setting it up, "
+                    "loading it or reading it out; try again when it has done so"
+                )
+            election_id = highest + 1
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter(self, switch: fy.Switch, seconds: float, what: str) -> None:

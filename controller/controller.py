@@ -58,9 +58,10 @@ class Controller:
         *,
         device_id: int = 1,
         primary: bool = True,
+        undisturbed: bool = False,
         patience: float = PATIENCE,
     ) -> None:
-        self._switch = SwitchClient(address, device_id=device_id, primary=primary)
+        self._switch = SwitchClient(address, device_id=device_id, primary=primary, undisturbed=undisturbed)
         self._patience = patience
 
     async def __aenter__(self) -> Self:

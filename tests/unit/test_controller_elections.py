@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ class Switch:
 
     async def __aexit__(self, *_: object) -> None:
         type(self).closed += 1
+        self.primary_id = -1  # as finsy's
 
 
 @pytest.fixture
@@ -74,6 +76,24 @@ def test_one_that_outbids_every_time_is_told(switch: type[Switch]) -> None:
         connect()
     assert str(refusal.value) == "switch 10.0.0.1:7: another controller keeps taking the primary role"
     assert switch.closed == len(switch.opened) > 2
+
+
+def test_who_is_not_to_be_disturbed_bids_higher_than_others_and_is_not_outbid(switch: type[Switch]) -> None:
+    connect(undisturbed=True)
+    [(_, options)] = switch.opened
+    bid = options.initial_election_id
+    assert 1 << 127 < bid < 1 << 128
+    switch.opened.clear()
+    switch.highest = staticmethod(lambda attempt: bid)
+    for undisturbed in (False, True):
+        with pytest.raises(NotPrimary) as refusal:
+            connect(undisturbed=undisturbed)
+        assert str(refusal.value) == (
+            f"switch 10.0.0.1:7: a run (process {os.getpid()}) is setting it up, loading "
+            "it or reading it out; try again when it has done so"
+        )
+    connect(primary=False)
+    assert switch.closed == 1 + len(switch.opened) == 4
 
 
 def test_who_only_reads_need_not_be_primary(switch: type[Switch]) -> None:

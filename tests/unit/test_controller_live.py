@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import sys
@@ -351,6 +352,20 @@ def test_the_primary_is_outbid_and_gets_its_place_back() -> None:
                 with pytest.raises(NotPrimary, match="another controller has become primary"):
                     await controller.load(JOB, [2])
                 await later.load(JOB, [2])
+        assert await states(net) == {2: State.HOT}
+
+    on_net(scenario)
+
+
+def test_a_run_that_loads_is_not_disturbed() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address, undisturbed=True) as run:
+            with pytest.raises(NotPrimary, match=rf"a run \(process {os.getpid()}\) is setting"):
+                async with Controller(net.address):
+                    pass
+            await run.load(JOB, [1])
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, [2])
         assert await states(net) == {2: State.HOT}
 
     on_net(scenario)

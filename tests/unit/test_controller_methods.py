@@ -57,8 +57,8 @@ class Switch:
     written: list[Update]
     asked: list[tuple[Any, ...]]
 
-    def __init__(self, address: str, *, device_id: int, primary: bool) -> None:
-        self.asked.append(("open", address, device_id, primary))
+    def __init__(self, address: str, *, device_id: int, primary: bool, undisturbed: bool) -> None:
+        self.asked.append(("open", address, device_id, primary, undisturbed))
 
     async def __aenter__(self) -> Switch:
         return self
@@ -159,10 +159,13 @@ def of_ps(ps: int, number: int) -> list[int]:
 
 def test_settings_of_the_connection(switch: type[Switch]) -> None:
     on(lambda c: c.commit_pipeline())
-    assert switch.asked == [("open", "127.0.0.1:9559", 1, True), ("commit",), ("close", None)]
+    assert switch.asked == [("open", "127.0.0.1:9559", 1, True, False), ("commit",), ("close", None)]
     switch.asked.clear()
     on(lambda c: c.job(4), address="10.0.0.1:7", device_id=3, primary=False, patience=0.5)
-    assert switch.asked[0] == ("open", "10.0.0.1:7", 3, False)
+    assert switch.asked[0] == ("open", "10.0.0.1:7", 3, False, False)
+    switch.asked.clear()
+    on(lambda c: c.job(4), undisturbed=True)
+    assert switch.asked[0] == ("open", "127.0.0.1:9559", 1, True, True)
 
 
 def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:

@@ -30,7 +30,7 @@ async def account(session: Session, space: KeySpace) -> Accounting:
     changed: list[str] = []
     with session.reporter.phase("accounting", len(ARMS)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
-        async with Controller(session.network.address) as controller:
+        async with Controller(session.network.address, undisturbed=True) as controller:
             for done, arm in enumerate(ARMS, start=1):
                 if is_changed(arm, await controller.job(arm.job)):
                     changed.append(arm.name)

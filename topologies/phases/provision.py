@@ -14,7 +14,7 @@ from topologies.config import EPOCH, Config
 
 async def provision(address: str, config: Config) -> None:
     """Commit the pipeline and install routes, jobs, servers and callers."""
-    async with Controller(address) as controller:
+    async with Controller(address, undisturbed=True) as controller:
         await controller.commit_pipeline()
         await controller.install(*rows(config))
 

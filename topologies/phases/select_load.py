@@ -30,7 +30,7 @@ async def select(session: Session) -> list[int]:
 async def load(session: Session, keys: list[int]) -> None:
     """Load the set for the profile job under load, then for the offloaded arms, and hint their workers."""
     with session.reporter.phase("load", 3 * len(keys)) as phase:
-        async with Controller(session.network.address) as controller:
+        async with Controller(session.network.address, undisturbed=True) as controller:
             loaded = asyncio.Event()
             training = asyncio.ensure_future(_train_until(loaded, session))
             try:

@@ -105,7 +105,7 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
     begun = asyncio.Event()
 
     class Stuck:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             pass
 
         async def __aenter__(self) -> Stuck:
@@ -134,7 +134,9 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
     async def main() -> None:
         session: Any = Session()
         loading = asyncio.ensure_future(select_load.load(session, [1]))
-        await begun.wait()
+        beginning = asyncio.ensure_future(begun.wait())
+        await asyncio.wait([loading, beginning], return_when=asyncio.FIRST_COMPLETED)
+        assert not loading.done(), loading.result()
         loading.cancel()
         assert (await asyncio.wait([loading], timeout=PATIENCE_S))[0] == {loading}
 
