@@ -1,8 +1,9 @@
 """The decorators of compiled functions.
 
-State is a `NamedTuple` of arrays of records, and functions take it as their first argument: nothing is allocated
-and nothing raised on the way of a datagram. Integers are signed 64-bit everywhere, keys alone unsigned: say
-`int64(x)` on every read of a narrower field, since numba makes a float of `uint64 + int64`.
+State is a `NamedTuple` of arrays of records, and functions take it as their first argument: nothing is
+allocated and nothing raised on the way of a datagram. Integers are signed 64-bit everywhere, keys
+alone unsigned: say `int64(x)` on every read of a narrower field, since numba makes a float of
+`uint64 + int64`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import numba
-from numba.extending import intrinsic
+from typing import Any, TypeVar
 
 import softswitch.native
-from softswitch.native import cached_entry_point, compiled
+from softswitch.native import cached_entry_point, compiled, int64, intrinsic
 
-__all__ = ["compiled", "entry_point", "inlined", "leaf"]
+__all__ = ["compiled", "entry_point", "int64", "leaf"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,14 +28,6 @@ _ROOMS = ("native", "protocol", "hosts")
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
     return cached_entry_point(function, Path(__file__).parent, _sources())
-
-
-def inlined(function: F) -> F:
-    """Decorate a compiled function that returns a tuple with a record, which only an inlined one can."""
-    made: Any = numba.njit(
-        error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, inline="always"
-    )(function)
-    return cast(F, made)
 
 
 def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:

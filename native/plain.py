@@ -1,7 +1,7 @@
 """Compiled functions as plain Python, in the same process: to read along, step through, and replay a failure.
 
-`plain(f)` runs the same lines, so breakpoints and coverage work, and with the same arrays, in which it leaves the
-same bytes. It takes a thousand times as long.
+`plain(f)` runs the same lines, so breakpoints and coverage work, and with the same arrays, in which it leaves
+the same bytes. It takes a thousand times as long.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class _Namespaces:
         if id(original) not in self._of:
             self._of[id(original)] = dict(original)
             self._of[id(original)].update(
-                (name, twin)
-                for name, value in original.items()
-                if (twin := self._twin(value)) is not None
+                (name, twin) for name, value in original.items() if (twin := self._twin(value)) is not None
             )
         return self._of[id(original)]
 

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.np.arrayobj import make_array
+from numba.core import cgutils as _cgutils
+from numba.np.arrayobj import make_array as _make_array
 
 from native.compile import leaf
+
+# To mypy these are Any: numba's internals have no hints.
+cgutils: Any = _cgutils
+make_array: Any = _make_array
 
 
 def _reverse(bits: int, result: Any) -> Any:
@@ -61,9 +65,10 @@ def borrowed(_typing: Any, value: Any) -> Any:
             array.parent = cgutils.get_null_value(array.parent.type)
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
+            kinds: Any = kind
             parts = [
                 clear(context, builder, each, builder.extract_value(given, i))
-                for i, each in enumerate(kind.types)
+                for i, each in enumerate(kinds.types)
             ]
             return context.make_tuple(builder, kind, parts)
         return given

@@ -1,7 +1,7 @@
 """A datagram in its buffer, for compiled code: a record over it, in network order.
 
-The rules are header.py's; tests hold the two against each other. A bitmap is a signed 64-bit integer here, so an
-RPC has up to 32 lanes.
+The rules are header.py's; tests hold the two against each other. A bitmap is a signed 64-bit integer here, so
+an RPC has up to 32 lanes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from native.compile import compiled
+from native.compile import compiled, int64
 from native.records import checked, records
 from native.words import swap16, swap32, swap64
 from protocol.hashing import LANE_SHIFT, MULTIPLIER
-from protocol.header import HEADER_BYTES, HEADER_DTYPE, LANES, NO_KEY, RESPONSE, SHAPES, VERSION, Header, Op, offset_of
-from softswitch.native import int64
+from protocol.header import (
+    HEADER_BYTES,
+    HEADER_DTYPE,
+    LANES,
+    NO_KEY,
+    RESPONSE,
+    SHAPES,
+    VERSION,
+    Header,
+    Op,
+    offset_of,
+)
 
 assert LANES <= 32
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)

@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 # To mypy these are Any: numba's hints say less than numba takes.
 _numba: Any = numba
 carray: Any = _numba.carray
-int64: Any = np.int64
+int64 = cast(Callable[[Any], int], np.int64)
 
 
 def compiled(function: F) -> F:

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.compile import compiled, entry_point
+from native.compile import compiled, entry_point, int64
 from native.plain import plain
 from native.records import record, records
 from native.words import borrowed, ones, swap16, swap32, swap64
-from softswitch.native import int64
 
 WORD = st.integers(0, 2**64 - 1)
 
@@ -27,7 +26,7 @@ def _swapped(word: Any, result: Any) -> None:
 
 @entry_point
 def _ones(word: int) -> int:
-    return ones(word)
+    return int64(ones(word))
 
 
 class _State(NamedTuple):
