@@ -10,7 +10,6 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from protocol import control
 from protocol.codec import Caller, Codec, FastCodec, Message, answers
@@ -97,16 +96,13 @@ def answers_one(datagram: bytes, waiting: dict[int, memoryview]) -> bool:
 
 
 def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
-    store = server.stores[1]
-    return store.values.tobytes(), store.owned.tobytes(), store.updates.tobytes()
+    return tuple(column.tobytes() for column in server.stores[1].held())
 
 
 @pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
 def test_parameter_server(codec: Codec, count: int) -> None:
     random = Random(2)
-    server: ParameterServer[str] = ParameterServer(
-        0, {1: Store(KeySpace(SIZE), 0, 1)}, {1: 1}, codec, lambda: 0
-    )
+    server: ParameterServer[str] = ParameterServer(0, 1, KeySpace(SIZE), {1: 1}, codec, lambda: 0)
     worker = client(FAST)
     worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
     requests = sent(worker)
