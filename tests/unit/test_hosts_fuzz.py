@@ -17,6 +17,7 @@ from protocol.control import Command, Control
 from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op, unpack
 from protocol.scapy_layer import ScapyCodec
+from tests.harness.mutation import mutate
 
 SIZE = 100
 FAST = FastCodec()
@@ -40,23 +41,6 @@ def answer(request: bytes) -> bytes:
     return bytes(
         FAST.build(Message(header._replace(flags=RESPONSE | (VALUES if is_pull else 0)), None, values))
     )
-
-
-def mutate(datagram: bytes, random: Random) -> bytes:
-    """One to four bits, bytes, cuts or additions; mostly in the header."""
-    data = bytearray(datagram)
-    for _ in range(random.randint(1, 4)):
-        choice = random.random()
-        at = random.randrange(min(len(data), 64)) if data else 0
-        if choice < 0.1 or not data:
-            data += random.randbytes(random.randint(1, 16))
-        elif choice < 0.3:
-            del data[random.randrange(len(data)) :]
-        elif choice < 0.6:
-            data[at] ^= 1 << random.randrange(8)
-        else:
-            data[at] = random.choice([0, 1, 255, random.getrandbits(8)])
-    return bytes(data)
 
 
 @pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
