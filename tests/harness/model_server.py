@@ -1,4 +1,4 @@
-"""A parameter server in plain terms, over dictionaries and whole-array numpy: what the compiled one must equal."""
+"""A parameter server in plain terms, dictionaries and whole-array numpy: what the compiled one must equal."""
 
 from __future__ import annotations
 
