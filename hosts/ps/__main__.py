@@ -19,6 +19,7 @@ from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import Sockets
+from hosts.ps.service import make_service
 from hosts.ps.state import JOB_COUNTERS
 from hosts.sockets import Address, clock_offset
 from logs.parts import save_arrays
@@ -103,7 +104,10 @@ def main(path: Path) -> None:
         process = PsProcess(config, offset)
         connected = {job.job for job in config.jobs if job.connected}
         service = (config.service.address, config.service.port)
-        with closing(Sockets(process.core, config.address, service, connected, offset)) as sockets:
+        service_time = make_service(**config.service_time.model_dump())
+        with closing(
+            Sockets(process.core, config.address, service, connected, offset, service_time)
+        ) as sockets:
             settle(config.cpu)
             say(ready=True)
             serve(process, sockets, Commands(sys.stdin.fileno()))

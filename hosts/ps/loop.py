@@ -15,6 +15,7 @@ from hosts.ps import serve as serving
 from hosts.ps.core import ParameterServer
 from hosts.ps.serve import COMMAND, FOR_CONTROL, MARKED, NEWCOMER, OWN, ROOM, SIGNAL, make_sources
 from hosts.ps.server import job_of
+from hosts.ps.service import Service
 from hosts.sockets import Address, Receiver, open_udp, send
 from hosts.udp import BURST, address_of, datagram_of, make_udp
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT
@@ -32,6 +33,7 @@ class Sockets:
         service: Address,
         connected: Collection[int],
         offset: int,
+        service_time: Service,
         serve: Callable[..., int] = serving.serve,
     ) -> None:
         self._core = core
@@ -39,10 +41,12 @@ class Sockets:
         self._connected = connected
         self._local = (address, HOTLINE_PORT)
         self._serve = serve
+        self._service_time = service_time
         self._udp = make_udp(offset)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno())
-        self._peers: set[Address] = set()
+        self.peers: set[Address] = set()
+        """Workers that have a socket of their own."""
         self._open: list[socket.socket] = []
         self._data = self._add(open_udp(self._local, shared=True))
         self._own = self._add(open_udp((address, PS_RPC_PORT)))
@@ -52,7 +56,7 @@ class Sockets:
         state = self._sources.state
         state.own, state.signals = self._own.fileno(), self._signals.fd
         # Compiles, or loads what was, before anybody waits for an answer.
-        serve(core.server.state, self._udp, self._sources, 0)
+        self._call(0)
 
     def close(self) -> None:
         """Close all sockets."""
@@ -81,7 +85,7 @@ class Sockets:
         """Answer workers until Python is needed, and do what it is needed for; returns why it was."""
         core = self._core
         due = core.deadline()
-        reason = self._serve(core.server.state, self._udp, self._sources, _NEVER if due is None else due)
+        reason = self._call(_NEVER if due is None else due)
         if reason == ROOM:
             core.server.make_room(BURST)
         elif reason == SIGNAL:
@@ -96,6 +100,9 @@ class Sockets:
         self._own_traffic()
         return reason
 
+    def _call(self, until: int) -> int:
+        return self._serve(self._core.server.state, self._service_time, self._udp, self._sources, until)
+
     def _look_at_marked(self) -> None:
         for k in range(self._sources.state.taken):
             mark = self._sources.marks[k]
@@ -106,8 +113,8 @@ class Sockets:
 
     def _connect(self, job: int, peer: Address) -> None:
         """Give a worker its own socket; what is queued at the shared one is still read there."""
-        if job in self._connected and peer not in self._peers:
-            self._peers.add(peer)
+        if job in self._connected and peer not in self.peers:
+            self.peers.add(peer)
             self._add(open_udp(self._local, shared=True)).connect(peer)
 
     def _own_traffic(self) -> None:
