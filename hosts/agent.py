@@ -50,6 +50,26 @@ class Commands:
         return line.decode("utf-8", "replace")
 
 
+class SignalPipe:
+    """Readable when a signal has come, for loops that are not Python's: its handler runs once they return."""
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        for fd in (self.fd, self._write):
+            os.set_blocking(fd, False)
+        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def drain(self) -> None:
+        """Forget the signals so far."""
+        os.read(self.fd, _READ_BYTES)
+
+    def close(self) -> None:
+        """Let signals be heard as before."""
+        signal.set_wakeup_fd(self._before)
+        os.close(self.fd)
+        os.close(self._write)
+
+
 def say(**answer: object) -> None:
     """Print one JSON line."""
     print(json.dumps(answer), flush=True)

@@ -31,7 +31,7 @@ class Loop:
         self.server: ParameterServer[None] = ParameterServer(
             0, {1: Store(space, 0, 1)}, {1: 1}, FastCodec(), lambda: self.now
         )
-        self.client = Client(Caller(1, 1, 1), 1, space, FastCodec(), lambda: self.now)
+        self.client = Client(Caller(1, 1, 1), 1, space, lambda: self.now)
         self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)
         self.trainer = Trainer(1, self.client, TRACE, model, self.ledger, block, lambda: self.now)
