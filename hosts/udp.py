@@ -22,9 +22,10 @@ NAME_BYTES = 16
 NS = 1_000_000_000
 
 _DONT_WAIT = 0x40
+_MMSGHDR_BYTES = MMSGHDR.itemsize
 _CONTROL_WORDS = 4
 """CMSG_SPACE(sizeof(struct timespec)), in words: length, level and type, seconds, nanoseconds."""
-_IOVEC = record("base", "length")
+_IOVEC = record("start", "length")
 _STATE = record(
     "offset", "queued", "unsent", ("now", "i8", (2,)),
     ("vectors_in", _IOVEC, (BURST,)), ("vectors_out", _IOVEC, (BURST,)),
@@ -55,7 +56,7 @@ def make_udp(offset: int) -> Udp:
     at = {name: start + int(fields[name][1]) for name in fields}
     k = np.arange(BURST)
     for way, box in (("in", udp.inbox), ("out", udp.outbox)):
-        state[f"vectors_{way}"]["base"] = box.ctypes.data + BUFFER_BYTES * k
+        state[f"vectors_{way}"]["start"] = box.ctypes.data + BUFFER_BYTES * k
         state[f"vectors_{way}"]["length"] = BUFFER_BYTES
         state[f"messages_{way}"]["msg_iov"] = at[f"vectors_{way}"] + _IOVEC.itemsize * k
         state[f"messages_{way}"]["msg_iovlen"] = 1
@@ -113,7 +114,7 @@ def queue(udp: Udp, datagram: int, length: int, name: int) -> None:
     """Send the `length` bytes at an address with the next flush, to the struct sockaddr_in at another."""
     state = udp.state
     vector, message = state.vectors_out[state.queued], state.messages_out[state.queued]
-    vector.base, vector.length = datagram, length
+    vector.start, vector.length = datagram, length
     message.msg_name = name
     state.queued += 1
 
@@ -125,7 +126,7 @@ def flush(udp: Udp, fd: int) -> None:
     first = int64(state.messages_out.ctypes.data)
     done = int64(0)
     while done < state.queued:
-        sent = int64(sendmmsg(fd, first + done * MMSGHDR.itemsize, state.queued - done, _DONT_WAIT))
+        sent = int64(sendmmsg(fd, first + done * _MMSGHDR_BYTES, state.queued - done, _DONT_WAIT))
         if sent <= 0:
             state.unsent += 1
             sent = 1
@@ -139,3 +140,15 @@ def socket_name(address: tuple[str, int]) -> bytes:
     return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
         NAME_BYTES, b"\0"
     )
+
+
+def datagram_of(udp: Udp, k: int) -> bytes:
+    """Datagram k of the inbox."""
+    octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
+    return bytes(octets[k, : udp.state.messages_in[k]["msg_len"]])
+
+
+def address_of(udp: Udp, k: int) -> tuple[str, int]:
+    """Source of datagram k of the inbox: IPv4 address and port."""
+    name = bytes(udp.state.names[k])
+    return socket.inet_ntoa(name[4:8]), int.from_bytes(name[2:4], "big")
