@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hosts.udp import BURST, Udp, flush, length_of, take
+from hosts.udp import BURST, Udp, datagram_of, flush, take
 from native.plain import plain
 from protocol.codec import FastCodec
 from protocol.errors import MalformedDatagram
@@ -25,7 +25,7 @@ from protocol.scapy_layer import ScapyCodec
 F = TypeVar("F", bound=Callable[..., int])
 
 _FAST, _SCAPY = FastCodec(), ScapyCodec()
-_take, _flush, _length_of = plain(take), plain(flush), plain(length_of)
+_take, _flush = plain(take), plain(flush)
 
 
 def behind_scapy(loop: F) -> F:
@@ -35,9 +35,9 @@ def behind_scapy(loop: F) -> F:
     def send(udp: Udp, fd: int) -> None:
         for k in range(udp.state.queued):
             vector = udp.state.vectors_out[k]
-            built = scapy_of(ctypes.string_at(int(vector.base), int(vector.length)))
+            built = scapy_of(ctypes.string_at(int(vector.start), int(vector.length)))
             outbox[k, : len(built)] = np.frombuffer(built, np.uint8)
-            vector.base, vector.length = outbox[k].ctypes.data, len(built)
+            vector.start, vector.length = outbox[k].ctypes.data, len(built)
         _flush(udp, fd)
 
     return plain(loop, {take: _receive, flush: send})
@@ -47,7 +47,7 @@ def _receive(udp: Udp, fd: int) -> int:
     n = _take(udp, fd)
     octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
     for k in range(n):
-        plain_form = of_scapy(bytes(octets[k, : _length_of(udp, k)]))
+        plain_form = of_scapy(datagram_of(udp, k))
         octets[k, : len(plain_form)] = np.frombuffer(plain_form, np.uint8)
         udp.state.messages_in[k].msg_len = len(plain_form)
     return n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,10 @@ class RpcWriter:
         """Write what the client has logged, and wait until all is written; raises what has failed."""
         self._take(client, records(0, ROW), origin)
         writing, self._writing = self._writing, []
-        for future, array in writing:
+        wait([future for future, _ in writing])
+        self._spare += [array for _, array in writing]
+        for future, _ in writing:
             future.result()
-            self._spare.append(array)
 
     def close(self) -> None:
         """End the thread."""
