@@ -51,8 +51,7 @@ def spin_until(time_ns: int) -> None:
 class Trainer:
     """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`.
 
-    With `compute_ns` a model's step is given that time, if it takes less itself: what other hardware would
-    need.
+    With `compute_ns` a step of the model takes that time at least: what other hardware would need.
     """
 
     def __init__(

@@ -20,7 +20,6 @@ from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.writer import RpcWriter
 from protocol.codec import Caller
-from protocol.header import HOTLINE_PORT
 
 WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
 
@@ -41,8 +40,7 @@ def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
     positions, deltas = np.arange(7), np.ones(7, np.uint32)
     command, other = os.pipe()
     with open_udp(("127.0.0.1", 0)) as sock:
-        to = ("127.0.0.1", HOTLINE_PORT)
-        wire = make_wire(sock.fileno(), [to, to], command, command)
+        wire = make_wire(sock.fileno(), [sock.getsockname()] * 2, command, command)
         client.hint(space.keys(positions))
         client.push(3, positions, deltas, book.open(positions, deltas))
         book.close()

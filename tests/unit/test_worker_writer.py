@@ -1,4 +1,4 @@
-"""Rows of the RPC log on their way to the disk: all of them, in order, beside the block, and failures are told."""
+"""Rows of the RPC log on their way to the disk: all of them, in order, and failures are told."""
 
 from __future__ import annotations
 
