@@ -102,7 +102,7 @@ class _Load:
         self._random = np.random.default_rng(seed)
         self._keys = keys
         caller = Caller(job, worker, EPOCH)
-        self._client = Client(caller, n_ps, KeySpace(keys), FastCodec(), time.monotonic_ns)
+        self._client = Client(caller, n_ps, KeySpace(keys), time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None]) -> None:
         source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)

@@ -45,7 +45,7 @@ class WorkerHost:
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
         self.client = Client(
-            Caller(JOB, worker, epoch), SERVERS, bed.space, FastCodec(), lambda: bed.now, window=bed.window
+            Caller(JOB, worker, epoch), SERVERS, bed.space, lambda: bed.now, window=bed.window
         )
         self.ledger = Ledger(JOB, epoch, bed.space.size, bed.space.size)
         self._is_pushing = False

@@ -72,9 +72,7 @@ class Timed:
         self.server: ParameterServer[None] = ParameterServer(
             ps, n_ps, space, dict.fromkeys(jobs, 1), FastCodec(), self._clock
         )
-        self.clients = {
-            job: Client(Caller(job, worker, 1), n_ps, space, FastCodec(), self._clock) for job in jobs
-        }
+        self.clients = {job: Client(Caller(job, worker, 1), n_ps, space, self._clock) for job in jobs}
 
     def _clock(self) -> int:
         return self.now

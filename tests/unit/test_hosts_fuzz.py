@@ -11,6 +11,7 @@ import pytest
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import control
 from protocol.codec import Caller, Codec, FastCodec, Message, answers
 from protocol.control import Command, Control
@@ -23,8 +24,8 @@ SIZE = 100
 FAST = FastCodec()
 
 
-def client(codec: Codec) -> Client:
-    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: 0)
+def client(machine: Machine = COMPILED) -> Client:
+    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, machine=machine)
 
 
 def sent(sender: Client) -> list[bytes]:
@@ -43,11 +44,11 @@ def answer(request: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
+@pytest.mark.parametrize(("machine", "count"), [(COMPILED, 10_000), (plain_machine(), 500)])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_worker(codec: Codec, count: int, op: Op) -> None:
+def test_worker(machine: Machine, count: int, op: Op) -> None:
     random = Random(1)
-    worker = client(codec)
+    worker = client(machine)
     keys, answered = np.arange(SIZE), np.zeros(SIZE + 1, dtype=np.bool_)
     if op == Op.PULL:
         worker.pull(1, keys)
@@ -64,7 +65,9 @@ def test_worker(codec: Codec, count: int, op: Op) -> None:
         worker.receive(datagram, 0, 0)
     assert worker.malformed + worker.unexpected == tried
     assert min(worker.malformed, worker.unexpected) > count // 100
-    assert not worker.records and not worker.values.any() and not answered.any() and not worker.hinted.any()
+    assert (
+        not len(worker.records) and not worker.values.any() and not answered.any() and not worker.hinted.any()
+    )
     for request in requests:
         worker.receive(answer(request), 0, 0)
     assert worker.idle and len(worker.records) == len(requests)
@@ -86,11 +89,13 @@ def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
 @pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
 def test_parameter_server(codec: Codec, count: int) -> None:
     random = Random(2)
-    server: ParameterServer[str] = ParameterServer(0, 1, KeySpace(SIZE), {1: 1}, codec, lambda: 0)
-    worker = client(FAST)
+    server: ParameterServer[str] = ParameterServer(
+        0, 1, KeySpace(SIZE), {1: 1}, codec, lambda: 0, isinstance(codec, ScapyCodec)
+    )
+    worker = client(COMPILED)
     worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
     requests = sent(worker)
-    worker = client(FAST)
+    worker = client()
     worker.pull(1, np.arange(SIZE))
     requests += sent(worker)
     for command in Command:

@@ -8,10 +8,10 @@ import pytest
 from hosts.keys import KeySpace
 from hosts.window import MS, RetransmissionTimer, Window
 from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol.codec import Caller, FastCodec, Message
 from protocol.hashing import lanes_of
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
-from protocol.scapy_layer import ScapyCodec
 
 CODEC = FastCodec()
 SIZE = 200
@@ -22,9 +22,9 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 class Bench:
     """A client on one PS, and what it has sent."""
 
-    def __init__(self, window: int = 64, codec: FastCodec | ScapyCodec = CODEC) -> None:
+    def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
         self.now = 0
-        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: self.now, window)
+        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
         self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
 
     def push(self) -> list[Message]:
@@ -53,9 +53,9 @@ class Bench:
         return self.sent()
 
 
-@pytest.mark.parametrize("codec", [FastCodec(), ScapyCodec()])
-def test_a_pull_ends_with_its_last_answer(codec: FastCodec | ScapyCodec) -> None:
-    bench = Bench(codec=codec)
+@pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
+def test_a_pull_ends_with_its_last_answer(machine: Machine) -> None:
+    bench = Bench(machine=machine)
     bench.client.pull(1, EVERYTHING)
     requests = bench.sent()
     assert [request.header.count for request in requests] == [32] * 6 + [8]
@@ -181,7 +181,7 @@ def test_an_answer_that_answers_nothing_changes_nothing() -> None:
     bench.client.receive(bytes(CODEC.build(request)), 0, 0)
     bench.client.receive(b"no", 0, 0)
     assert (bench.client.unexpected, bench.client.malformed) == (5, 1)
-    assert not bench.answered.any() and not bench.client.records
+    assert not bench.answered.any() and not len(bench.client.records)
 
 
 def test_the_record_has_the_papers_metrics() -> None:
