@@ -8,6 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from hosts.keys import KeySpace
+from hosts.ps.serve import make_sources, serve
+from hosts.ps.service import make_service
+from hosts.ps.share import make_share, places_of
+from hosts.ps.state import make_server
 from hosts.udp import make_udp
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
@@ -35,5 +39,15 @@ def warm_worker() -> None:
     operate(client.state, make_udp(0), wire, 0)
 
 
+def warm_ps() -> None:
+    """Call whatever a PS calls, for nothing."""
+    key = np.zeros(1, np.uint64)
+    for space in (KeySpace(1), KeySpace(1, key)):
+        share = make_share(space, 0, 2)
+        places_of(share, key)
+    serve(make_server(0, [0], share), make_service(), make_udp(0), make_sources(_NO_FILE), 0)
+
+
 if __name__ == "__main__":
     warm_worker()
+    warm_ps()

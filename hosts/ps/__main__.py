@@ -18,7 +18,7 @@ from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import Sockets
+from hosts.ps.loop import Sockets, make_serve
 from hosts.ps.service import make_service
 from hosts.ps.state import JOB_COUNTERS
 from hosts.sockets import Address, clock_offset
@@ -38,8 +38,23 @@ class PsProcess:
             make_codec(config.codec),
             time.monotonic_ns,
         )
+        self._config, self._offset = config, offset
         self._logs = PsLogs(config.log_dir, config.ps, offset)
         self.done = False
+
+    def sockets(self) -> Sockets:
+        """The sockets that it serves on."""
+        config = self._config
+        return Sockets(
+            self.core,
+            config.address,
+            (config.service.address, config.service.port),
+            {job.job for job in config.jobs if job.connected},
+            self._offset,
+            make_service(**config.service_time.model_dump()),
+            self.write_full_logs,
+            make_serve(config.codec),
+        )
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
         """The commands by name."""
@@ -70,10 +85,22 @@ class PsProcess:
 
     def flush(self) -> dict[str, object]:
         """Write the logs so far."""
+        self._logs.settle()
         for contacts in self.core.server.take_contacts():
             self._logs.write_connections(contacts)
         self._logs.write_updates(self.core.stores)
         return {}
+
+    def write_full_logs(self) -> None:
+        """Write what has become full of the logs, beside the serving."""
+        self._logs.write_connections_beside(self.core.server.take_full_logs())
+
+    def close(self) -> None:
+        """Write the logs, and no more."""
+        try:
+            self.flush()
+        finally:
+            self._logs.close()
 
     def quit(self) -> dict[str, object]:
         """End the process after this answer."""
@@ -91,7 +118,7 @@ def serve(process: PsProcess, sockets: Sockets, commands: Commands) -> None:
             else:
                 execute(line, process.handlers())
     finally:
-        process.flush()
+        process.close()
 
 
 @click.command()
@@ -102,12 +129,7 @@ def main(path: Path) -> None:
         config = load_config(path, PsConfig)
         offset = clock_offset()
         process = PsProcess(config, offset)
-        connected = {job.job for job in config.jobs if job.connected}
-        service = (config.service.address, config.service.port)
-        service_time = make_service(**config.service_time.model_dump())
-        with closing(
-            Sockets(process.core, config.address, service, connected, offset, service_time)
-        ) as sockets:
+        with closing(process.sockets()) as sockets:
             settle(config.cpu)
             say(ready=True)
             serve(process, sockets, Commands(sys.stdin.fileno()))

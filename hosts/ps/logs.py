@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,24 @@ class PsLogs:
         self._ps = ps
         self._offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._writing: list[Future[None]] = []
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
+
+    def write_connections_beside(self, parts: Sequence[Any]) -> None:
+        """Write contacts in another thread; `settle` waits for it."""
+        self._writing += [self._thread.submit(self.write_connections, contacts) for contacts in parts]
+
+    def settle(self) -> None:
+        """Wait until all is written; raises what has failed."""
+        writing, self._writing = self._writing, []
+        wait(writing)
+        for written in writing:
+            written.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()
 
     def write_connections(self, contacts: Any) -> None:
         """Write contacts [n] (`hosts.ps.state.CONTACT`)."""

@@ -23,8 +23,24 @@ from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 _NEVER = 2**62
 
 
+Serve = Callable[..., int]
+"""`hosts.ps.serve.serve`, or its plain twin."""
+
+
+def make_serve(codec: str) -> Serve:
+    """The loop with that codec: fast is the compiled one, scapy a plain one behind Scapy."""
+    if codec == "scapy":
+        from hosts.scapy_udp import behind_scapy  # takes half a second to import
+
+        return behind_scapy(serving.serve)
+    return serving.serve
+
+
 class Sockets:
-    """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3)."""
+    """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
+
+    `on_room` is called when a part of the connection log has become full. `serve` may be a plain twin.
+    """
 
     def __init__(
         self,
@@ -34,7 +50,8 @@ class Sockets:
         connected: Collection[int],
         offset: int,
         service_time: Service,
-        serve: Callable[..., int] = serving.serve,
+        on_room: Callable[[], None] = lambda: None,
+        serve: Serve = serving.serve,
     ) -> None:
         self._core = core
         self._service = service
@@ -42,6 +59,7 @@ class Sockets:
         self._local = (address, HOTLINE_PORT)
         self._serve = serve
         self._service_time = service_time
+        self._on_room = on_room
         self._udp = make_udp(offset)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno())
@@ -88,6 +106,7 @@ class Sockets:
         reason = self._call(_NEVER if due is None else due)
         if reason == ROOM:
             core.server.make_room(BURST)
+            self._on_room()
         elif reason == SIGNAL:
             self._signals.drain()
         elif reason == OWN:

@@ -37,8 +37,7 @@ class RpcServer:
         self.state = make_server(ps, jobs, share)
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
-        self.full_logs: list[Any] = []
-        """Parts of the connection log [n] that are full; the owner takes them away."""
+        self._full_logs: list[Any] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
         self._stamp = plain(stamp_one) if as_plain else stamp_one
@@ -83,13 +82,17 @@ class RpcServer:
 
     def make_room(self, datagrams: int) -> None:
         """Room for that many datagrams, whoever they are from."""
-        while _needs_room(self.state, datagrams):
-            self.state, contacts = with_room(self.state)
-            self.full_logs.append(contacts)
+        if _needs_room(self.state, datagrams):
+            self.state, contacts = with_room(self.state, datagrams)
+            self._full_logs.append(contacts)
+
+    def take_full_logs(self) -> list[Any]:
+        """Parts of the connection log that are full, as arrays of `CONTACT`, since the last call."""
+        full, self._full_logs = self._full_logs, []
+        return full
 
     def take_contacts(self) -> list[Any]:
-        """The connection log since the last call, as arrays of `CONTACT`."""
+        """All of the connection log since the last call, as arrays of `CONTACT`."""
         last = np.array(self.state.contacts[: self.state.me.contacts])
         self.state.me.contacts = 0
-        parts, self.full_logs = [*self.full_logs, last], []
-        return parts
+        return [*self.take_full_logs(), last]

@@ -80,7 +80,8 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
 def places_of(share: Share, keys: Keys) -> Places:
     """Place of each key; `places` for a key that is not of this share."""
     places = np.empty(len(keys), np.int64)
-    locate_all(share, np.ascontiguousarray(keys), places)
+    # A copy, since mapped keys are read-only, which would be compiled for anew.
+    locate_all(share, np.array(keys, dtype=np.uint64), places)
     return places
 
 

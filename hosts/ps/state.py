@@ -69,12 +69,12 @@ def is_full(callers: int, rows: int) -> bool:
     return 4 * callers > 3 * rows
 
 
-def with_room(server: Server) -> tuple[Server, Any]:
-    """The same PS with more room, and the contacts [n] that it no longer has."""
+def with_room(server: Server, datagrams: int) -> tuple[Server, Any]:
+    """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
     contacts = server.contacts[: server.me.contacts]
     server.me.contacts = 0
-    server = server._replace(contacts=records(len(server.contacts), CONTACT))
-    if 8 * server.me.callers > 3 * len(server.callers):
+    server = server._replace(contacts=records(max(CONTACTS, datagrams), CONTACT))
+    while _is_full(int(server.me.callers) + datagrams, len(server.callers)):
         server = server._replace(callers=_rehashed(server.callers))
     return server, contacts
 
@@ -98,6 +98,7 @@ def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
 
 
 _slot_of = plain(slot_of)
+_is_full = plain(is_full)
 
 
 @compiled

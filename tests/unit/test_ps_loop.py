@@ -38,7 +38,9 @@ class Served:
         self.core: ParameterServer[Address] = ParameterServer(
             0, 1, KeySpace(100), {1: 1, 2: 1}, CODEC, lambda: 0
         )
-        self.sockets = Sockets(self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), serve)
+        self.sockets = Sockets(
+            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), serve=serve
+        )
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)
         self._thread = threading.Thread(target=self.sockets.run_until_command, args=(self.commands,))

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hosts.keys import KeySpace
+from hosts.ps import share
+from hosts.ps.core import ParameterServer
+from hosts.ps.loop import Sockets
+from hosts.ps.serve import make_sources, serve
+from hosts.ps.service import make_service
+from hosts.ps.state import CONTACTS
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
-from hosts.warm import warm_worker
+from hosts.warm import warm_ps, warm_worker
 from hosts.worker import ledger
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.writer import RpcWriter
-from protocol.codec import Caller
+from protocol.codec import Caller, FastCodec
 
 WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
 
@@ -50,3 +57,24 @@ def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
     for end in (command, other):
         os.close(end)
     assert [entry.signatures for entry in WORKERS] == signatures
+
+
+PS: list[Any] = [serve, share.locate_all, share.rank_all, share.count_ours, share.insert_ours]
+
+
+def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
+    """Nor with mapped keys, several jobs, a given service time, or more room."""
+    warm_ps()
+    signatures = [entry.signatures for entry in PS]
+    assert [len(each) for each in signatures] == [1] * len(PS)
+
+    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
+    for space in (KeySpace(50), KeySpace.load(tmp_path / "keys.npy")):
+        core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, FastCodec(), lambda: 0)
+        with closing(
+            Sockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
+        ):
+            core.stores[3].locate(space.all())
+            core.server.make_room(CONTACTS)
+            serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)
+    assert [entry.signatures for entry in PS] == signatures
