@@ -43,8 +43,8 @@ def behind_scapy(loop: F) -> F:
     return plain(loop, {take: _receive, flush: send})
 
 
-def _receive(udp: Udp, fd: int) -> int:
-    n = _take(udp, fd)
+def _receive(udp: Udp, fd: int, most: int) -> int:
+    n = _take(udp, fd, most)
     octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
     for k in range(n):
         plain_form = of_scapy(datagram_of(udp, k))

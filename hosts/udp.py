@@ -76,10 +76,10 @@ def clock(udp: Udp, which: int) -> int:
 
 
 @compiled
-def take(udp: Udp, fd: int) -> int:
-    """Fill the inbox with what waits at a socket, without blocking; returns the number of datagrams."""
+def take(udp: Udp, fd: int, most: int) -> int:
+    """Fill the inbox with up to `most` that wait at a socket, without blocking; returns the number."""
     state = udp.state
-    n = int64(recvmmsg(fd, state.messages_in.ctypes.data, BURST, _DONT_WAIT, 0))
+    n = int64(recvmmsg(fd, state.messages_in.ctypes.data, most, _DONT_WAIT, 0))
     for k in range(n):  # the kernel has written what was there
         message = state.messages_in[k]
         message.msg_namelen = NAME_BYTES

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -20,7 +19,8 @@ from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import Sockets
-from hosts.ps.store import Store
+from hosts.ps.service import make_service
+from hosts.ps.state import JOB_COUNTERS
 from hosts.sockets import Address, clock_offset
 from logs.parts import save_arrays
 
@@ -32,7 +32,8 @@ class PsProcess:
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: ParameterServer[Address] = ParameterServer(
             config.ps,
-            {job.job: Store(space, config.ps, config.n_ps) for job in config.jobs},
+            config.n_ps,
+            space,
             {job.job: job.epoch for job in config.jobs},
             make_codec(config.codec),
             time.monotonic_ns,
@@ -46,14 +47,14 @@ class PsProcess:
 
     def stats(self) -> dict[str, object]:
         """What the jobs have cost so far."""
-        server, stores = self.core.server, self.core.stores
+        server = self.core.server
         return {
             "cpu_s": time.process_time(),
             "runqueue_ns": run_queue_ns(),
             "malformed": self.core.malformed,
             "misdirected": server.misdirected,
             "jobs": {
-                job: {**asdict(counters), "overflows": stores[job].overflows}
+                job: {name: int(counters[name]) for name in JOB_COUNTERS}
                 for job, counters in server.counters.items()
             },
         }
@@ -62,19 +63,15 @@ class PsProcess:
         """Write all parameters of this PS's share, of each job."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, store in self.core.stores.items():
-            mine = np.flatnonzero(store.mine)
-            columns[f"job{job}_keys"] = store.space.keys(mine)
-            columns[f"job{job}_values"] = store.values[mine]
-            columns[f"job{job}_owned"] = store.owned[mine]
-            columns[f"job{job}_updates"] = store.updates[mine]
+            for name, column in store.held()._asdict().items():
+                columns[f"job{job}_{name}"] = column
         save_arrays(Path(file), columns)
         return {}
 
     def flush(self) -> dict[str, object]:
         """Write the logs so far."""
-        contacts = self.core.server.contacts
-        self._logs.write_connections(contacts)
-        del contacts[:]
+        for contacts in self.core.server.take_contacts():
+            self._logs.write_connections(contacts)
         self._logs.write_updates(self.core.stores)
         return {}
 
@@ -107,7 +104,10 @@ def main(path: Path) -> None:
         process = PsProcess(config, offset)
         connected = {job.job for job in config.jobs if job.connected}
         service = (config.service.address, config.service.port)
-        with closing(Sockets(process.core, config.address, service, connected, offset)) as sockets:
+        service_time = make_service(**config.service_time.model_dump())
+        with closing(
+            Sockets(process.core, config.address, service, connected, offset, service_time)
+        ) as sockets:
             settle(config.cpu)
             say(ready=True)
             serve(process, sockets, Commands(sys.stdin.fileno()))

@@ -14,10 +14,10 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.ps.store import Positions, Store
+from hosts.ps.store import Store
 from hosts.window import Window
 from protocol.bitmap import lanes_in
-from protocol.codec import Caller, Codec, Values, answers
+from protocol.codec import Caller, Codec, Keys, Values, answers
 from protocol.control import SLOTS, Command, Control, Status, build
 from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of
@@ -142,48 +142,48 @@ class Mover(Generic[ReplyTo]):
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
         """A command's course; yields while register RPCs are under way."""
-        at = self._store.locate(control.keys)
-        if not self._store.mine[at].all():
+        keys = np.unique(control.keys)
+        store, at = self._store, self._store.locate(keys)
+        if not store.known(at).all():
             return control.answer(Status.NOT_MINE)
         if control.command is Command.VALUES:
-            return control.answer(Status.OK, self._store.values[at])
-        at = np.unique(at)
-        status = Status.OK
+            return control.answer(Status.OK, store.values(store.locate(control.keys)))
+        status, owned = Status.OK, store.owned(at)
         if control.command is Command.SEED:
-            status = yield from self._seed(at[self._store.owned[at]])
+            status = yield from self._seed(keys[owned])
         elif control.command is Command.COLLECT:
-            status = yield from self._collect(at[~self._store.owned[at]])
+            status = yield from self._collect(keys[~owned])
         return control.answer(status)
 
-    def _seed(self, at: Positions) -> Generator[None, None, Status]:
+    def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse from now, then add here's values there."""
+        at = self._store.locate(keys)
         values = self._store.give_away(at)
-        self._call(Op.PUSH, at, values)
+        self._call(Op.PUSH, keys, values)
         yield
         missing = ~self._served[:-1]
         self._store.take_home(at[missing], values[missing])
         return Status.NO_ENTRY if missing.any() else Status.OK
 
-    def _collect(self, at: Positions) -> Generator[None, None, Status]:
+    def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         """Read v, then add -v there and v here."""
-        self._call(Op.PULL, at, None)
+        self._call(Op.PULL, keys, None)
         yield
         found = self._served[:-1]
-        at_switch, values = at[found], self._read[:-1][found]
+        at_switch, values = keys[found], self._read[:-1][found]
         self._call(Op.PUSH, at_switch, np.negative(values))
         yield
         taken = self._served[:-1]
-        self._store.take_home(at_switch[taken], values[taken])
-        return Status.OK if taken.sum() == len(at) else Status.NO_ENTRY
+        self._store.take_home(self._store.locate(at_switch[taken]), values[taken])
+        return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
 
-    def _call(self, op: Op, at: Positions, deltas: Values | None) -> None:
-        """Queue register RPCs for these distinct parameters, each in its hash lane."""
-        size = len(at)
+    def _call(self, op: Op, keys: Keys, deltas: Values | None) -> None:
+        """Queue register RPCs for these distinct keys, each in its hash lane."""
+        size = len(keys)
         self._served = np.zeros(size + 1, dtype=np.bool_)
         self._read = np.zeros(size + 1, dtype=np.uint32)
         if not size:
             return
-        keys = self._store.space.keys(at)
         ps = np.full(size, self._ps, dtype=np.uint16)
         packing = pack(ps, lanes_of(keys), np.ones(size, dtype=np.bool_))
         datagrams = self._codec.requests(op, self._caller, 0, packing, keys, deltas)

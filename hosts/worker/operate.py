@@ -105,7 +105,7 @@ def send_some(calls: Calls, udp: Udp, wire: Wire) -> int:
 @compiled
 def receive_some(calls: Calls, udp: Udp, wire: Wire) -> int:
     """Take in what has come; returns the number of datagrams. Each waits until the one before is done."""
-    n = take(udp, int64(wire.state.fd))
+    n = take(udp, int64(wire.state.fd), BURST)
     if n:
         read = clock(udp, MONOTONIC)
         for k in range(n):

@@ -20,7 +20,6 @@ from controller import Controller, Job, Route, Server, Worker
 from controller.tables import CPU_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from protocol import addressing, control, frames
 from protocol.codec import Caller, FastCodec
@@ -48,14 +47,14 @@ class PsHost:
         self.row = Server(
             job, ps, host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT
         )
-        self.store = Store(KeySpace(keys), ps, n_ps)
         self.mute_after: int | None = None
         """Number of SEEDs and COLLECTs after which this PS hears no command any more."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core: ParameterServer[UdpEndpoint] = ParameterServer(
-            ps, {job: self.store}, {job: EPOCH}, FastCodec(), time.monotonic_ns
+            ps, n_ps, KeySpace(keys), {job: EPOCH}, FastCodec(), time.monotonic_ns
         )
+        self.store = self._core.stores[job]
 
     def receive(self, frame: bytes) -> list[bytes]:
         """What the PS sends when this frame arrives."""

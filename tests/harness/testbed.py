@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from controller.tables import CPU_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
 from protocol import addressing, control, frames
@@ -123,9 +122,7 @@ class Testbed:
             own = Attached(_end(host, PS_RPC_PORT), port)
             self.switch.add_caller(JOB, PS_CALLER_BASE + ps, 5, 100 + ps, own, privileged=True)
             self.servers.append(
-                ParameterServer(
-                    ps, {JOB: Store(self.space, ps, SERVERS)}, {JOB: 5}, FastCodec(), lambda: self.now
-                )
+                ParameterServer(ps, SERVERS, self.space, {JOB: 5}, FastCodec(), lambda: self.now)
             )
         self.workers = [WorkerHost(self, worker, epoch=10) for worker in range(1, WORKERS + 1)]
         for worker in self.workers:
@@ -314,7 +311,8 @@ class Testbed:
         """Value of each parameter, in whichever place it is."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
-            total += server.stores[JOB].values[:-1]
+            held = server.stores[JOB].held()
+            total[self.space.positions(held.keys)] += held.values
         for position, key in enumerate(self.space.all().tolist()):
             if key in self.slots:
                 total[position] += np.uint32(self.switch.register(key, self.slots[key]))

@@ -10,7 +10,6 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import control
@@ -19,6 +18,7 @@ from protocol.control import Command, Control
 from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op, unpack
 from protocol.scapy_layer import ScapyCodec
+from tests.harness.mutation import mutate
 
 SIZE = 100
 FAST = FastCodec()
@@ -42,23 +42,6 @@ def answer(request: bytes) -> bytes:
     return bytes(
         FAST.build(Message(header._replace(flags=RESPONSE | (VALUES if is_pull else 0)), None, values))
     )
-
-
-def mutate(datagram: bytes, random: Random) -> bytes:
-    """One to four bits, bytes, cuts or additions; mostly in the header."""
-    data = bytearray(datagram)
-    for _ in range(random.randint(1, 4)):
-        choice = random.random()
-        at = random.randrange(min(len(data), 64)) if data else 0
-        if choice < 0.1 or not data:
-            data += random.randbytes(random.randint(1, 16))
-        elif choice < 0.3:
-            del data[random.randrange(len(data)) :]
-        elif choice < 0.6:
-            data[at] ^= 1 << random.randrange(8)
-        else:
-            data[at] = random.choice([0, 1, 255, random.getrandbits(8)])
-    return bytes(data)
 
 
 @pytest.mark.parametrize(("machine", "count"), [(COMPILED, 10_000), (plain_machine(), 500)])
@@ -100,17 +83,16 @@ def answers_one(datagram: bytes, waiting: dict[int, memoryview]) -> bool:
 
 
 def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
-    store = server.stores[1]
-    return store.values.tobytes(), store.owned.tobytes(), store.updates.tobytes()
+    return tuple(column.tobytes() for column in server.stores[1].held())
 
 
 @pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
 def test_parameter_server(codec: Codec, count: int) -> None:
     random = Random(2)
     server: ParameterServer[str] = ParameterServer(
-        0, {1: Store(KeySpace(SIZE), 0, 1)}, {1: 1}, codec, lambda: 0
+        0, 1, KeySpace(SIZE), {1: 1}, codec, lambda: 0, isinstance(codec, ScapyCodec)
     )
-    worker = client()
+    worker = client(COMPILED)
     worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
     requests = sent(worker)
     worker = client()

@@ -119,8 +119,9 @@ def make_run(folder: Path) -> GoldenRun:
         for number in range(ROUNDS)
         for place, arm in enumerate(ARMS)
     ]
-    ps_logs.write_connections(world.server.server.contacts)
-    ps_logs.write_updates(world.stores)
+    for contacts in world.server.server.take_contacts():
+        ps_logs.write_connections(contacts)
+    ps_logs.write_updates(world.server.stores)
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
