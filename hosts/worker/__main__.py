@@ -20,11 +20,13 @@ from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
+from hosts.warm import warm_worker
 from hosts.worker.client import Client
 from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line, Sockets, make_operate
+from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
@@ -46,6 +48,7 @@ class WorkerJob:
             time.monotonic_ns,
             config.window,
             largest=trace.largest_batch,
+            machine=plain_machine() if config.codec == "scapy" else COMPILED,
         )
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
@@ -178,13 +181,13 @@ class WorkerProcess:
     ) -> dict[str, object]:
         """Run a block and log its RPCs, whatever ends it."""
         client = own.client
-        cpu, queued = time.process_time(), run_queue_ns()
+        cpu, queued = time.thread_time(), run_queue_ns()
         before = client.counters
         self._rpcs.begin(client)
         try:
             own.line.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
         finally:
-            cpu = time.process_time() - cpu
+            cpu = time.thread_time() - cpu
             self._rpcs.end(client, origin)
         return {
             "cpu_s": cpu,
@@ -213,6 +216,7 @@ def main(path: Path) -> None:
         commands = Commands(sys.stdin.fileno())
         with ExitStack() as stack:
             worker = WorkerProcess(config, commands, stack)
+            warm_worker()  # loads machine code, which would delay the first block
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)

@@ -37,7 +37,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
         return NOTHING
     if slot.attempts == 1:
         sample(me, read - slot.t0)
-    row = _log(state, slot, h, length, arrival, read)
+    row = NOTHING if me.registers else _log(state, slot, h, length, arrival, read)
     _take_in(state, state.calls[slot.call], rpc, h, read)
     slot.busy = 0
     state.free[me.free] = h.seq + WINDOW

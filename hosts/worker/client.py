@@ -23,7 +23,9 @@ from protocol.rpc import BUFFER_BYTES, PULL, PUSH, rpcs
 class Client:
     """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
 
-    Operations have up to `largest` keys; left out: all of the space.
+    Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
+    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
+    became of each, no lane is sent again for a refusal, and nothing is logged or learnt.
     """
 
     def __init__(
