@@ -13,6 +13,7 @@ from bench.baseline import C_LOOP
 from bench.processes import Cores
 from bench.results import Result
 from bench.switches import BMV2, SOFTSWITCH
+from common.words import counted
 
 _TARGETS = (SOFTSWITCH, BMV2, C_LOOP)
 
@@ -21,7 +22,8 @@ def machine() -> str:
     """Name, processor, cores and kernel of this machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
-    return f"{platform.node()}: {model}, {os.cpu_count()} cores, Linux {platform.release()}"
+    cores = counted(os.cpu_count() or 1, "core")
+    return f"{platform.node()}: {model}, {cores}, Linux {platform.release()}"
 
 
 def placed(cores: Cores) -> str:

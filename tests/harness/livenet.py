@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from controller import Controller, Job, Route, Server, Worker
-from controller.tables import CPU_PORT
+from controller.controller import Controller
+from controller.tables import CPU_PORT, Job, Route, Server, Worker
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.worker.client import Client

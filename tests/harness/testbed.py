@@ -308,7 +308,7 @@ class Testbed:
         raise AssertionError("does not come to rest")
 
     def held(self) -> Values:
-        """Value of each parameter, in whichever place it is."""
+        """Value of each parameter, wherever it is."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
             held = server.stores[JOB].held()
