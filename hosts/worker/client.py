@@ -149,6 +149,9 @@ class Client:
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
+        me = self._me
+        if not me["queued_again"] and (me["first_unsent"] == NOTHING or not me["free"]):
+            return None
         slot = self._machine.transmit(self.state, self._clock())
         if slot == NOTHING:
             return None
