@@ -118,7 +118,8 @@ class Client:
 
     def hint(self, keys: Keys | None) -> None:
         """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
-        self.hinted[:] = False
+        # Fresh zeros take no memory before something is written there.
+        self.state = self.state._replace(hinted=np.zeros_like(self.hinted))
         if keys is not None:
             self.hinted[self._space.positions(keys)] = True
             self.hinted[-1] = False
