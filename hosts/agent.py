@@ -18,7 +18,6 @@ import pydantic
 
 from common.errors import HotlineError
 from hosts.errors import AgentConfigError
-from protocol.codec import Codec, FastCodec
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +47,26 @@ class Commands:
             return None
         self._buffer = rest
         return line.decode("utf-8", "replace")
+
+
+class SignalPipe:
+    """Readable when a signal has come, for loops that are not Python's: its handler runs once they return."""
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        for fd in (self.fd, self._write):
+            os.set_blocking(fd, False)
+        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def drain(self) -> None:
+        """Forget the signals so far."""
+        os.read(self.fd, _READ_BYTES)
+
+    def close(self) -> None:
+        """Let signals be heard as before."""
+        signal.set_wakeup_fd(self._before)
+        os.close(self.fd)
+        os.close(self._write)
 
 
 def say(**answer: object) -> None:
@@ -89,15 +108,6 @@ def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
         first = error.errors()[0]
         setting = ".".join(map(str, first["loc"]))
         raise AgentConfigError(f"{path}: {setting}: {first['msg']}") from error
-
-
-def make_codec(name: str) -> Codec:
-    """The codec of that name: fast or scapy."""
-    if name == "scapy":
-        from protocol.scapy_layer import ScapyCodec  # takes half a second to import
-
-        return ScapyCodec()
-    return FastCodec()
 
 
 def settle(cpu: int | None) -> None:

@@ -10,29 +10,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.header import LANES
 
-_MULTIPLIER = 0x9E3779B97F4A7C15
+MULTIPLIER = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
-_LANE_SHIFT = 64 - (LANES - 1).bit_length()
+LANE_SHIFT = 64 - (LANES - 1).bit_length()
 
 
 def lane_of(key: int) -> int:
     """Lane (0..LANES-1) of a key in the switch."""
-    return (key * _MULTIPLIER & _MASK64) >> _LANE_SHIFT
+    return (key * MULTIPLIER & _MASK64) >> LANE_SHIFT
 
 
 def ps_of(key: int, n_ps: int) -> int:
     """0-based id of the PS that owns a key's share."""
-    return ((key * _MULTIPLIER & _MASK64) >> 16 & 0xFFFFFFFF) * n_ps >> 32
+    return ((key * MULTIPLIER & _MASK64) >> 16 & 0xFFFFFFFF) * n_ps >> 32
 
 
 def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
-    hashes: NDArray[np.uint64] = np.asarray(keys, dtype=np.uint64) * np.uint64(_MULTIPLIER)
+    hashes: NDArray[np.uint64] = np.asarray(keys, dtype=np.uint64) * np.uint64(MULTIPLIER)
     return hashes
 
 
 def lanes_of(keys: ArrayLike) -> NDArray[np.uint8]:
     """`lane_of` of each key; shape of `keys`."""
-    lanes: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(_LANE_SHIFT)).astype(np.uint8)
+    lanes: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(LANE_SHIFT)).astype(np.uint8)
     return lanes
 
 

@@ -5,7 +5,7 @@ signed 64-bit everywhere, because numba makes a float of `uint64 + int64`.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 # To mypy these are Any: numba's hints say less than numba takes.
 _numba: Any = numba
 carray: Any = _numba.carray
-int64: Any = np.int64
+int64 = cast(Callable[[Any], int], np.int64)
 
 
 def compiled(function: F) -> F:
@@ -34,16 +34,23 @@ def compiled(function: F) -> F:
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk.
+    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    home = Path(function.__code__.co_filename).parent
+    return cached_entry_point(
+        function, home, {*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")}
+    )
+
+
+def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
+    """An entry point whose machine code is kept with the package at `home`.
 
     Numba looks only at the file of the function itself to tell a stale cache; here the cache's folder
-    carries a digest of all sources of the function's package, of this one and of `memory`.
+    carries a digest of all `sources`, and says whether indices are checked (NUMBA_BOUNDSCHECK).
     """
-    home = Path(function.__code__.co_filename).parent
-    sources = sorted({*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")})
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources))).hexdigest()[:16]
+    checked = "-checked" if _numba.config.BOUNDSCHECK else ""
     before = _numba.config.CACHE_DIR
-    _numba.config.CACHE_DIR = str(cache_of(home) / f"compiled-{digest}")
+    _numba.config.CACHE_DIR = str(cache_of(home) / f"compiled-{digest}{checked}")
     try:
         return cast(F, _numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     finally:

@@ -18,6 +18,7 @@ from protocol.arms import ARMS, OFFLOADED
 from protocol.header import LANES
 from topologies.errors import ConfigError
 
+NS_PER_S = 1_000_000_000
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
@@ -73,6 +74,21 @@ class PlacementConfig(_Model):
     workers: int | None = Field(default=None, ge=0)
 
 
+class ServerCost(_Model):
+    """Service time of an RPC at a PS, as on somebody's own server: what it takes at least; 0 adds nothing."""
+
+    ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
+    ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
+    cores: int = Field(default=1, ge=1, le=1024)
+    """That serve RPCs side by side."""
+
+
+class WorkerCost(_Model):
+    """Time that a worker computes between pull and push, at least; 0 adds nothing."""
+
+    compute_ns: int = Field(default=0, ge=0, le=60 * NS_PER_S)
+
+
 class Config(_Model):
     """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
 
@@ -122,6 +138,8 @@ class Config(_Model):
     """Folder of the run folders."""
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
+    server: ServerCost = ServerCost()
+    worker: WorkerCost = WorkerCost()
 
     @property
     def lanes_to_profile(self) -> int:
@@ -188,5 +206,10 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None) -
 
 def _siblings(path: tuple[int | str, ...]) -> Iterable[str]:
     """Names of the settings of the table that a setting is in."""
-    tables: dict[int | str, type[_Model]] = {"faults": Faults, "placement": PlacementConfig}
+    tables: dict[int | str, type[_Model]] = {
+        "faults": Faults,
+        "placement": PlacementConfig,
+        "server": ServerCost,
+        "worker": WorkerCost,
+    }
     return (tables[path[0]] if len(path) > 1 else Config).model_fields

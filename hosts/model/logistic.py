@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hosts.workload.trace import MiniBatch
 from logs.errors import DataError
+from native.compile import entry_point, int64
 from protocol.codec import Values
 
 Floats: TypeAlias = NDArray[np.floating]
@@ -19,27 +20,45 @@ LEARNING_RATE = 4.0
 """Suits the built-in workload with four workers; `hosts.model.hyperparameters` chooses for others."""
 
 
+_LEAST, _MOST = -(2.0**31), 2.0**31 - 1
+
+
 class LogisticRegression:
     """Weights are value / `scale`; there is no bias: in click data a feature can play that part."""
 
     def __init__(self, scale: float = SCALE, learning_rate: float = LEARNING_RATE) -> None:
-        self._scale = scale
+        self._scale = float(scale)
         self._rate = learning_rate
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
         """See `Model.step`; the loss is the mean log loss in nats."""
         if batch.label is None or batch.sample is None or batch.column is None:
             raise ValueError("a mini-batch without samples cannot be trained on")
-        weights = values.view(np.int32) / self._scale
-        terms = weights[batch.column] if batch.x is None else weights[batch.column] * batch.x
-        logits = np.bincount(batch.sample, weights=terms, minlength=len(batch.label)).astype(np.float64)
+        # Copies have one type for the compiler, wherever a trace's columns come from.
+        column = batch.column.astype(np.uint32)
+        x = np.zeros(0) if batch.x is None else batch.x.astype(np.float64)
+        logits, gradient = np.zeros(len(batch.label)), np.zeros(len(values))
+        _add_terms(logits, batch.sample, column, x, values.view(np.int32), self._scale)
         label = batch.label.astype(np.float64)
         loss = float(np.mean(np.logaddexp(0.0, logits) - label * logits))
-        residual = ((sigmoid(logits) - label) / len(label))[batch.sample]
-        if batch.x is not None:
-            residual = residual * batch.x
-        gradient = np.bincount(batch.column, weights=residual, minlength=len(values))
+        _add_gradients(gradient, batch.sample, column, x, (sigmoid(logits) - label) / len(label))
         return to_fixed_point(-self._rate * gradient, self._scale), loss
+
+
+@entry_point
+def _add_terms(logits: Floats, sample: Any, column: Any, x: Floats, values: Any, scale: float) -> None:
+    """Add weight times x (without any, times 1) of each feature to its sample's logit."""
+    for k in range(len(column)):
+        term = values[column[k]] / scale
+        logits[sample[k]] += term * x[k] if len(x) else term
+
+
+@entry_point
+def _add_gradients(gradient: Floats, sample: Any, column: Any, x: Floats, residual: Floats) -> None:
+    """Add residual times x of each feature's sample to its parameter's gradient."""
+    for k in range(len(column)):
+        term = residual[sample[k]]
+        gradient[column[k]] += term * x[k] if len(x) else term
 
 
 def sigmoid(numbers: Floats) -> Floats:
@@ -53,10 +72,20 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
 
     Raises `DataError` for numbers that are not finite.
     """
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        raise DataError(f"a gradient is {numbers[~finite][0]}: feature values or learning rate are too large")
-    limits = np.iinfo(np.int32)
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
-    units = np.rint(np.asarray(numbers, np.float64) * scale).clip(limits.min, limits.max).astype(np.int32)
+    exact = np.array(numbers, np.float64)
+    units = np.empty(len(exact), np.int32)
+    done = _round(exact, scale, units)
+    if done < len(exact):
+        raise DataError(f"a gradient is {numbers[done]}: feature values or learning rate are too large")
     return units.view(np.uint32)
+
+
+@entry_point
+def _round(numbers: Floats, scale: float, units: Any) -> int:
+    """Round numbers to units, up to the first that is not finite; returns how many are."""
+    for i in range(len(numbers)):
+        if not np.isfinite(numbers[i]):
+            return i
+        units[i] = int64(min(max(np.rint(numbers[i] * scale), _LEAST), _MOST))
+    return len(numbers)

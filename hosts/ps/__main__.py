@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import HotlineError
-from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
+from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import Sockets
-from hosts.ps.store import Store
+from hosts.ps.loop import Sockets, dialect
+from hosts.ps.service import make_service
+from hosts.ps.state import JOB_COUNTERS
 from hosts.sockets import Address, clock_offset
 from logs.parts import save_arrays
 
@@ -32,13 +32,28 @@ class PsProcess:
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: ParameterServer[Address] = ParameterServer(
             config.ps,
-            {job.job: Store(space, config.ps, config.n_ps) for job in config.jobs},
+            config.n_ps,
+            space,
             {job.job: job.epoch for job in config.jobs},
-            make_codec(config.codec),
             time.monotonic_ns,
         )
+        self._config, self._offset = config, offset
         self._logs = PsLogs(config.log_dir, config.ps, offset)
         self.done = False
+
+    def sockets(self) -> Sockets:
+        """The sockets that it serves on."""
+        config = self._config
+        return Sockets(
+            self.core,
+            config.address,
+            (config.service.address, config.service.port),
+            {job.job for job in config.jobs if job.connected},
+            self._offset,
+            make_service(**config.service_time.model_dump()),
+            self.write_full_logs,
+            dialect(config.codec),
+        )
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
         """The commands by name."""
@@ -46,14 +61,14 @@ class PsProcess:
 
     def stats(self) -> dict[str, object]:
         """What the jobs have cost so far."""
-        server, stores = self.core.server, self.core.stores
+        server = self.core.server
         return {
             "cpu_s": time.process_time(),
             "runqueue_ns": run_queue_ns(),
             "malformed": self.core.malformed,
             "misdirected": server.misdirected,
             "jobs": {
-                job: {**asdict(counters), "overflows": stores[job].overflows}
+                job: {name: int(counters[name]) for name in JOB_COUNTERS}
                 for job, counters in server.counters.items()
             },
         }
@@ -62,21 +77,29 @@ class PsProcess:
         """Write all parameters of this PS's share, of each job."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, store in self.core.stores.items():
-            mine = np.flatnonzero(store.mine)
-            columns[f"job{job}_keys"] = store.space.keys(mine)
-            columns[f"job{job}_values"] = store.values[mine]
-            columns[f"job{job}_owned"] = store.owned[mine]
-            columns[f"job{job}_updates"] = store.updates[mine]
+            for name, column in store.held()._asdict().items():
+                columns[f"job{job}_{name}"] = column
         save_arrays(Path(file), columns)
         return {}
 
     def flush(self) -> dict[str, object]:
         """Write the logs so far."""
-        contacts = self.core.server.contacts
-        self._logs.write_connections(contacts)
-        del contacts[:]
+        self._logs.settle()
+        for contacts in self.core.server.take_contacts():
+            self._logs.write_connections(contacts)
         self._logs.write_updates(self.core.stores)
         return {}
+
+    def write_full_logs(self) -> None:
+        """Write what has become full of the logs, beside the serving."""
+        self._logs.write_connections_beside(self.core.server.take_full_logs())
+
+    def close(self) -> None:
+        """Write the logs, and no more."""
+        try:
+            self.flush()
+        finally:
+            self._logs.close()
 
     def quit(self) -> dict[str, object]:
         """End the process after this answer."""
@@ -94,7 +117,7 @@ def serve(process: PsProcess, sockets: Sockets, commands: Commands) -> None:
             else:
                 execute(line, process.handlers())
     finally:
-        process.flush()
+        process.close()
 
 
 @click.command()
@@ -105,9 +128,7 @@ def main(path: Path) -> None:
         config = load_config(path, PsConfig)
         offset = clock_offset()
         process = PsProcess(config, offset)
-        connected = {job.job for job in config.jobs if job.connected}
-        service = (config.service.address, config.service.port)
-        with closing(Sockets(process.core, config.address, service, connected, offset)) as sockets:
+        with closing(process.sockets()) as sockets:
             settle(config.cpu)
             say(ready=True)
             serve(process, sockets, Commands(sys.stdin.fileno()))

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 from common.settings import Strict
 
+NS_PER_S = 1_000_000_000
+
 
 class JobConfig(Strict):
     """A job at this PS."""
@@ -27,6 +29,15 @@ class ServiceConfig(Strict):
     port: int = Field(gt=0, lt=2**16)
 
 
+class ServiceTime(Strict):
+    """What an RPC is to cost at least, as on somebody's own server; 0 adds nothing."""
+
+    ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
+    ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
+    cores: int = Field(default=1, ge=1, le=1024)
+    """That share the PS's RPCs."""
+
+
 class PsConfig(Strict):
     """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
 
@@ -38,6 +49,7 @@ class PsConfig(Strict):
     service: ServiceConfig
     codec: Literal["fast", "scapy"] = "fast"
     cpu: int | None = None
+    service_time: ServiceTime = ServiceTime()
     parameters: int | None = Field(default=None, ge=1)
     keys: Path | None = None
 

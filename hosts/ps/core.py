@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic
 
+from hosts.keys import KeySpace
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import RpcServer
+from hosts.ps.share import make_share
 from hosts.ps.store import Store
+from hosts.worker.machine import COMPILED, plain_machine
 from protocol import control
-from protocol.codec import Codec
 from protocol.errors import MalformedDatagram
 from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
@@ -17,54 +19,61 @@ _OP_AT = offset_of("op")
 
 
 class ParameterServer(Generic[ReplyTo]):
-    """One PS. `epochs` has the epoch of its own row in the switch for each job."""
+    """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch."""
 
     def __init__(
         self,
         ps: int,
-        stores: Mapping[int, Store],
+        n_ps: int,
+        space: KeySpace,
         epochs: Mapping[int, int],
-        codec: Codec,
         clock: Callable[[], int],
+        as_plain: bool = False,
     ) -> None:
         self.ps = ps
-        self.stores = stores
-        self.server = RpcServer(ps, stores, codec, clock)
+        self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain)
+        self.stores = {job: Store(self.server.state, job) for job in epochs}
+        machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {
-            job: Mover(job, ps, epochs[job], store, codec, clock) for job, store in stores.items()
+            job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
+            for job, epoch in epochs.items()
         }
 
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
-    ) -> tuple[int, bytearray] | None:
+    ) -> tuple[int, bytes] | None:
         """A datagram at the data port: the job and the answer to be sent to `source` at once, or None.
 
         A command of the controller is answered through `control_answers` when it is done.
         """
         if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
             return self.server.handle(datagram, arrival, read)
+        self.command(datagram, source)
+        return None
+
+    def command(self, datagram: bytes | memoryview, source: ReplyTo) -> None:
+        """A CONTROL at the data port."""
         try:
             command = control.parse(datagram)
         except MalformedDatagram:
-            self.server.malformed += 1
-            return None
+            self.server.count_malformed()
+            return
         mover = self._movers.get(command.job)
         if mover is None or command.ps != self.ps or command.is_answer:
-            self.server.misdirected += 1
+            self.server.count_misdirected()
         else:
             mover.command(command, source)
-        return None
 
     def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
         """A datagram at the port of the PS's own register RPCs."""
         try:
             job = unpack(datagram).job
         except MalformedDatagram:
-            self.server.malformed += 1
+            self.server.count_malformed()
             return
         mover = self._movers.get(job)
         if mover is None:
-            self.server.misdirected += 1
+            self.server.count_misdirected()
         else:
             mover.receive(datagram, read)
 

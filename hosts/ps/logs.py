@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,23 +23,50 @@ class PsLogs:
         self._ps = ps
         self._offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._writing: list[Future[None]] = []
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
 
-    def write_connections(self, contacts: array[int]) -> None:
-        """Write the contacts since the last part (`RpcServer.contacts`)."""
-        time, worker, job = np.array(contacts, dtype=np.int64).reshape(-1, 3).T
+    def write_connections_beside(self, parts: Sequence[Any]) -> None:
+        """Write contacts in another thread; `settle` waits for it."""
+        self._writing += [self._thread.submit(self.write_connections, contacts) for contacts in parts]
+
+    def settle(self) -> None:
+        """Wait until all is written; raises what has failed."""
+        writing, self._writing = self._writing, []
+        wait(writing)
+        for written in writing:
+            written.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown()
+
+    def write_connections(self, contacts: Any) -> None:
+        """Write contacts [n] (`hosts.ps.state.CONTACT`)."""
         self._connections.write(
-            {"time_us": (time + self._offset) // _US, "ps": self._ps, "worker": worker, "job": job}
+            {
+                "time_us": (contacts["arrival"] + self._offset) // _US,
+                "ps": self._ps,
+                "worker": contacts["worker"],
+                "job": contacts["job"],
+            }
         )
 
     def write_updates(self, stores: Mapping[int, Store]) -> None:
         """Write all parameters' counts so far: the last part of a PS holds everything."""
-        updated = {job: np.flatnonzero(store.updates[:-1]) for job, store in stores.items()}
+        jobs, keys, updates = [], [], []
+        for job, store in stores.items():
+            held = store.held()
+            updated = held.updates > 0
+            jobs.append(np.full(np.count_nonzero(updated), job))
+            keys.append(held.keys[updated])
+            updates.append(held.updates[updated])
         self._updates.write(
             {
-                "job": np.repeat(list(updated), list(map(len, updated.values()))),
+                "job": np.concatenate(jobs),
                 "ps": self._ps,
-                "key": np.concatenate([stores[job].space.keys(at) for job, at in updated.items()]),
-                "updates": np.concatenate([stores[job].updates[at] for job, at in updated.items()]),
+                "key": np.concatenate(keys),
+                "updates": np.concatenate(updates),
             }
         )

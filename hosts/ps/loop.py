@@ -1,23 +1,54 @@
-"""A PS's socket loop: the data port, a connected socket for each worker where asked for, and its own RPCs."""
+"""A PS's sockets: the data port, a connected one for each worker where asked for, and its own RPCs'.
+
+The compiled loop answers workers; what it leaves to Python is rare: commands, the controller, new workers.
+"""
 
 from __future__ import annotations
 
 import select
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
-from hosts.agent import Commands
+from hosts.agent import Commands, SignalPipe
+from hosts.ps import serve as serving
 from hosts.ps.core import ParameterServer
+from hosts.ps.serve import COMMAND, FOR_CONTROL, MARKED, NEWCOMER, OWN, ROOM, SIGNAL, make_sources
+from hosts.ps.server import job_of
+from hosts.ps.service import Service
 from hosts.sockets import Address, Receiver, open_udp, send
+from hosts.udp import BURST, address_of, datagram_of, make_udp
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 
-_READ_BURST = 64
-_LONGEST_WAIT_S = 1.0
+_NEVER = 2**62
+
+
+class Dialect(NamedTuple):
+    """How a PS speaks."""
+
+    serve: Callable[..., int] = serving.serve
+    """The loop, or its plain twin."""
+    outward: Callable[[bytes], bytes] = bytes
+    """What becomes of a datagram of its own RPCs before it is sent."""
+    inward: Callable[[bytes], bytes] = bytes
+    """And of one that has come for them."""
+
+
+def dialect(codec: str) -> Dialect:
+    """With the codec "fast" the compiled loop, with "scapy" its plain twin behind Scapy."""
+    if codec == "scapy":
+        from hosts.scapy_udp import behind_scapy, of_scapy, scapy_of  # takes half a second to import
+
+        return Dialect(behind_scapy(serving.serve), scapy_of, of_scapy)
+    return Dialect()
 
 
 class Sockets:
-    """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3)."""
+    """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
+
+    `on_room` is called when a part of the connection log has become full.
+    """
 
     def __init__(
         self,
@@ -26,85 +57,98 @@ class Sockets:
         service: Address,
         connected: Collection[int],
         offset: int,
+        service_time: Service,
+        on_room: Callable[[], None] = lambda: None,
+        dialect: Dialect | None = None,
     ) -> None:
         self._core = core
         self._service = service
         self._connected = connected
-        self._offset = offset
         self._local = (address, HOTLINE_PORT)
+        self._dialect = dialect or Dialect()
+        self._service_time = service_time
+        self._on_room = on_room
+        self._udp = make_udp(offset)
         self._poll = select.epoll()
-        self._peers: set[Address] = set()
-        self._open: dict[int, tuple[socket.socket, Receiver]] = {}
+        self._sources = make_sources(self._poll.fileno())
+        self.peers: set[Address] = set()
+        """Workers that have a socket of their own."""
+        self._open: list[socket.socket] = []
         self._data = self._add(open_udp(self._local, shared=True))
         self._own = self._add(open_udp((address, PS_RPC_PORT)))
+        self._receiver = Receiver(self._own, offset)
+        self._signals = SignalPipe()
+        self._poll.register(self._signals.fd, select.EPOLLIN)
+        state = self._sources.state
+        state.own, state.signals = self._own.fileno(), self._signals.fd
+        # Compiles, or loads what was, before anybody waits for an answer.
+        self._call(0)
 
     def close(self) -> None:
         """Close all sockets."""
         self._poll.close()
-        for sock, _ in self._open.values():
+        self._signals.close()
+        for sock in self._open:
             sock.close()
 
     def _add(self, sock: socket.socket) -> socket.socket:
-        self._open[sock.fileno()] = sock, Receiver(sock, self._offset)
+        self._open.append(sock)
         self._poll.register(sock.fileno(), select.EPOLLIN)
         return sock
 
     def run_until_command(self, commands: Commands) -> None:
         """Serve until something has been read from standard input."""
+        self._sources.state.commands = commands.fd
         self._poll.register(commands.fd, select.EPOLLIN)
         try:
-            while True:
-                ready = self._wait()
-                for fd in ready:
-                    if fd != commands.fd:
-                        self._serve(*self._open[fd])
-                self._own_traffic()
-                if commands.fd in ready:
-                    commands.read()
-                    return
+            while self._turn() != COMMAND:
+                pass
+            commands.read()
         finally:
             self._poll.unregister(commands.fd)
 
-    def _wait(self) -> list[int]:
-        due = self._core.deadline()
-        now = time.monotonic_ns()
-        seconds = _LONGEST_WAIT_S if due is None else min(max(0, due - now) / 1e9, _LONGEST_WAIT_S)
-        ready = [fd for fd, _ in self._poll.poll(seconds)]
+    def _turn(self) -> int:
+        """Answer workers until Python is needed, and do what it is needed for; returns why it was."""
+        core = self._core
+        due = core.deadline()
+        reason = self._call(_NEVER if due is None else due)
+        if reason == ROOM:
+            core.server.make_room(BURST)
+            self._on_room()
+        elif reason == SIGNAL:
+            self._signals.drain()
+        elif reason == OWN:
+            while (received := self._receiver.receive()) is not None:
+                core.receive_own(self._dialect.inward(received.datagram), received.read)
+        elif reason == MARKED:
+            self._look_at_marked()
         if due is not None:
-            self._core.wake(time.monotonic_ns())
-        return ready
+            core.wake(time.monotonic_ns())
+        self._own_traffic()
+        return reason
 
-    def _serve(self, sock: socket.socket, receiver: Receiver) -> None:
-        """Handle a burst of one socket's datagrams."""
-        core, counters = self._core, self._core.server.counters
-        cpu_clock = time.thread_time_ns
-        for _ in range(_READ_BURST):
-            received = receiver.receive()
-            if received is None:
-                return
-            if sock is self._own:
-                core.receive_own(received.datagram, received.read)
-                continue
-            cpu = cpu_clock()
-            out = core.handle(received.datagram, received.arrival, received.read, received.source)
-            if out is None:
-                continue
-            job, answer = out
-            # As for PS_proc in wall time: sending belongs to the network stack ([DDL] §2.2).
-            counters[job].proc_cpu_ns += cpu_clock() - cpu
-            send(sock, answer, received.source)
-            if job in self._connected and received.source not in self._peers:
-                self._connect(received.source)
+    def _call(self, until: int) -> int:
+        return self._dialect.serve(
+            self._core.server.state, self._service_time, self._udp, self._sources, until
+        )
 
-    def _connect(self, peer: Address) -> None:
+    def _look_at_marked(self) -> None:
+        for k in range(self._sources.state.taken):
+            mark = self._sources.marks[k]
+            if mark == FOR_CONTROL:
+                self._core.command(datagram_of(self._udp, k), address_of(self._udp, k))
+            elif mark == NEWCOMER:
+                self._connect(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
+
+    def _connect(self, job: int, peer: Address) -> None:
         """Give a worker its own socket; what is queued at the shared one is still read there."""
-        self._peers.add(peer)
-        sock = self._add(open_udp(self._local, shared=True))
-        sock.connect(peer)
+        if job in self._connected and peer not in self.peers:
+            self.peers.add(peer)
+            self._add(open_udp(self._local, shared=True)).connect(peer)
 
     def _own_traffic(self) -> None:
         """Send register RPCs, and answers to the controller."""
         for datagram in self._core.transmit():
-            send(self._own, datagram, self._service)
+            send(self._own, self._dialect.outward(bytes(datagram)), self._service)
         for answer, controller in self._core.control_answers():
             send(self._data, answer, controller)

@@ -1,141 +1,98 @@
-"""A parameter server as a state machine without I/O: datagrams in, datagrams out.
-
-Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot is all
-there is to remember. An RPC that the switch has served in part arrives with those lanes marked.
-"""
+"""The state machine of `hosts.ps.rpc` as an object that takes a datagram at a time."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from hosts.ps.store import Store
-from protocol.bitmap import bitmap_of, lanes_in
-from protocol.codec import Codec, Keys, Message, Values
-from protocol.errors import MalformedDatagram
-from protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from hosts.ps.rpc import IS_CONTROL, NOTHING, handle_one, stamp_one
+from hosts.ps.share import Share
+from hosts.ps.state import make_server, needs_room, with_room
+from native.plain import plain
+from protocol.header import offset_of
+from protocol.rpc import BUFFER_BYTES, rpcs
+
+_needs_room = plain(needs_room)
+_JOB = struct.Struct("!H")
+_JOB_AT = offset_of("job")
 
 
-@dataclass(slots=True)
-class JobCounters:
-    """What one job has cost this PS. Bytes are UDP payloads received; times ns, from reading to sending."""
-
-    packets: int = 0
-    bytes: int = 0
-    rpcs: int = 0
-    """New RPCs: packets without duplicates and stale ones."""
-    proc_wall_ns: int = 0
-    proc_cpu_ns: int = 0
-    duplicates: int = 0
-    stale: int = 0
-    refused_lanes: int = 0
-    applied_lanes: int = 0
-
-
-class _CallerSlots:
-    """One caller's slots: last turn, and the lanes refused in it."""
-
-    __slots__ = ("refused", "turns")
-
-    def __init__(self) -> None:
-        self.turns = [0] * WINDOW
-        self.refused = [0] * WINDOW
+def job_of(datagram: bytes) -> int:
+    """The job in a header that has been checked."""
+    return int(_JOB.unpack_from(datagram, _JOB_AT)[0])
 
 
 class RpcServer:
-    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing."""
+    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing.
 
-    def __init__(self, ps: int, stores: Mapping[int, Store], codec: Codec, clock: Callable[[], int]) -> None:
-        self._ps = ps
-        self._stores = stores
-        self._codec = codec
+    `as_plain` runs the same functions as plain Python.
+    """
+
+    def __init__(
+        self, ps: int, jobs: Sequence[int], share: Share, clock: Callable[[], int], as_plain: bool = False
+    ) -> None:
+        self.state = make_server(ps, jobs, share)
+        self.counters = {int(row.job): row for row in self.state.jobs}
+        """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
+        self._full_logs: list[Any] = []
         self._clock = clock
-        self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
-        self.counters = {job: JobCounters() for job in stores}
-        self.contacts = array("q")
-        """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
-        self.malformed = 0
-        self.misdirected = 0
-        """Well-formed RPCs of an unknown job or for another PS, and answers."""
+        self._handle = plain(handle_one) if as_plain else handle_one
+        self._stamp = plain(stamp_one) if as_plain else stamp_one
+        self._rpcs = rpcs(2)
+        self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
 
-    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytearray] | None:
+    @property
+    def malformed(self) -> int:
+        """Datagrams that were no RPCs."""
+        return int(self.state.me.malformed)
+
+    @property
+    def misdirected(self) -> int:
+        """Well-formed RPCs of an unknown job or for another PS, and answers."""
+        return int(self.state.me.misdirected)
+
+    def count_malformed(self) -> None:
+        """Somebody else was given a datagram that is no RPC."""
+        self.state.me.malformed += 1
+
+    def count_misdirected(self) -> None:
+        """Somebody else was given an RPC that is not for this PS."""
+        self.state.me.misdirected += 1
+
+    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
         """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
 
         Returns the job and the answer, to be sent at once, or None when there is nothing to say.
         """
-        try:
-            header, keys, values = self._codec.parse(datagram)
-        except MalformedDatagram:
-            self.malformed += 1
+        self.make_room(1)
+        request, answer = self._octets
+        length = min(len(datagram), BUFFER_BYTES)
+        request[:length] = np.frombuffer(datagram, np.uint8, length)
+        answered = self._handle(self.state, self._rpcs, length, arrival)
+        if answered == IS_CONTROL:
+            self.count_misdirected()
+        if answered in (NOTHING, IS_CONTROL):
             return None
-        job, counters = header.job, self.counters.get(header.job)
-        if counters is None or header.ps != self._ps or header.flags & RESPONSE or header.op == Op.CONTROL:
-            self.misdirected += 1
-            return None
-        counters.packets += 1
-        counters.bytes += len(datagram)
-        self.contacts.extend((arrival, header.worker, job))
-        slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
-        row = self._rows.get((job, header.worker, header.epoch))
-        if row is None:
-            row = self._rows[job, header.worker, header.epoch] = _CallerSlots()
-        last = row.turns[slot]
-        if turn < last or turn == 0:
-            counters.stale += 1
-            return None
-        is_new = turn > last
-        if is_new:
-            counters.rpcs += 1
-        else:
-            counters.duplicates += 1
+        self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
+        octets = answer[:answered].tobytes()
+        return job_of(octets), octets
 
-        if header.op == Op.PULL:
-            refused, pulled = self._pull(job, header, keys, values)
-        elif header.op == Op.PUSH:
-            refused = self._push(job, header, keys, values) if is_new else row.refused[slot]
-            pulled = None
-        else:
-            refused, pulled = 0, None
-        if is_new:
-            row.turns[slot] = turn
-            row.refused[slot] = refused
-            counters.refused_lanes += refused.bit_count()
-        answer = self._codec.build(_answer(header, refused, pulled))
-        wall = self._clock() - read
-        counters.proc_wall_ns += wall
-        self._codec.stamp_answer(answer, wall, max(0, read - arrival))
-        return job, answer
+    def make_room(self, datagrams: int) -> None:
+        """Room for that many datagrams, whoever they are from."""
+        if _needs_room(self.state, datagrams):
+            self.state, contacts = with_room(self.state, datagrams)
+            self._full_logs.append(contacts)
 
-    def _pull(
-        self, job: int, header: Header, keys: Keys | None, carried: Values | None
-    ) -> tuple[int, Values]:
-        """Lanes refused, and all values: the switch's for the lanes that it served."""
-        assert keys is not None
-        store = self._stores[job]
-        at = store.locate(keys)
-        values = store.values[at]
-        if header.served and carried is not None:
-            values = np.where(lanes_in(header.served, header.count), carried, values)
-        return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
+    def take_full_logs(self) -> list[Any]:
+        """Parts of the connection log that are full, as arrays of `CONTACT`, since the last call."""
+        full, self._full_logs = self._full_logs, []
+        return full
 
-    def _push(self, job: int, header: Header, keys: Keys | None, deltas: Values | None) -> int:
-        """Add what is this PS's; returns the lanes refused."""
-        assert keys is not None and deltas is not None
-        store = self._stores[job]
-        at = store.locate(keys)
-        wanted = header.live & ~header.served
-        added = wanted & bitmap_of(store.owned[at])
-        if added != (1 << header.count) - 1:
-            lanes = lanes_in(added, header.count)
-            at, deltas = at[lanes], deltas[lanes]
-        store.add(at, deltas)
-        self.counters[job].applied_lanes += added.bit_count()
-        return wanted & ~added
-
-
-def _answer(request: Header, refused: int, values: Values | None) -> Message:
-    flags = RESPONSE if values is None else RESPONSE | VALUES
-    return Message(request._replace(flags=flags, refused=refused), None, values)
+    def take_contacts(self) -> list[Any]:
+        """All of the connection log since the last call, as arrays of `CONTACT`."""
+        last = np.array(self.state.contacts[: self.state.me.contacts])
+        self.state.me.contacts = 0
+        return [*self.take_full_logs(), last]

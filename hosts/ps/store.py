@@ -1,61 +1,70 @@
-"""The parameters of one job at one PS."""
+"""The parameters of one job at one PS, as whoever moves or dumps them sees them."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.keys import KeySpace
+from hosts.ps.share import Places, keys_of, places_of
+from hosts.ps.state import AWAY, Server
 from protocol.codec import Keys, Values
-from protocol.hashing import ps_ids_of
-from protocol.header import LANES
 
-_SIGN = 1 << 31
-_ONES = np.ones(LANES, dtype=np.uint32)
-Positions = NDArray[np.int64]
+
+class Held(NamedTuple):
+    """All parameters of a share, [n] each."""
+
+    keys: Keys
+    values: Values
+    owned: NDArray[np.bool_]
+    updates: NDArray[np.uint32]
 
 
 class Store:
-    """Values, owners and update counts by position in the key space; the last element is nobody's.
+    """Values and owners by place in the PS's share.
 
     A key that is not owned is given away to the switch, or was never this PS's: either way its lanes are
     refused.
     """
 
-    def __init__(self, space: KeySpace, ps: int, n_ps: int) -> None:
-        self.space = space
-        self.mine = np.append(ps_ids_of(space.all(), n_ps) == ps, np.False_)
-        """[size + 1]: in this PS's share, wherever it is now."""
-        self.owned = self.mine.copy()
-        """[size + 1]: held here."""
-        self.values: Values = np.zeros(space.size + 1, dtype=np.uint32)
-        """[size + 1]: 0 where not owned."""
-        self.updates = np.zeros(space.size + 1, dtype=np.uint32)
-        """[size + 1]: pushed lanes applied."""
-        self.overflows = 0
-        """RPCs with an addition whose result has the wrong sign."""
+    def __init__(self, server: Server, job: int) -> None:
+        self._share = server.share
+        self._cells = server.cells[server.jobs["job"].tolist().index(job)]
 
-    def locate(self, keys: Keys) -> Positions:
-        """Positions of the keys."""
-        return self.space.positions(keys)
+    def locate(self, keys: Keys) -> Places:
+        """Place of each key; that of a key which is not in the share is not `known`."""
+        return places_of(self._share, keys)
 
-    def add(self, at: Positions, deltas: Values) -> None:
-        """Add pushed deltas; a position may come more than once."""
-        held = self.values[at]
-        total = held + deltas
-        if ((held ^ total) & (deltas ^ total)).max(initial=0) >= _SIGN:
-            self.overflows += 1
-        np.add.at(self.values, at, deltas)
-        np.add.at(self.updates, at, _ONES[: len(at)])
+    def known(self, at: Places) -> NDArray[np.bool_]:
+        """Whether these are places of the share."""
+        known: NDArray[np.bool_] = at < self._share.me.places
+        return known
 
-    def give_away(self, at: Positions) -> Values:
-        """Stop owning these keys; returns their values, which are now 0 here."""
-        values = self.values[at]
-        self.owned[at] = False
-        self.values[at] = 0
+    def owned(self, at: Places) -> NDArray[np.bool_]:
+        """Whether the keys there are held here."""
+        owned: NDArray[np.bool_] = self._cells.updates[at] < AWAY
+        return owned
+
+    def values(self, at: Places) -> Values:
+        """Their values, 0 where not owned."""
+        values: Values = self._cells.value[at]
         return values
 
-    def take_home(self, at: Positions, values: Values) -> None:
+    def give_away(self, at: Places) -> Values:
+        """Stop owning these keys; returns their values, which are now 0 here."""
+        values = self.values(at)
+        self._cells.updates[at] |= AWAY
+        self._cells.value[at] = 0
+        return values
+
+    def take_home(self, at: Places, values: Values) -> None:
         """Own these distinct keys, adding `values` to what is here."""
-        self.values[at] += values
-        self.owned[at] = True
+        self._cells.value[at] += values
+        self._cells.updates[at] &= AWAY - 1
+
+    def held(self) -> Held:
+        """Everything, whether here or given away."""
+        places, keys = keys_of(self._share)
+        cells = self._cells[places]
+        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))

@@ -6,7 +6,7 @@ import select
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
@@ -16,16 +16,20 @@ from numpy.typing import NDArray
 
 from common.errors import HotlineError
 from common.words import counted
-from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
+from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
+from hosts.udp import make_udp
+from hosts.warm import warm_worker
 from hosts.worker.client import Client
 from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.loop import Driver, Line
+from hosts.worker.loop import Driver, Line, Sockets, make_operate
+from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
+from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
 from logs.parts import save_arrays
 from protocol.codec import Caller
@@ -35,18 +39,23 @@ class WorkerJob:
     """One job's client, socket and ledger."""
 
     def __init__(
-        self, config: WorkerConfig, job: JobConfig, trace: Trace, offset: int, stack: ExitStack
+        self, config: WorkerConfig, job: JobConfig, trace: Trace, sockets: Sockets, stack: ExitStack
     ) -> None:
         self.arm = job.arm
-        caller = Caller(job.job, config.worker, job.epoch)
         self.client = Client(
-            caller, config.n_ps, trace.space, make_codec(config.codec), time.monotonic_ns, config.window
+            Caller(job.job, config.worker, job.epoch),
+            config.n_ps,
+            trace.space,
+            time.monotonic_ns,
+            config.window,
+            largest=trace.largest_batch,
+            machine=plain_machine() if config.codec == "scapy" else COMPILED,
         )
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
         sock = stack.enter_context(open_udp((config.address, job.udp_port)))
-        self.line = Line(sock, [services[ps] for ps in range(config.n_ps)], offset)
+        self.line = Line(sock, [services[ps] for ps in range(config.n_ps)], sockets)
         path = config.log_dir / f"ledger-worker-{config.worker}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
@@ -56,6 +65,8 @@ class WorkerProcess:
 
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         offset = clock_offset()
+        signals = stack.enter_context(closing(SignalPipe()))
+        sockets = Sockets(make_udp(offset), commands, signals, make_operate(config.codec))
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -63,8 +74,9 @@ class WorkerProcess:
             raise AgentConfigError(
                 f"{config.trace}: has {counted(self._trace.workers, 'worker')}, this is {config.worker}"
             )
-        self._jobs = {job.job: WorkerJob(config, job, self._trace, offset, stack) for job in config.jobs}
+        self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.worker, offset)
+        self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = (
             SyntheticGradient(config.seed)
             if self._trace.samples is None
@@ -120,6 +132,7 @@ class WorkerProcess:
             own.ledger,
             Schedule(first_step, steps, start, period_ns),
             time.monotonic_ns,
+            self._config.compute_ns,
         )
         origin = Origin(self._config.worker, job, own.arm, round, load, start + discard_ns)
         answer = self._drive(trainer, own, origin, lambda: say(progress=len(trainer.losses)))
@@ -169,21 +182,18 @@ class WorkerProcess:
     ) -> dict[str, object]:
         """Run a block and log its RPCs, whatever ends it."""
         client = own.client
-        cpu, queued = time.process_time(), run_queue_ns()
-        malformed, unexpected = client.malformed, client.unexpected
+        cpu, queued = time.thread_time(), run_queue_ns()
+        before = client.counters
+        self._rpcs.begin(client)
         try:
-            own.line.run(driver, client, self._commands, report)
+            own.line.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
         finally:
-            cpu = time.process_time() - cpu
-            self._logs.write_rpcs(client.records, origin)
-            retransmissions = sum(record.attempts - 1 for record in client.records)
-            client.records.clear()
+            cpu = time.thread_time() - cpu
+            self._rpcs.end(client, origin)
         return {
             "cpu_s": cpu,
             "runqueue_ns": run_queue_ns() - queued,
-            "retransmissions": retransmissions,
-            "malformed": client.malformed - malformed,
-            "unexpected": client.unexpected - unexpected,
+            **{name: count - before[name] for name, count in client.counters.items()},
         }
 
 
@@ -207,6 +217,7 @@ def main(path: Path) -> None:
         commands = Commands(sys.stdin.fileno())
         with ExitStack() as stack:
             worker = WorkerProcess(config, commands, stack)
+            warm_worker()  # loads machine code, which would delay the first block
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)

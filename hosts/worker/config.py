@@ -47,3 +47,5 @@ class WorkerConfig(Strict):
     """Value units of 1.0."""
     learning_rate: float = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     window: int = Field(default=WINDOW, ge=1, le=WINDOW)
+    compute_ns: int = Field(default=0, ge=0, le=60_000_000_000)
+    """What the computing between pull and push takes at least, as a busy wait; 0: what it takes here."""

@@ -12,20 +12,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hosts.errors import LedgerError
+from native.compile import entry_point
 from protocol.codec import Values
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _HEAD = np.dtype(
     [(name, np.int64) for name in ("magic", "job", "epoch", "size", "capacity", "lanes", "open", "before")]
 )
-_ENTRY = np.dtype(
-    [("position", np.uint32), ("delta", np.uint32), ("before", np.uint32), ("answered", np.bool_), ("", "V3")]
-)
+
+
+class _Book(NamedTuple):
+    """The file behind its head, in this order: the sums, and the undo log [capacity]."""
+
+    sums: NDArray[np.uint32]
+    positions: NDArray[np.uint32]
+    deltas: NDArray[np.uint32]
+    before: NDArray[np.uint32]
+    """What the sums were when the push began."""
+    answered: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +56,55 @@ class Ledger:
     """Sums of one job at one worker over `size` parameters; a push has `capacity` distinct ones at most."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
-        n_bytes = _HEAD.itemsize + 4 * size + _ENTRY.itemsize * (capacity + 1)
+        n_bytes = _bytes_of(size, capacity)
         if path is None:
-            self._map = np.zeros(n_bytes, dtype=np.uint8)
+            content = np.zeros(n_bytes, dtype=np.uint8)
         else:
             _reserve(path, n_bytes)
-            self._map = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
-        self._head, self._sums, self._log = _views(self._map, size, capacity)
+            content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
+        self._head, self._book = _views(content, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
         self._head["size"], self._head["capacity"] = size, capacity
         self._head["magic"] = _MAGIC
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Before a push of these distinct parameters [n]; returns `answered` [n + 1] for the push to mark."""
+        """Before a push of these distinct parameters [n]; returns `answered` [n] for the push to mark."""
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"a push of {n} parameters; this ledger takes {self._head['capacity']}")
-        log = self._log[:n]
-        log["position"] = positions
-        log["delta"] = deltas
-        log["before"] = self._sums[positions]
-        log["answered"] = False
+        book = self._book
+        book.positions[:n] = positions
+        book.deltas[:n] = deltas
+        _note(book, n)
         self._head["before"] = self._head["lanes"]
         self._head["open"] = n
-        answered: NDArray[np.bool_] = self._log["answered"][: n + 1]
-        return answered
+        return book.answered[:n]
 
     def close(self) -> None:
         """The push has ended: every lane was answered."""
-        log = self._log[: self._head["open"]]
-        self._sums[log["position"]] += log["delta"]
-        self._head["lanes"] += len(log)
+        n = self._head["open"]
+        _add(self._book, n)
+        self._head["lanes"] += n
         self._head["open"] = 0
 
     def sums(self) -> Sums:
         """Where the job stands."""
-        return _settle(self._head, self._sums, self._log)
+        return _settle(self._head, self._book)
+
+
+@entry_point
+def _note(book: _Book, n: int) -> None:
+    """Complete the log of a push of the first n parameters that it has."""
+    for i in range(n):
+        book.before[i] = book.sums[book.positions[i]]
+        book.answered[i] = False
+
+
+@entry_point
+def _add(book: _Book, n: int) -> None:
+    """Let the sums take the log's first n deltas in; they wrap."""
+    for i in range(n):
+        book.sums[book.positions[i]] += book.deltas[i]
 
 
 def read(path: Path) -> Sums:
@@ -94,7 +117,7 @@ def read(path: Path) -> Sums:
     if len(head) < _HEAD.itemsize or head.view(_HEAD)[0]["magic"] != _MAGIC:
         raise LedgerError(f"{path}: is no ledger")
     size, capacity = (int(head.view(_HEAD)[0][name]) for name in ("size", "capacity"))
-    if len(content) != _HEAD.itemsize + 4 * size + _ENTRY.itemsize * (capacity + 1):
+    if len(content) != _bytes_of(size, capacity):
         raise LedgerError(f"{path}: has {len(content)} bytes, too few or many for {size} parameters")
     return _settle(*_views(content, size, capacity))
 
@@ -108,20 +131,30 @@ def _reserve(path: Path, n_bytes: int) -> None:
         raise LedgerError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, Values, NDArray[np.void]]:
-    sums_end = _HEAD.itemsize + 4 * size
-    head: np.void = content[: _HEAD.itemsize].view(_HEAD)[0]
-    return head, content[_HEAD.itemsize : sums_end].view(np.uint32), content[sums_end:].view(_ENTRY)
+def _sections(size: int, capacity: int) -> list[int]:
+    """Bytes of the head and of each array of a book."""
+    return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 
-def _settle(head: np.void, sums: Values, log: NDArray[np.void]) -> Sums:
-    sent = np.array(sums)
+def _bytes_of(size: int, capacity: int) -> int:
+    return sum(_sections(size, capacity))
+
+
+def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _Book]:
+    head, *book, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
+    row: np.void = head.view(_HEAD)[0]
+    sums, positions, deltas, before = (column.view(np.uint32) for column in book)
+    return row, _Book(sums, positions, deltas, before, answered.view(np.bool_))
+
+
+def _settle(head: np.void, book: _Book) -> Sums:
+    sent = np.array(book.sums)
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open"]), int(head["lanes"])
-    answered = log["answered"][:n]
+    # The sums may have taken in none, some or all of the open push: start from what they were before.
+    at, deltas, answered = book.positions[:n], book.deltas[:n], book.answered[:n]
     if n:
-        # The sums may have taken in none, some or all of the open push: start from what they were before.
-        log, lanes = log[:n], int(head["before"]) + int(answered.sum())
-        sent[log["position"]] = log["before"] + log["delta"] * answered
-        unknown[log["position"][~answered]] = log["delta"][~answered]
+        lanes = int(head["before"]) + int(answered.sum())
+        sent[at] = book.before[:n] + deltas * answered
+        unknown[at[~answered]] = deltas[~answered]
     return Sums(int(head["job"]), int(head["epoch"]), sent, unknown, lanes, n - int(answered.sum()))

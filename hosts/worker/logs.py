@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hosts.worker.client import RpcRecord
 from hosts.worker.trainer import OperationRecord
 from logs.columns import CALLS, OPERATIONS, RPC
 from logs.parts import Parts
@@ -36,12 +36,12 @@ class WorkerLogs:
         self._rpcs = Parts(directory, f"rpc-worker-{worker}", RPC)
         self._operations = Parts(directory, f"operations-worker-{worker}", OPERATIONS)
 
-    def write_rpcs(self, records: Sequence[RpcRecord], origin: Origin) -> None:
-        """Write a block's RPCs as a part; sizes are UDP payloads in bytes."""
-        if not records:
+    def write_rpcs(self, records: NDArray[np.void], origin: Origin) -> None:
+        """Write RPCs of a block, `ROW` records, as a part; sizes are UDP payloads in bytes."""
+        if not len(records):
             return
         # N_tx = t1 - t0 - PS_queue - PS_proc, and the total is what the worker's clock saw.
-        of = dict(zip(RpcRecord._fields, np.array(records, dtype=np.int64).T, strict=True))
+        of = {name: records[name].astype(np.int64) for name in records.dtype.names or ()}
         in_net = of["arrival"] - of["t0"]
         at_worker = of["w_proc"] + of["w_queue"]
         served, lanes = of["served"], of["lanes"]

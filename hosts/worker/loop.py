@@ -1,4 +1,4 @@
-"""A worker's socket loop: drives one block of a job over a UDP socket."""
+"""A worker's line: drives one block of a job over a UDP socket, an operation at a time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from hosts.agent import Commands
-from hosts.sockets import Address, Receiver, send
+from hosts.agent import Commands, SignalPipe
+from hosts.sockets import Address
+from hosts.udp import Udp
 from hosts.worker.client import Client
+from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
+from hosts.worker.state import Calls
 
-_SEND_BURST = 8
-_READ_BURST = 64
 _REPORT_NS = 500_000_000
-_LONGEST_WAIT_S = 1.0
+
+Operate = Callable[[Calls, Udp, Wire, int], int]
+"""`hosts.worker.operate.operate`, or its plain twin."""
 
 
 class Driver(Protocol):
@@ -36,62 +39,68 @@ class Driver(Protocol):
         ...
 
 
+class Sockets(NamedTuple):
+    """What the lines of a process share."""
+
+    udp: Udp
+    commands: Commands
+    signals: SignalPipe
+    operate: Operate
+
+
+def make_operate(codec: str) -> Operate:
+    """The loop with that codec: fast is the compiled one, scapy a plain one behind Scapy."""
+    if codec == "scapy":
+        from hosts.scapy_udp import behind_scapy  # takes half a second to import
+
+        return behind_scapy(operate)
+    return operate
+
+
 class Line:
     """A job's socket and where its services are."""
 
-    def __init__(self, sock: socket.socket, services: Sequence[Address], offset: int) -> None:
-        self._sock = sock
-        self._services = services
-        self._receiver = Receiver(sock, offset)
+    def __init__(
+        self,
+        sock: socket.socket,
+        services: Sequence[Address],
+        sockets: Sockets,
+    ) -> None:
+        self._sockets = sockets
+        self._wire = make_wire(sock.fileno(), services, sockets.commands.fd, sockets.signals.fd)
 
-    def run(self, driver: Driver, client: Client, commands: Commands, report: Callable[[], None]) -> None:
+    def run(
+        self, driver: Driver, client: Client, report: Callable[[], None], swap: Callable[[], None]
+    ) -> None:
         """Run until the driver has finished; leaves the process when standard input ends.
 
-        Sends in small bursts, so that answers do not wait for the end of an operation's requests.
+        `report` is called twice a second, `swap` when the client's log is full.
         """
-        clock = time.monotonic_ns
-        report_due = clock() + _REPORT_NS
-        while not driver.finished:
-            busy = self._send(client) + self._read(client)
-            if client.idle:
-                driver.wake(clock())
-                # What has begun just now has something to send.
-                busy += not client.idle
-            if busy or driver.finished:
-                continue
-            now = clock()
+        report_due = time.monotonic_ns() + _REPORT_NS
+        while True:
+            now = time.monotonic_ns()
+            driver.wake(now)
+            if driver.finished:
+                return
             if now >= report_due:
                 report()
                 report_due = now + _REPORT_NS
-            due = driver.deadline()
-            if due is not None and due <= now:
-                driver.wake(now)
-                continue
-            self._wait(_LONGEST_WAIT_S if due is None else (due - now) / 1e9, commands)
+            until = report_due
+            if client.idle:
+                until = min(until, driver.deadline() or 0)
+            reason = self._sockets.operate(client.state, self._sockets.udp, self._wire, until)
+            if reason == FULL:
+                swap()
+            elif reason == CALLED:
+                self._heed()
 
-    def _send(self, client: Client) -> int:
-        for sent in range(_SEND_BURST):
-            out = client.transmit()
-            if out is None:
-                return sent
-            datagram, ps = out
-            send(self._sock, datagram, self._services[ps])
-        return _SEND_BURST
-
-    def _read(self, client: Client) -> int:
-        for count in range(_READ_BURST):
-            received = self._receiver.receive()
-            if received is None:
-                return count
-            client.receive(received.datagram, received.arrival, received.read)
-        return _READ_BURST
-
-    def _wait(self, seconds: float, commands: Commands) -> None:
-        """Sleep until a datagram, a command or the time comes; select, unlike epoll here, waits to the µs."""
-        readable, _, _ = select.select(
-            [self._sock.fileno(), commands.fd], [], [], min(seconds, _LONGEST_WAIT_S)
-        )
-        if commands.fd in readable:
+    def _heed(self) -> None:
+        """Hear what has called; Python runs the signals' own handlers by itself."""
+        commands, signals = self._sockets.commands, self._sockets.signals
+        ready, _, _ = select.select([commands.fd, signals.fd], [], [], 0)
+        if signals.fd in ready:
+            signals.drain()
+        if commands.fd in ready:
             commands.read()
             if commands.closed:
                 sys.exit(0)

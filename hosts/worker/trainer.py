@@ -6,6 +6,7 @@ operation is measured from when it was due, so that a worker that falls behind d
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +16,8 @@ import numpy as np
 from hosts.model import Model
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
-from hosts.workload.trace import Trace
+from hosts.workload.trace import MiniBatch, Trace
+from protocol.codec import Values
 from protocol.header import Op
 
 
@@ -40,8 +42,17 @@ class OperationRecord(NamedTuple):
     rpcs: int
 
 
+def spin_until(time_ns: int) -> None:
+    """Keep the CPU busy until a time of the monotonic clock."""
+    while time.monotonic_ns() < time_ns:
+        pass
+
+
 class Trainer:
-    """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`."""
+    """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`.
+
+    With `compute_ns` a step of the model takes that time at least: what other hardware would need.
+    """
 
     def __init__(
         self,
@@ -52,6 +63,8 @@ class Trainer:
         ledger: Ledger,
         schedule: Schedule,
         clock: Callable[[], int],
+        compute_ns: int = 0,
+        spin: Callable[[int], None] = spin_until,
     ) -> None:
         self._worker = worker
         self._client = client
@@ -60,6 +73,8 @@ class Trainer:
         self._ledger = ledger
         self._schedule = schedule
         self._clock = clock
+        self._compute_ns = compute_ns
+        self._spin = spin
         self.operations: list[OperationRecord] = []
         self.losses: list[float] = []
         self.lanes_pushed = 0
@@ -88,21 +103,21 @@ class Trainer:
         for k in range(schedule.steps):
             iteration = schedule.first_step + k
             pull_due = schedule.start_ns + k * schedule.period_ns
-            yield pull_due
             batch = self._trace.batch(self._worker, iteration)
+            yield pull_due
             start = self._clock()
             pull_due = pull_due if schedule.period_ns else start
             self._client.pull(iteration, batch.positions)
             yield 0
             self._record(iteration, Op.PULL, pull_due, start)
 
-            deltas, loss = self._model.step(batch, self._client.values)
+            deltas, loss = self._compute(batch)
             self.losses.append(loss)
             push_due = pull_due + schedule.period_ns // 2
+            answered = self._ledger.open(batch.positions, deltas)
             yield push_due
             start = self._clock()
             push_due = push_due if schedule.period_ns else start
-            answered = self._ledger.open(batch.positions, deltas)
             self._client.push(iteration, batch.positions, deltas, answered)
             yield 0
             self._ledger.close()
@@ -111,6 +126,14 @@ class Trainer:
             pull, push = self.operations[-2:]
             step = OperationRecord(iteration, "step", pull_due, pull.start, push.end, pull.rpcs + push.rpcs)
             self.operations.append(step)
+
+    def _compute(self, batch: MiniBatch) -> tuple[Values, float]:
+        """The model's step; with `compute_ns` it keeps the CPU for so long at least."""
+        until = self._clock() + self._compute_ns
+        result = self._model.step(batch, self._client.values)
+        if self._compute_ns:
+            self._spin(until)
+        return result
 
     def _record(self, iteration: int, op: Op, due: int, start: int) -> None:
         self.behind_ns = max(self.behind_ns, start - due)

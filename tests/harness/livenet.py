@@ -20,10 +20,9 @@ from controller.controller import Controller
 from controller.tables import CPU_PORT, Job, Route, Server, Worker
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec
+from protocol.codec import Caller
 from protocol.control import Command
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
@@ -48,14 +47,14 @@ class PsHost:
         self.row = Server(
             job, ps, host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT
         )
-        self.store = Store(KeySpace(keys), ps, n_ps)
         self.mute_after: int | None = None
         """Number of SEEDs and COLLECTs after which this PS hears no command any more."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core: ParameterServer[UdpEndpoint] = ParameterServer(
-            ps, {job: self.store}, {job: EPOCH}, FastCodec(), time.monotonic_ns
+            ps, n_ps, KeySpace(keys), {job: EPOCH}, time.monotonic_ns
         )
+        self.store = self._core.stores[job]
 
     def receive(self, frame: bytes) -> list[bytes]:
         """What the PS sends when this frame arrives."""
@@ -103,7 +102,7 @@ class _Load:
         self._random = np.random.default_rng(seed)
         self._keys = keys
         caller = Caller(job, worker, EPOCH)
-        self._client = Client(caller, n_ps, KeySpace(keys), FastCodec(), time.monotonic_ns)
+        self._client = Client(caller, n_ps, KeySpace(keys), time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None]) -> None:
         source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from controller.tables import CPU_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
 from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec, Keys, Values
+from protocol.codec import Caller, Keys, Values
 from protocol.control import Command, Control, Status
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of, ps_of
@@ -46,7 +45,7 @@ class WorkerHost:
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
         self.client = Client(
-            Caller(JOB, worker, epoch), SERVERS, bed.space, FastCodec(), lambda: bed.now, window=bed.window
+            Caller(JOB, worker, epoch), SERVERS, bed.space, lambda: bed.now, window=bed.window
         )
         self.ledger = Ledger(JOB, epoch, bed.space.size, bed.space.size)
         self._is_pushing = False
@@ -122,11 +121,7 @@ class Testbed:
             self.switch.add_server(JOB, ps, Attached(_end(host, HOTLINE_PORT), port), service)
             own = Attached(_end(host, PS_RPC_PORT), port)
             self.switch.add_caller(JOB, PS_CALLER_BASE + ps, 5, 100 + ps, own, privileged=True)
-            self.servers.append(
-                ParameterServer(
-                    ps, {JOB: Store(self.space, ps, SERVERS)}, {JOB: 5}, FastCodec(), lambda: self.now
-                )
-            )
+            self.servers.append(ParameterServer(ps, SERVERS, self.space, {JOB: 5}, lambda: self.now))
         self.workers = [WorkerHost(self, worker, epoch=10) for worker in range(1, WORKERS + 1)]
         for worker in self.workers:
             self._admit(worker)
@@ -314,7 +309,8 @@ class Testbed:
         """Value of each parameter, wherever it is."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
-            total += server.stores[JOB].values[:-1]
+            held = server.stores[JOB].held()
+            total[self.space.positions(held.keys)] += held.values
         for position, key in enumerate(self.space.all().tolist()):
             if key in self.slots:
                 total[position] += np.uint32(self.switch.register(key, self.slots[key]))

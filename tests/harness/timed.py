@@ -15,7 +15,6 @@ import numpy as np
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Schedule, Trainer
@@ -70,13 +69,10 @@ class Timed:
         order = np.argsort(keys)
         space = KeySpace(len(keys), keys[order])
         self._trace = Trace("one batch", worker, 1, space, *_csr(worker, np.argsort(order)))
-        self.stores = {job: Store(space, ps, n_ps) for job in jobs}
         self.server: ParameterServer[None] = ParameterServer(
-            ps, self.stores, dict.fromkeys(jobs, 1), FastCodec(), self._clock
+            ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
-        self.clients = {
-            job: Client(Caller(job, worker, 1), n_ps, space, FastCodec(), self._clock) for job in jobs
-        }
+        self.clients = {job: Client(Caller(job, worker, 1), n_ps, space, self._clock) for job in jobs}
 
     def _clock(self) -> int:
         return self.now

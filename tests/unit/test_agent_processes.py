@@ -186,6 +186,23 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     )
 
 
+def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path) -> None:
+    agent = Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)
+    try:
+        answer = agent.call(cmd="run", job=1, first_step=0, steps=3)
+        assert answer["ok"] and answer["malformed"] == 0
+        assert agent.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
+    finally:
+        agent.close()
+    values = held(servers, log_dir, 1)
+    with np.load(log_dir / "ledger.npz") as books:
+        assert (values[books["job1_keys"].astype(np.int64)] == books["job1_sent"]).all()
+        assert np.count_nonzero(values) == np.count_nonzero(books["job1_sent"]) > 0
+    rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
+    operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
+    assert operations.filter(pl.col("op").cast(pl.String) == "step")["rpcs"].sum() == rpcs.height > 0
+
+
 def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, servers: list[Agent]) -> None:
     def sockets(agent: Agent) -> int:
         fds = Path(f"/proc/{agent.process.pid}/fd")
@@ -225,6 +242,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
     assert "command stats: got an unexpected keyword" in servers[0].call(cmd="stats", of="x")["error"]
     pl.DataFrame({"key": [1, 2, 3]}).write_parquet(log_dir / "hot.parquet")
     assert worker.call(cmd="hint", job=1, file=str(log_dir / "hot.parquet")) == {"ok": True, "keys": 3}
+    assert worker.call(cmd="hint", job=1, file=None) == {"ok": True, "keys": 0}
     assert worker.call(cmd="quit") == {"ok": True}
 
 
@@ -234,7 +252,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"window": 65}, "window: Input should be less than or equal to 64"),
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
-        ({"worker": 2}, "trace: has 1 workers, this is 2"),
+        ({"worker": 2}, "trace: has 1 worker, this is 2"),
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
     ],
 )

@@ -75,13 +75,14 @@ async def check_sums(net: LiveNet) -> None:
         held = {entry.param.key: entry.value for entry in await controller.registers(JOB)}
     for key in range(KEYS):
         store = net.servers[ps_of(key, net.n_ps)].store
+        at = store.locate(np.array([key], dtype=np.uint64))
         in_switch = held.get(key)
-        assert store.owned[key] == (in_switch is None)
-        assert (int(store.values[key]) + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
+        assert store.owned(at).item() == (in_switch is None)
+        assert (store.values(at).item() + (in_switch or 0)) % MODULUS == sent[key] % MODULUS
 
 
 def given_away(net: LiveNet) -> int:
-    return sum(int((server.store.mine & ~server.store.owned).sum()) for server in net.servers)
+    return sum(int((~server.store.held().owned).sum()) for server in net.servers)
 
 
 async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
@@ -239,8 +240,8 @@ def test_what_cannot_be_done_changes_nothing() -> None:
 def test_registers_are_read_through_the_data_plane() -> None:
     async def scenario(net: LiveNet) -> None:
         for server in net.servers:
-            mine = np.flatnonzero(server.store.mine)
-            server.store.values[mine] = np.negative(mine.astype(np.uint32))
+            keys = server.store.held().keys
+            server.store.take_home(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
         async with Controller(net.address) as controller:
             await controller.load(JOB, range(1, KEYS))
             found = await controller.registers(JOB, [7, 99])

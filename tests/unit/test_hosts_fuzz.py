@@ -10,21 +10,21 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import control
-from protocol.codec import Caller, Codec, FastCodec, Message, answers
+from protocol.codec import Caller, FastCodec, Message, answers
 from protocol.control import Command, Control
 from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op, unpack
-from protocol.scapy_layer import ScapyCodec
+from tests.harness.mutation import mutate
 
 SIZE = 100
 FAST = FastCodec()
 
 
-def client(codec: Codec) -> Client:
-    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: 0)
+def client(machine: Machine = COMPILED) -> Client:
+    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, machine=machine)
 
 
 def sent(sender: Client) -> list[bytes]:
@@ -43,28 +43,11 @@ def answer(request: bytes) -> bytes:
     )
 
 
-def mutate(datagram: bytes, random: Random) -> bytes:
-    """One to four bits, bytes, cuts or additions; mostly in the header."""
-    data = bytearray(datagram)
-    for _ in range(random.randint(1, 4)):
-        choice = random.random()
-        at = random.randrange(min(len(data), 64)) if data else 0
-        if choice < 0.1 or not data:
-            data += random.randbytes(random.randint(1, 16))
-        elif choice < 0.3:
-            del data[random.randrange(len(data)) :]
-        elif choice < 0.6:
-            data[at] ^= 1 << random.randrange(8)
-        else:
-            data[at] = random.choice([0, 1, 255, random.getrandbits(8)])
-    return bytes(data)
-
-
-@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
+@pytest.mark.parametrize(("machine", "count"), [(COMPILED, 10_000), (plain_machine(), 500)])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_worker(codec: Codec, count: int, op: Op) -> None:
+def test_worker(machine: Machine, count: int, op: Op) -> None:
     random = Random(1)
-    worker = client(codec)
+    worker = client(machine)
     keys, answered = np.arange(SIZE), np.zeros(SIZE + 1, dtype=np.bool_)
     if op == Op.PULL:
         worker.pull(1, keys)
@@ -81,7 +64,9 @@ def test_worker(codec: Codec, count: int, op: Op) -> None:
         worker.receive(datagram, 0, 0)
     assert worker.malformed + worker.unexpected == tried
     assert min(worker.malformed, worker.unexpected) > count // 100
-    assert not worker.records and not worker.values.any() and not answered.any() and not worker.hinted.any()
+    assert (
+        not len(worker.records) and not worker.values.any() and not answered.any() and not worker.hinted.any()
+    )
     for request in requests:
         worker.receive(answer(request), 0, 0)
     assert worker.idle and len(worker.records) == len(requests)
@@ -97,20 +82,17 @@ def answers_one(datagram: bytes, waiting: dict[int, memoryview]) -> bool:
 
 
 def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
-    store = server.stores[1]
-    return store.values.tobytes(), store.owned.tobytes(), store.updates.tobytes()
+    return tuple(column.tobytes() for column in server.stores[1].held())
 
 
-@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
-def test_parameter_server(codec: Codec, count: int) -> None:
+@pytest.mark.parametrize(("as_plain", "count"), [(False, 10_000), (True, 500)])
+def test_parameter_server(as_plain: bool, count: int) -> None:
     random = Random(2)
-    server: ParameterServer[str] = ParameterServer(
-        0, {1: Store(KeySpace(SIZE), 0, 1)}, {1: 1}, codec, lambda: 0
-    )
-    worker = client(FAST)
+    server: ParameterServer[str] = ParameterServer(0, 1, KeySpace(SIZE), {1: 1}, lambda: 0, as_plain)
+    worker = client(COMPILED)
     worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
     requests = sent(worker)
-    worker = client(FAST)
+    worker = client()
     worker.pull(1, np.arange(SIZE))
     requests += sent(worker)
     for command in Command:

@@ -7,27 +7,40 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
+from hosts.ps.store import Held
 from protocol import control
 from protocol.codec import FastCodec, Message
 from protocol.control import Command, Control, Status
 from protocol.hashing import ps_of
 from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
-from protocol.scapy_layer import ScapyCodec
 
 CODEC = FastCodec()
+SPACE = KeySpace(64)
+SPARSE = KeySpace(64, np.arange(64, dtype=np.uint64))
+"""The same keys in a table."""
 MINE = [key for key in range(64) if ps_of(key, 2) == 0][:4]
 NOT_MINE = next(key for key in range(64) if ps_of(key, 2) == 1)
 
 
 class Bench:
-    """PS 0 of 2 with one job."""
+    """PS 0 of 2 with one job; `as_plain` runs the compiled functions as Python."""
 
-    def __init__(self, codec: FastCodec | ScapyCodec = CODEC) -> None:
+    def __init__(self, as_plain: bool = False, space: KeySpace = SPACE) -> None:
         self.now = 0
-        self.store = Store(KeySpace(64), 0, 2)
-        self.ps: ParameterServer[str] = ParameterServer(0, {1: self.store}, {1: 5}, codec, lambda: self.now)
+        self.ps: ParameterServer[str] = ParameterServer(0, 2, space, {1: 5}, lambda: self.now, as_plain)
         self.counters = self.ps.server.counters[1]
+
+    def held(self, keys: list[int]) -> Held:
+        """What the PS has of these keys of its share."""
+        held = self.ps.stores[1].held()
+        at = [held.keys.tolist().index(key) for key in keys]
+        return Held(held.keys[at], held.values[at], held.owned[at], held.updates[at])
+
+    def values(self, keys: list[int]) -> list[int]:
+        return list(self.held(keys).values)
+
+    def owns(self, keys: list[int]) -> bool:
+        return bool(self.held(keys).owned.all())
 
     def call(
         self, op: Op, keys: list[int], seq: int, served: int = 0, values: list[int] | None = None
@@ -69,22 +82,23 @@ class Bench:
         return requests
 
 
-@pytest.mark.parametrize("codec", [FastCodec(), ScapyCodec()])
-def test_push_then_pull(codec: FastCodec | ScapyCodec) -> None:
-    bench = Bench(codec)
+@pytest.mark.parametrize("as_plain", [False, True], ids=["compiled", "plain"])
+@pytest.mark.parametrize("space", [SPACE, SPARSE], ids=["dense", "sparse"])
+def test_push_then_pull(as_plain: bool, space: KeySpace) -> None:
+    bench = Bench(as_plain, space)
     pushed = bench.call(Op.PUSH, [*MINE[:2], NO_KEY], 64, values=[5, 2**32 - 1, 0])
     assert pushed is not None and pushed.header.refused == 0 and pushed.values is None
     pulled = bench.call(Op.PULL, [MINE[1], MINE[0]], 65)
     assert pulled is not None and pulled.values is not None and pulled.values.tolist() == [2**32 - 1, 5]
     assert (bench.counters.applied_lanes, bench.counters.rpcs, bench.counters.packets) == (2, 2, 2)
-    assert bench.store.updates[MINE[:2]].tolist() == [1, 1]
+    assert bench.held(sorted(MINE[:2])).updates.tolist() == [1, 1]
 
 
 def test_a_duplicate_adds_nothing_and_an_old_turn_is_dropped() -> None:
     bench = Bench()
     for _ in range(3):
         assert bench.call(Op.PUSH, MINE, 64 * 5) is not None
-    assert bench.store.values[MINE].tolist() == [1, 2, 3, 4]
+    assert bench.values(MINE) == [1, 2, 3, 4]
     assert bench.call(Op.PUSH, MINE, 64 * 4) is None
     assert bench.call(Op.PUSH, MINE, 0) is None
     assert (bench.counters.duplicates, bench.counters.stale) == (2, 2)
@@ -92,13 +106,16 @@ def test_a_duplicate_adds_nothing_and_an_old_turn_is_dropped() -> None:
 
 def test_keys_that_are_not_here_are_refused_and_a_duplicate_is_told_the_same() -> None:
     bench = Bench()
-    keys = [MINE[0], NOT_MINE, 1000, NO_KEY - 1]
+    keys = [MINE[0], MINE[1], NOT_MINE, NO_KEY - 1]
+    store = bench.ps.stores[1]
+    moved = store.locate(np.array(MINE[1:2], dtype=np.uint64))
+    values = store.give_away(moved)
     first = bench.call(Op.PUSH, keys, 64)
     assert first is not None and first.header.refused == 0b1110
-    bench.store.owned[NOT_MINE] = True
+    store.take_home(moved, values)
     again = bench.call(Op.PUSH, keys, 64)
     assert again is not None and again.header.refused == 0b1110
-    assert bench.store.values.sum() == 1
+    assert store.held().values.sum() == 1
     pull = bench.call(Op.PULL, keys, 65)
     assert pull is not None and pull.header.refused == 0b1100
     assert bench.counters.refused_lanes == 5
@@ -107,7 +124,7 @@ def test_keys_that_are_not_here_are_refused_and_a_duplicate_is_told_the_same() -
 def test_lanes_that_the_switch_served_are_its_own() -> None:
     bench = Bench()
     bench.call(Op.PUSH, MINE, 64, served=0b0101)
-    assert bench.store.values[MINE].tolist() == [0, 2, 0, 4]
+    assert bench.values(MINE) == [0, 2, 0, 4]
     pulled = bench.call(Op.PULL, MINE, 65, served=0b0101, values=[70, 0, 90, 0])
     assert pulled is not None and pulled.values is not None
     assert pulled.values.tolist() == [70, 2, 90, 4] and pulled.header.refused == 0
@@ -116,15 +133,15 @@ def test_lanes_that_the_switch_served_are_its_own() -> None:
 def test_the_same_key_twice_in_an_rpc_adds_twice() -> None:
     bench = Bench()
     bench.call(Op.PUSH, [MINE[0], MINE[0]], 64)
-    assert bench.store.values[MINE[0]] == 3 and bench.store.updates[MINE[0]] == 2
+    assert bench.values(MINE[:1]) == [3] and bench.held(MINE[:1]).updates.tolist() == [2]
 
 
 def test_overflow_is_counted() -> None:
     bench = Bench()
     bench.call(Op.PUSH, MINE[:1], 64, values=[2**31 - 1])
-    assert bench.store.overflows == 0
+    assert bench.counters.overflows == 0
     bench.call(Op.PUSH, MINE[:1], 65, values=[1])
-    assert bench.store.overflows == 1
+    assert bench.counters.overflows == 1
 
 
 def test_times_travel_back() -> None:
@@ -135,14 +152,16 @@ def test_times_travel_back() -> None:
     assert out is not None
     answer = CODEC.parse(bytes(out[1])).header
     assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
-    assert bench.ps.server.contacts.tolist() == [100, 7, 1]
+    (contacts,) = bench.ps.server.take_contacts()
+    assert contacts.tolist() == [(100, 7, 1)]
+    assert [len(part) for part in bench.ps.server.take_contacts()] == [0]
 
 
 def test_seed_gives_away_and_collect_takes_home() -> None:
     bench = Bench()
     bench.call(Op.PUSH, MINE, 64)
     bench.command(Command.SEED, MINE[:2], 1)
-    assert bench.store.values[MINE].tolist() == [0, 0, 3, 4]
+    assert bench.values(MINE) == [0, 0, 3, 4]
     refused = bench.call(Op.PUSH, MINE, 65)
     assert refused is not None and refused.header.refused == 0b0011
     assert bench.answers() == []
@@ -156,7 +175,7 @@ def test_seed_gives_away_and_collect_takes_home() -> None:
     assert pull.header.op == Op.PULL
     (push,) = bench.registers()
     assert push.values is not None and set(push.values.tolist()) == {0, 2**32 - 40}
-    assert bench.store.values[MINE].tolist() == [40, 40, 6, 8] and bench.store.owned[MINE].all()
+    assert bench.values(MINE) == [40, 40, 6, 8] and bench.owns(MINE)
     assert [answer.status for answer in bench.answers()] == [Status.OK]
 
 
@@ -180,7 +199,7 @@ def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: 
     bench.registers()
     assert len(bench.answers()) == 2
     bench.command(Command.COLLECT, MINE, seq, epoch)
-    assert not bench.registers() and not bench.answers() and not bench.store.owned[MINE].any()
+    assert not bench.registers() and not bench.answers() and not bench.held(MINE).owned.any()
     bench.command(Command.COLLECT, MINE, 1, epoch=4)
     assert bench.registers()
 
@@ -226,7 +245,7 @@ def test_without_an_entry_in_the_switch_the_value_stays() -> None:
     bench.command(Command.SEED, MINE, 1)
     bench.registers(served=False)
     assert bench.answers()[0].status is Status.NO_ENTRY
-    assert bench.store.values[MINE].tolist() == [1, 2, 3, 4] and bench.store.owned[MINE].all()
+    assert bench.values(MINE) == [1, 2, 3, 4] and bench.owns(MINE)
 
 
 def test_a_key_of_another_ps_changes_nothing() -> None:
@@ -234,7 +253,7 @@ def test_a_key_of_another_ps_changes_nothing() -> None:
     for seq, command in enumerate((Command.SEED, Command.COLLECT, Command.VALUES)):
         bench.command(command, [MINE[0], NOT_MINE], seq)
         assert bench.answers()[0].status is Status.NOT_MINE
-    assert bench.store.owned[MINE].all() and not list(bench.ps.transmit())
+    assert bench.owns(MINE) and not list(bench.ps.transmit())
 
 
 def test_what_is_not_for_this_ps() -> None:

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 FLOORS = (
     {"common", "softswitch"},
-    {"protocol", "targets"},
+    {"native", "targets"},
+    {"protocol"},
     {"logs"},
     {"analysis", "conformance", "controller", "hosts"},
     {"bench", "topologies"},

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from hosts.keys import KeySpace
-from hosts.window import MS, RetransmissionTimer, Window
 from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol.codec import Caller, FastCodec, Message
 from protocol.hashing import lanes_of
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
-from protocol.scapy_layer import ScapyCodec
 
 CODEC = FastCodec()
+MS = 1_000_000
 SIZE = 200
 EVERYTHING = np.arange(SIZE)
 DELTAS = np.arange(SIZE, dtype=np.uint32)
@@ -22,9 +22,9 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 class Bench:
     """A client on one PS, and what it has sent."""
 
-    def __init__(self, window: int = 64, codec: FastCodec | ScapyCodec = CODEC) -> None:
+    def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
         self.now = 0
-        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), codec, lambda: self.now, window)
+        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
         self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
 
     def push(self) -> list[Message]:
@@ -45,6 +45,16 @@ class Bench:
         values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
         self.client.receive(bytes(CODEC.build(Message(header, None, values))), self.now, self.now)
 
+    def timeout(self) -> int:
+        """Of an RPC that is sent now."""
+        return int(self.client.state.me.timeout)
+
+    def round_trip(self, took: int) -> None:
+        self.client.empty(0)
+        (request,) = self.sent()
+        self.now += took
+        self.answer(request)
+
     def wake_when_due(self) -> list[Message]:
         due = self.client.deadline()
         assert due is not None
@@ -53,9 +63,9 @@ class Bench:
         return self.sent()
 
 
-@pytest.mark.parametrize("codec", [FastCodec(), ScapyCodec()])
-def test_a_pull_ends_with_its_last_answer(codec: FastCodec | ScapyCodec) -> None:
-    bench = Bench(codec=codec)
+@pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
+def test_a_pull_ends_with_its_last_answer(machine: Machine) -> None:
+    bench = Bench(machine=machine)
     bench.client.pull(1, EVERYTHING)
     requests = bench.sent()
     assert [request.header.count for request in requests] == [32] * 6 + [8]
@@ -92,32 +102,52 @@ def test_an_overdue_rpc_is_sent_again_unchanged() -> None:
 
 
 def test_timeout_follows_the_round_trip_and_backs_off_once_a_round() -> None:
-    timer = RetransmissionTimer(minimum=20 * MS, maximum=1000 * MS)
-    timer.sample(100 * MS)
-    assert timer.timeout == 300 * MS  # RFC 6298 (2.2): SRTT + 4 * R/2
-    timer.sample(100 * MS)
-    assert timer.timeout == 250 * MS
-    timer.expired(sent=0, now=5)
-    timer.expired(sent=1, now=5)
-    assert timer.timeout == 500 * MS
-    timer.expired(sent=5, now=10)
-    timer.expired(sent=10, now=15)
-    assert timer.timeout == 1000 * MS
+    bench = Bench()
+    assert bench.timeout() == 100 * MS  # a guess, before the first sample
+    bench.round_trip(100 * MS)
+    assert bench.timeout() == 300 * MS  # RFC 6298 (2.2): SRTT + 4 * R/2
+    bench.round_trip(100 * MS)
+    assert bench.timeout() == 250 * MS
+    bench.push()
+    assert len(bench.wake_when_due()) == 7
+    assert bench.timeout() == 500 * MS
+    for timeout in (1000, 1000):
+        assert len(bench.wake_when_due()) == 7
+        assert bench.timeout() == timeout * MS
+
+
+def test_timeout_has_limits() -> None:
+    bench = Bench()
     for _ in range(200):
-        timer.sample(MS)
-    assert timer.timeout == 20 * MS
+        bench.round_trip(MS)
+    assert bench.timeout() == 20 * MS
+    bench.round_trip(3000 * MS)
+    assert bench.timeout() == 1000 * MS
+
+
+def test_an_rpc_sent_before_a_backoff_says_nothing_about_the_new_timeout() -> None:
+    bench = Bench(window=2)
+    bench.client.pull(1, EVERYTHING)
+    assert bench.client.transmit() is not None
+    bench.now = 50 * MS
+    assert bench.client.transmit() is not None
+    for now, timeout in ((100, 200), (150, 200), (300, 400)):
+        assert len(bench.wake_when_due()) == 1
+        assert (bench.now, bench.timeout()) == (now * MS, timeout * MS)
 
 
 def test_karn_what_was_sent_twice_is_no_sample() -> None:
-    window: Window[str] = Window()
-    seq = window.issue("call", 0)
-    before = window.timer.timeout
-    assert window.overdue(before - 1) == [] and window.overdue(before) == ["call"]
-    backed_off = window.timer.timeout
-    window.close(seq, before + 1)
-    assert window.timer.timeout == backed_off == 2 * before
-    window.close(window.issue("call", 0), MS)
-    assert window.timer.timeout == 20 * MS
+    bench = Bench()
+    bench.client.empty(0)
+    (request,) = bench.sent()
+    bench.now += 100 * MS - 1
+    bench.client.wake(bench.now)
+    assert not bench.sent()
+    assert bench.wake_when_due() == [request]
+    bench.answer(request)
+    assert bench.timeout() == 200 * MS
+    bench.round_trip(MS)
+    assert bench.timeout() == 20 * MS
 
 
 def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
@@ -145,6 +175,37 @@ def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
     (last,) = bench.wake_when_due()
     bench.answer(last, served=last.header.live)
     assert bench.client.idle and bench.answered[:SIZE].all()
+
+
+def test_a_ps_reads_registers_by_the_same_calls() -> None:
+    """Keys go in their hash lanes, once, and what the switch has not served is told."""
+    client = Client(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, largest=3, registers=True)
+    positions = np.array([5, 7, 9])
+    lanes = lanes_of(positions)
+    assert len(set(lanes.tolist())) == 3
+    for op in (Op.PULL, Op.PUSH):
+        answered = np.zeros(3, np.bool_)
+        if op == Op.PULL:
+            client.pull(0, positions)
+        else:
+            client.push(0, positions, np.array([2, 4, 8], np.uint32), answered)
+        out = client.transmit()
+        assert out is not None and client.transmit() is None
+        request = CODEC.parse(bytes(out[0]))
+        assert request.keys is not None and request.keys[lanes].tolist() == positions.tolist()
+        assert request.header.live == sum(1 << lane for lane in lanes.tolist())
+        served = request.header.live & ~(1 << int(lanes[1]))
+        header = request.header._replace(
+            flags=RESPONSE | (VALUES if op == Op.PULL else 0), served=served, refused=1 << int(lanes[1])
+        )
+        values = np.arange(100, 100 + header.count, dtype=np.uint32) if op == Op.PULL else None
+        client.receive(bytes(CODEC.build(Message(header, None, values))), 0, 0)
+        assert client.idle and client.deadline() is None
+        assert client.served.tolist() == [True, False, True]
+        assert client.values.tolist() == (100 + lanes.astype(np.int64)).tolist()
+    assert not len(client.records) and not client.hinted.any()
+    with pytest.raises(ValueError, match="an operation on 4 parameters; this client takes 3"):
+        client.pull(0, np.arange(4))
 
 
 def test_hints_are_learnt_and_forgotten() -> None:
@@ -181,7 +242,7 @@ def test_an_answer_that_answers_nothing_changes_nothing() -> None:
     bench.client.receive(bytes(CODEC.build(request)), 0, 0)
     bench.client.receive(b"no", 0, 0)
     assert (bench.client.unexpected, bench.client.malformed) == (5, 1)
-    assert not bench.answered.any() and not bench.client.records
+    assert not bench.answered.any() and not len(bench.client.records)
 
 
 def test_the_record_has_the_papers_metrics() -> None:

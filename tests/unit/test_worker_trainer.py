@@ -10,12 +10,12 @@ import pytest
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.ps.core import ParameterServer
-from hosts.ps.store import Store
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate
-from protocol.codec import Caller, FastCodec
+from hosts.workload.trace import MiniBatch
+from protocol.codec import Caller
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000
@@ -25,16 +25,19 @@ TRIP = 100_000
 class Loop:
     """A worker on one PS; every datagram takes `TRIP` ns there and back."""
 
-    def __init__(self, block: Schedule, model: Model | None = None) -> None:
+    def __init__(self, block: Schedule, model: Model | None = None, compute_ns: int = 0) -> None:
         self.now = block.start_ns or 1
         space = KeySpace(3000)
-        self.server: ParameterServer[None] = ParameterServer(
-            0, {1: Store(space, 0, 1)}, {1: 1}, FastCodec(), lambda: self.now
-        )
-        self.client = Client(Caller(1, 1, 1), 1, space, FastCodec(), lambda: self.now)
+        self.server: ParameterServer[None] = ParameterServer(0, 1, space, {1: 1}, lambda: self.now)
+        self.client = Client(Caller(1, 1, 1), 1, space, lambda: self.now)
         self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)
-        self.trainer = Trainer(1, self.client, TRACE, model, self.ledger, block, lambda: self.now)
+        self.trainer = Trainer(
+            1, self.client, TRACE, model, self.ledger, block, lambda: self.now, compute_ns, self.spin
+        )
+
+    def spin(self, until: int) -> None:
+        self.now = until
 
     def run(self, driver: Trainer | EmptyCalls) -> None:
         while not driver.finished:
@@ -85,15 +88,44 @@ def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
     assert loop.trainer.loss == pytest.approx(np.mean(losses))
     assert loop.trainer.behind_ns == 0
     sums = loop.ledger.sums()
-    assert (sums.sent == loop.server.stores[1].values[:-1]).all()
+    assert (sums.sent == loop.server.stores[1].held().values).all()
     assert sums.lanes_sent == loop.trainer.lanes_pushed == loop.server.server.counters[1].applied_lanes
-    assert loop.server.stores[1].overflows == 0
+    assert loop.server.server.counters[1].overflows == 0
+
+
+@pytest.mark.parametrize("has_values", [False, True])
+def test_a_step_is_the_gradient_of_the_mean_log_loss(has_values: bool) -> None:
+    rng = np.random.default_rng(1)
+    scale, rate, n = 2.0**20, 0.25, 60
+    column, sample = rng.integers(0, n, 200, np.uint16), np.sort(rng.integers(0, 20, 200))
+    label, x = rng.integers(0, 2, 20, np.uint8), rng.normal(size=200).astype(np.float32)
+    batch = MiniBatch(np.arange(n), label, sample, column, x if has_values else None)
+    values = rng.integers(-(2**21), 2**21, n, np.int32)
+
+    features = np.zeros((20, n))
+    np.add.at(features, (sample, column), x if has_values else 1.0)
+    logits = features @ (values / scale)
+    share = 1 / (1 + np.exp(-logits))
+    gradient = features.T @ (share - label) / 20
+    deltas, loss = LogisticRegression(scale, rate).step(batch, values.view(np.uint32))
+    assert np.abs(deltas.view(np.int32) + rate * gradient * scale).max() < 0.51
+    assert loss == pytest.approx(-np.mean(np.log(np.where(label, share, 1 - share))))
 
 
 def test_a_replayed_log_has_no_loss() -> None:
     loop = Loop(Schedule(first_step=0, steps=2, start_ns=0, period_ns=0), SyntheticGradient(seed=1))
     loop.run(loop.trainer)
     assert loop.trainer.loss is None and loop.trainer.lanes_pushed > 0
+
+
+def test_the_computing_can_be_given_its_time() -> None:
+    """As if by the slower machine, pushes are that much later; computing takes no time on this clock."""
+    loop = Loop(Schedule(first_step=0, steps=2, start_ns=MS, period_ns=0), compute_ns=7 * MS)
+    loop.run(loop.trainer)
+    rows = [(row.op, row.start, row.end) for row in loop.trainer.operations if row.op != "step"]
+    pull, push = MS + TRIP, MS + 2 * TRIP + 7 * MS
+    assert rows[:2] == [("pull", MS, pull), ("push", pull + 7 * MS, push)]
+    assert rows[2] == ("pull", push, push + TRIP)
 
 
 def test_empty_calls_go_one_at_a_time() -> None:

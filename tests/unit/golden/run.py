@@ -119,8 +119,9 @@ def make_run(folder: Path) -> GoldenRun:
         for number in range(ROUNDS)
         for position, arm in enumerate(ARMS)
     ]
-    ps_logs.write_connections(world.server.server.contacts)
-    ps_logs.write_updates(world.stores)
+    for contacts in world.server.server.take_contacts():
+        ps_logs.write_connections(contacts)
+    ps_logs.write_updates(world.server.stores)
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
@@ -147,8 +148,7 @@ def _empty_rpcs(world: Timed, logs: WorkerLogs) -> None:
         latency = 100 + number if number < EMPTY_RPCS - 1 else 1210
         times = Times(w_proc=1, w_queue=2, ps_proc=3, ps_queue=4, n_tx=latency - 10, switch=5)
         world.empty(job, PS, START - (EMPTY_RPCS - number) * MS, times)
-    logs.write_rpcs(world.clients[job].records, Origin(WORKER, job, "neither", 0, 0.0, 0))
-    world.clients[job].records.clear()
+    logs.write_rpcs(world.clients[job].take_records(), Origin(WORKER, job, "neither", 0, 0.0, 0))
 
 
 def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) -> Block:
@@ -174,8 +174,7 @@ def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) ->
             )
     assert trainer.finished
     origin = Origin(WORKER, job, arm, number, LOAD, start + DISCARDED * PERIOD)
-    logs.write_rpcs(client.records, origin)
-    client.records.clear()
+    logs.write_rpcs(client.take_records(), origin)
     logs.write_operations(trainer.operations, origin)
     return Block(
         round=number,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from controller import hotset
-from hosts.worker.client import RpcRecord
 from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.state import ROW
 from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
+from protocol.header import Op
 from tests.harness.timed import Timed
 from tests.unit.golden.run import BATCH, DENSE, HINTED, SERVED_IN_MIXED, START, GoldenRun
 
@@ -161,8 +163,9 @@ def test_the_hot_set_ranks_keys_by_updates(golden: GoldenRun) -> None:
 @pytest.mark.parametrize(("attempts", "logged"), [(1, 1), (3, 3), (255, 255), (300, 255)])
 def test_attempts_are_counted_as_far_as_a_byte_goes(tmp_path: Path, attempts: int, logged: int) -> None:
     logs = WorkerLogs(tmp_path, 1, 0)
-    record = RpcRecord(0, 1, 2, 10, 20, 68, 56, 1, 2, 3, 4, 5, 6, 6, attempts)
-    logs.write_rpcs([record], Origin(1, 2, "neither", 0, 0.5, 0))
+    rows = np.zeros(1, ROW)
+    rows["op"], rows["attempts"] = Op.PUSH, attempts
+    logs.write_rpcs(rows, Origin(1, 2, "neither", 0, 0.5, 0))
     assert pl.read_parquet(tmp_path / "rpc-worker-1-0.parquet")["attempts"].to_list() == [logged]
 
 

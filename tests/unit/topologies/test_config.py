@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
+from pydantic import BaseModel
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
@@ -21,8 +22,6 @@ from topologies.config import (
     SERVER_ROWS,
     VARIABLES,
     Config,
-    Faults,
-    PlacementConfig,
     load_config,
 )
 from topologies.errors import ConfigError
@@ -124,7 +123,7 @@ def flat(model: Any) -> dict[str, Any]:
     """Dotted names of all settings, those of tables included, and their fields."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        is_table = field.default in (Faults(), PlacementConfig())
+        is_table = isinstance(field.default, BaseModel)
         fields |= (
             {f"{name}.{key}": each for key, each in flat(field.annotation).items()}
             if is_table

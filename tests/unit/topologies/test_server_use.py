@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from analysis.record import ServerUse
-from hosts.ps.server import JobCounters
+from hosts.ps.state import JOB_COUNTERS
 from protocol.arms import JOBS
 from topologies.agents import Answer
 from topologies.config import Config
@@ -18,8 +17,8 @@ from topologies.session import Session
 class Server:
     """Answers `stats` as a PS process does."""
 
-    def __init__(self, cpu_s: float, jobs: dict[int, JobCounters]) -> None:
-        self._answer = {"cpu_s": cpu_s, "jobs": {str(job): asdict(jobs[job]) for job in jobs}}
+    def __init__(self, cpu_s: float, jobs: dict[int, dict[str, int]]) -> None:
+        self._answer = {"cpu_s": cpu_s, "jobs": {str(job): jobs[job] for job in jobs}}
 
     async def call(self, command: dict[str, Any], *_: object) -> Answer:
         assert command == {"cmd": "stats"}
@@ -27,15 +26,15 @@ class Server:
 
 
 def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms() -> None:
-    def counters(factor: int) -> dict[int, JobCounters]:
+    def counters(factor: int) -> dict[int, dict[str, int]]:
         return {
-            job: JobCounters(
-                packets=10 * job * factor,
-                bytes=1000 * job * factor,
-                rpcs=7,
-                proc_wall_ns=300 * job * factor,
-                proc_cpu_ns=200 * job * factor,
-            )
+            job: {
+                **dict.fromkeys(JOB_COUNTERS, 7),
+                "packets": 10 * job * factor,
+                "bytes": 1000 * job * factor,
+                "proc_wall_ns": 300 * job * factor,
+                "proc_cpu_ns": 200 * job * factor,
+            }
             for job in JOBS.values()
         }
 

@@ -1,0 +1,155 @@
+"""A parameter server as a state machine without I/O: a datagram in, its answer out.
+
+Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot is all
+there is to remember. An RPC that the switch has served in part arrives with those lanes marked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.ps.share import locate
+from hosts.ps.state import AWAY, Server, find_caller, find_job
+from native.compile import compiled, entry_point, int64
+from native.words import borrowed, ones, swap16, swap32, swap64
+from protocol.header import (
+    HEADER_BYTES,
+    RESPONSE,
+    SLOT_MASK,
+    VALUE_BYTES,
+    VALUES,
+    WINDOW_BITS,
+    Header,
+)
+from protocol.rpc import ALL, CONTROL, PULL, PUSH, Rpc, decode, well_formed
+
+NOTHING = 0
+IS_CONTROL = -1
+
+
+@compiled
+def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+    """Answer a datagram that the kernel received at `arrival` (ns).
+
+    Returns the answer's length, NOTHING when there is nothing to say, or IS_CONTROL for the controller's.
+    """
+    me = server.me
+    if length >= HEADER_BYTES and rpc.op == CONTROL:
+        return IS_CONTROL
+    h = decode(rpc)
+    if length < HEADER_BYTES or not well_formed(h, length):
+        me.malformed += 1
+        return NOTHING
+    j = find_job(server, h.job)
+    if j < 0 or h.ps != me.ps or h.flags & RESPONSE:
+        me.misdirected += 1
+        return NOTHING
+    job, caller = server.jobs[j], server.callers[find_caller(server, h.job, h.worker, h.epoch)]
+    job.packets += 1
+    job.bytes += length
+    note_contact(server, arrival, h)
+    slot, turn = h.seq & SLOT_MASK, h.seq >> WINDOW_BITS
+    last = int64(caller.turns[slot])
+    if turn < last or turn == 0:
+        job.stale += 1
+        return NOTHING
+    is_new = turn > last
+    if is_new:
+        job.rpcs += 1
+    else:
+        job.duplicates += 1
+    job.in_burst += 1
+
+    refused = int64(0)
+    if h.op == PULL:
+        refused = pull(server, j, h, rpc, answer)
+    elif h.op == PUSH:
+        refused = push(server, j, h, rpc) if is_new else int64(caller.refused[slot])
+    if is_new:
+        caller.turns[slot] = turn
+        caller.refused[slot] = refused
+        job.refused_lanes += ones(refused)
+    return write_answer(answer, rpc, h, refused)
+
+
+@compiled
+def note_contact(server: Server, arrival: int, h: Header) -> None:
+    """Add a request to the connection log."""
+    contact = server.contacts[server.me.contacts]
+    contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
+    server.me.contacts += 1
+
+
+@compiled
+def locate_lanes(server: Server, rpc: Rpc, count: int) -> None:
+    """Places of the RPC's keys to `me.at`: all look-ups first, so that memory fetches side by side."""
+    at = server.me.at
+    for lane in range(count):
+        at[lane] = locate(server.share, swap64(rpc.keys[lane]))
+
+
+@compiled
+def pull(server: Server, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
+    """Write all values, the switch's for the lanes that it served; returns the lanes refused."""
+    locate_lanes(server, rpc, h.count)
+    refused = int64(0)
+    for lane in range(h.count):
+        cell = server.cells[j, server.me.at[lane]]
+        if h.flags & VALUES and h.served >> lane & 1:
+            answer.words[lane] = rpc.words[2 * h.count + lane]
+        else:
+            answer.words[lane] = swap32(cell.value)
+            if cell.updates >= AWAY:
+                refused |= 1 << lane
+    return refused & h.live & ~h.served
+
+
+@compiled
+def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
+    """Add what is this PS's; returns the lanes refused."""
+    locate_lanes(server, rpc, h.count)
+    wanted, added, overflow = h.live & ~h.served, int64(0), int64(0)
+    for lane in range(h.count):
+        cell = server.cells[j, server.me.at[lane]]
+        if wanted >> lane & 1 and cell.updates < AWAY:
+            held, delta = int64(cell.value), swap32(rpc.words[2 * h.count + lane])
+            total = held + delta & ALL
+            overflow |= (held ^ total) & (delta ^ total)
+            cell.value = total
+            cell.updates += 1
+            added |= 1 << lane
+    server.jobs[j].applied_lanes += ones(added)
+    server.jobs[j].overflows += overflow >> 31
+    return wanted & ~added
+
+
+@compiled
+def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
+    """The answer but for the two times; returns its length."""
+    flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
+    answer.version, answer.op, answer.flag_bits = rpc.version, rpc.op, swap16(flags)
+    answer.job, answer.worker, answer.epoch, answer.ps = rpc.job, rpc.worker, rpc.epoch, rpc.ps
+    answer.count, answer.reserved, answer.seq, answer.iteration = rpc.count, 0, rpc.seq, rpc.iteration
+    answer.live, answer.served, answer.refused = rpc.live, rpc.served, swap32(refused)
+    answer.t0, answer.residence = rpc.t0, rpc.residence
+    return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
+
+
+@compiled
+def stamp(server: Server, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
+    """Write the PS's two latencies (ns) into an answer, and add the first to what its job has cost."""
+    answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
+    server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
+
+
+@entry_point
+def handle_one(server: Server, rpcs: Any, length: int, arrival: int) -> int:
+    """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
+    server = borrowed(server)
+    return handle(server, rpcs[0], length, arrival, rpcs[1])
+
+
+@entry_point
+def stamp_one(server: Server, rpcs: Any, ps_proc: int, ps_queue: int) -> None:
+    """`stamp` the answer in rpcs[1]."""
+    stamp(borrowed(server), rpcs[1], ps_proc, ps_queue)

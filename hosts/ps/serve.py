@@ -1,0 +1,171 @@
+"""The PS's compiled loop: from the sockets through `hosts.ps.rpc` and back, until Python is needed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hosts.ps.rpc import IS_CONTROL, handle, stamp
+from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
+from hosts.ps.state import Server, find_job, needs_room
+from hosts.udp import (
+    BURST,
+    MONOTONIC,
+    THREAD_CPU,
+    Udp,
+    arrival,
+    clock,
+    flush,
+    length_of,
+    name_of,
+    queue,
+    take,
+)
+from native.compile import compiled, entry_point, int64
+from native.libc import epoll_wait
+from native.records import checked, record, records
+from native.words import borrowed, swap16
+from protocol.rpc import BUFFER_BYTES
+from softswitch.ports.layout import EPOLL_EVENT
+
+QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM = 0, 1, 2, 3, 4, 5
+"""Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
+the inbox are marked; the server needs room."""
+ANSWERED, FOR_CONTROL, NEWCOMER = 0, 1, 2
+"""Marks of datagrams: nothing is left to do; it is the controller's; its caller was not known before."""
+EVENTS = 64
+_LONGEST_WAIT_NS = 1_000_000_000
+
+_EPOLL_FIELDS: Any = EPOLL_EVENT.fields
+_EVENT = checked(
+    np.dtype(
+        {
+            "names": ["fd"],
+            "formats": ["i4"],
+            "offsets": [int(_EPOLL_FIELDS["data"][1])],
+            "itemsize": EPOLL_EVENT.itemsize,
+        }
+    )
+)
+"""struct epoll_event, whose `data` is a name that numpy's records have."""
+_STATE = record("epoll", "commands", "signals", "own", "fd", "taken")
+
+
+class Sources(NamedTuple):
+    """What the loop waits for."""
+
+    state: Any
+    """A record of file descriptors, -1 for none; `fd` and `taken`: whose and how many datagrams came."""
+    events: Any
+    """EVENT[EVENTS]"""
+    marks: Any
+    """int64[BURST]"""
+
+
+def make_sources(epoll: int) -> Sources:
+    """Of an epoll instance; whatever is registered there with a descriptor not named here is a data port."""
+    state = records(1, _STATE)[0]
+    for name in ("commands", "signals", "own", "fd"):
+        setattr(state, name, -1)
+    state.epoll = epoll
+    return Sources(state, records(EVENTS, _EVENT), records(BURST, record("kind")).kind)
+
+
+@entry_point
+def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: int) -> int:
+    """Answer datagrams until there is something for Python, or for a second, or until `until` (ns)."""
+    server, service = borrowed(server), borrowed(service)
+    udp, sources = borrowed(udp), borrowed(sources)
+    state, events = sources.state, sources.events
+    while True:
+        if needs_room(server, BURST):
+            return ROOM
+        release(service, udp)
+        ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience_ms(service, udp, until)))
+        if ready <= 0 and service.me.held == 0:
+            return QUIET
+        for e in range(ready):
+            fd = int64(events[e].fd)
+            if fd == state.commands:
+                return COMMAND
+            if fd == state.signals:
+                return SIGNAL
+            if fd == state.own:
+                return OWN
+            if answer_burst(server, service, udp, sources, fd):
+                return MARKED
+            if needs_room(server, BURST):
+                return ROOM
+
+
+@compiled
+def patience_ms(service: Service, udp: Udp, until: int) -> int:
+    """How long to wait, rounded up: `until` is for retransmissions, which need no more."""
+    if service.me.held:
+        return 0
+    left = min(until - clock(udp, MONOTONIC), _LONGEST_WAIT_NS)
+    return max(left + 999_999, 0) // 1_000_000
+
+
+@compiled
+def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+    """Answer what waits at a data socket; whether some of it is marked.
+
+    The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
+    """
+    n = take(udp, fd, room(service))
+    sources.state.fd, sources.state.taken = fd, n
+    if n == 0:
+        return False
+    marked = False
+    began = clock(udp, THREAD_CPU)
+    read = clock(udp, MONOTONIC)
+    for k in range(n):
+        callers = int64(server.me.callers)
+        outcome = answer_one(server, service, udp, fd, k, read)
+        mark = FOR_CONTROL if outcome == IS_CONTROL else ANSWERED
+        if server.me.callers > callers:
+            mark = NEWCOMER
+        sources.marks[k] = mark
+        marked |= mark != ANSWERED
+        read = clock(udp, MONOTONIC)
+    share_cpu(server, 0 if is_given(service) else clock(udp, THREAD_CPU) - began)
+    flush(udp, fd)
+    return marked
+
+
+@compiled
+def answer_one(server: Server, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
+    """Answer datagram k of the inbox with the next flush, or when it is due; returns what `handle` says."""
+    rpc, came = udp.inbox[k], arrival(udp, k, read)
+    if not is_given(service):
+        answer = udp.outbox[k]
+        octets = handle(server, rpc, length_of(udp, k), came, answer)
+        if octets > 0:
+            stamp(server, answer, clock(udp, MONOTONIC) - read, read - came)
+            queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, octets, name_of(udp, k))
+        return octets
+    slot = next_slot(service)
+    answer = service.answers[slot]
+    octets = handle(server, rpc, length_of(udp, k), came, answer)
+    if octets > 0:
+        begin(service, read, int64(rpc.count))
+        took = int64(service.me.due - service.me.start)
+        stamp(server, answer, took, int64(service.me.start) - came)
+        server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += took
+        hold(service, slot, fd, octets, udp.state.names[k])
+    return octets
+
+
+@compiled
+def share_cpu(server: Server, ns: int) -> None:
+    """Divide a burst's CPU time among the jobs, by the RPCs of each."""
+    answered = int64(0)
+    for j in range(len(server.jobs)):
+        answered += server.jobs[j].in_burst
+    for j in range(len(server.jobs)):
+        job = server.jobs[j]
+        if job.in_burst:
+            job.proc_cpu_ns += ns * job.in_burst // answered
+            job.in_burst = 0

@@ -1,0 +1,99 @@
+"""A service time that is given: what an RPC would cost on somebody's own server, of any number of cores.
+
+An RPC takes `ns_per_rpc` + lanes * `ns_per_lane` on the core that is free first; its answer is held until
+then, while the loop keeps its CPU busy. What the testbed's own work takes is within it, unless that is more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hosts.udp import BURST, MONOTONIC, NAME_BYTES, Udp, clock, flush, queue
+from native.compile import compiled, int64
+from native.records import record, records
+from protocol.rpc import BUFFER_BYTES, rpcs
+
+_ME = record("ns_per_rpc", "ns_per_lane", "held", "start", "due")
+_HELD = record("is_held", "due", "fd", "octets", ("name", "u1", (NAME_BYTES,)))
+
+
+class Service(NamedTuple):
+    """The given cost, and the answers that are not due yet."""
+
+    me: Any
+    """A record: the cost; how many answers are `held`; when the RPC at hand starts and is `due`, ns."""
+    free_at: Any
+    """int64[cores]: when each core has done what it was given, ns."""
+    held: Any
+    """HELD[BURST]"""
+    answers: Any
+    """RPC[BURST]"""
+
+
+def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
+    """A given cost; 0 adds none."""
+    me = records(1, _ME)[0]
+    me.ns_per_rpc, me.ns_per_lane = ns_per_rpc, ns_per_lane
+    return Service(me, np.zeros(cores, np.int64), records(BURST, _HELD), rpcs(BURST))
+
+
+@compiled
+def is_given(service: Service) -> bool:
+    """Whether RPCs have a cost of their own."""
+    return int64(service.me.ns_per_rpc | service.me.ns_per_lane) != 0
+
+
+@compiled
+def room(service: Service) -> int:
+    """How many more answers can be held."""
+    return int64(BURST - service.me.held)
+
+
+@compiled
+def begin(service: Service, read: int, lanes: int) -> None:
+    """Give an RPC that was read at `read` to the core that is free first: `me.start` and `me.due`."""
+    first = int64(0)
+    for core in range(1, len(service.free_at)):
+        if service.free_at[core] < service.free_at[first]:
+            first = core
+    me = service.me
+    me.start = max(read, int64(service.free_at[first]))
+    me.due = me.start + me.ns_per_rpc + lanes * me.ns_per_lane
+    service.free_at[first] = me.due
+
+
+@compiled
+def next_slot(service: Service) -> int:
+    """Where the next answer can be held; there must be room."""
+    at = int64(0)
+    while service.held[at].is_held:
+        at += 1
+    return at
+
+
+@compiled
+def hold(service: Service, at: int, fd: int, octets: int, name: Any) -> None:
+    """Keep the answer at this slot until the RPC at hand is due."""
+    held = service.held[at]
+    held.is_held, held.due, held.fd, held.octets = 1, service.me.due, fd, octets
+    for i in range(NAME_BYTES):
+        held.name[i] = name[i]
+    service.me.held += 1
+
+
+@compiled
+def release(service: Service, udp: Udp) -> None:
+    """Send the answers that are due."""
+    if service.me.held == 0:
+        return
+    now = clock(udp, MONOTONIC)
+    answers = int64(service.answers.ctypes.data)
+    for at in range(BURST):
+        held = service.held[at]
+        if held.is_held and held.due <= now:
+            queue(udp, answers + at * BUFFER_BYTES, int64(held.octets), int64(held.name.ctypes.data))
+            flush(udp, int64(held.fd))
+            held.is_held = 0
+            service.me.held -= 1

@@ -1,0 +1,121 @@
+"""All that the compiled part of a PS works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hosts.ps.share import Share
+from native.compile import compiled, int64
+from native.plain import plain
+from native.records import record, records
+from protocol.header import LANES, WINDOW
+
+AWAY = 1 << 31
+"""Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""
+
+JOB_COUNTERS = (
+    "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
+    "applied_lanes", "overflows",
+)  # fmt: skip
+_ME = record("ps", "malformed", "misdirected", "contacts", "callers", ("at", "i8", (LANES,)))
+_JOB = record("job", "in_burst", *JOB_COUNTERS)
+_CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("refused", "u4", (WINDOW,)))
+CELL = record(("value", "u4"), ("updates", "u4"))
+CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
+_CALLERS = 1024
+CONTACTS = 1 << 16
+
+
+class Server(NamedTuple):
+    """A PS. Cells have one more place, nobody's, which is away."""
+
+    me: Any
+    """A record."""
+    jobs: Any
+    """JOB[jobs]: what each has cost."""
+    callers: Any
+    """CALLER[2^k], a hash table: last turn of each slot, and the lanes refused in it."""
+    cells: Any
+    """CELL[jobs, places + 1]"""
+    contacts: Any
+    """CONTACT[n], the first `me.contacts` in use: the connection log, which the owner takes away."""
+    share: Share
+
+
+def make_server(ps: int, jobs: Sequence[int], share: Share) -> Server:
+    """A PS that owns all of its share in every job, all values 0."""
+    me = records(1, _ME)[0]
+    me.ps = ps
+    rows = records(len(jobs), _JOB)
+    rows["job"] = jobs
+    cells = records((len(jobs), share.me.places + 1), CELL)
+    cells["updates"][:, -1] = AWAY
+    return Server(me, rows, records(_CALLERS, _CALLER), cells, records(CONTACTS, CONTACT), share)
+
+
+@compiled
+def needs_room(server: Server, datagrams: int) -> bool:
+    """Whether that many datagrams might not find room for their contacts or callers."""
+    me = server.me
+    if me.contacts + datagrams > len(server.contacts):
+        return True
+    return is_full(int64(me.callers) + datagrams, len(server.callers))
+
+
+@compiled
+def is_full(callers: int, rows: int) -> bool:
+    """Whether a hash table has too many callers to be quick."""
+    return 4 * callers > 3 * rows
+
+
+def with_room(server: Server, datagrams: int) -> tuple[Server, Any]:
+    """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
+    contacts = server.contacts[: server.me.contacts]
+    server.me.contacts = 0
+    server = server._replace(contacts=records(max(CONTACTS, datagrams), CONTACT))
+    while _is_full(int(server.me.callers) + datagrams, len(server.callers)):
+        server = server._replace(callers=_rehashed(server.callers))
+    return server, contacts
+
+
+def _rehashed(callers: Any) -> Any:
+    larger = records(2 * len(callers), _CALLER)
+    for row in callers[callers.known == 1]:
+        larger[_slot_of(larger, row.job, row.worker, row.epoch)] = row
+    return larger
+
+
+@compiled
+def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
+    """Index of the caller's row, or of the empty one where it is to be."""
+    at = (worker * 31 + job * 7 + epoch) & len(callers) - 1
+    while True:
+        row = callers[at]
+        if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):
+            return at
+        at = (at + 1) & len(callers) - 1
+
+
+_slot_of = plain(slot_of)
+_is_full = plain(is_full)
+
+
+@compiled
+def find_caller(server: Server, job: int, worker: int, epoch: int) -> int:
+    """Index of a caller's row; a new one gets an empty row."""
+    at = slot_of(server.callers, job, worker, epoch)
+    row = server.callers[at]
+    if not row.known:
+        row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
+        server.me.callers += 1
+    return at
+
+
+@compiled
+def find_job(server: Server, job: int) -> int:
+    """Index of a job, or -1."""
+    for j in range(len(server.jobs)):
+        if server.jobs[j].job == job:
+            return j
+    return -1

@@ -1,0 +1,69 @@
+"""CODEC=scapy: Scapy between an agent's state machine and its sockets, slow and readable.
+
+The agent runs as the plain twin of its compiled loop. Each datagram passes as a `Message` from one reading
+of the wire format to the other: what is sent is built by Scapy, and what comes is what Scapy has dissected.
+So whatever the two do not agree about goes wrong in the open: it is counted as malformed, or is not what
+was sent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from hosts.udp import BURST, Udp, datagram_of, flush, take
+from native.plain import plain
+from protocol.codec import FastCodec
+from protocol.errors import MalformedDatagram
+from protocol.header import Op
+from protocol.rpc import BUFFER_BYTES, rpcs
+from protocol.scapy_layer import ScapyCodec
+
+F = TypeVar("F", bound=Callable[..., int])
+
+_FAST, _SCAPY = FastCodec(), ScapyCodec()
+_take, _flush = plain(take), plain(flush)
+
+
+def behind_scapy(loop: F) -> F:
+    """The plain twin of a compiled loop, with Scapy at its sockets."""
+    outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
+
+    def send(udp: Udp, fd: int) -> None:
+        for k in range(udp.state.queued):
+            vector = udp.state.vectors_out[k]
+            built = scapy_of(ctypes.string_at(int(vector.start), int(vector.length)))
+            outbox[k, : len(built)] = np.frombuffer(built, np.uint8)
+            vector.start, vector.length = outbox[k].ctypes.data, len(built)
+        _flush(udp, fd)
+
+    return plain(loop, {take: _receive, flush: send})
+
+
+def _receive(udp: Udp, fd: int, most: int) -> int:
+    n = _take(udp, fd, most)
+    octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
+    for k in range(n):
+        plain_form = of_scapy(datagram_of(udp, k))
+        octets[k, : len(plain_form)] = np.frombuffer(plain_form, np.uint8)
+        udp.state.messages_in[k].msg_len = len(plain_form)
+    return n
+
+
+def scapy_of(datagram: bytes) -> bytes:
+    """The datagram as Scapy builds it from what the agent meant."""
+    if datagram[1] == Op.CONTROL:
+        return datagram
+    return bytes(_SCAPY.build(_FAST.parse(datagram)))
+
+
+def of_scapy(datagram: bytes) -> bytes:
+    """The datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
+    try:
+        message = _SCAPY.parse(datagram)
+    except MalformedDatagram:
+        return b""
+    return datagram if message.header.op == Op.CONTROL else bytes(_FAST.build(message))

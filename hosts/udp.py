@@ -1,0 +1,154 @@
+"""Datagrams in bursts, for compiled loops: recvmmsg with the kernel's arrival times, and sendmmsg."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from native.compile import compiled, int64
+from native.libc import clock_gettime, recvmmsg, sendmmsg
+from native.records import record, records
+from protocol.rpc import BUFFER_BYTES, rpcs
+from softswitch.ports.layout import MMSGHDR
+
+BURST = 64
+MONOTONIC = time.CLOCK_MONOTONIC
+THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
+NAME_BYTES = 16
+"""Of a struct sockaddr_in."""
+NS = 1_000_000_000
+
+_DONT_WAIT = 0x40
+_MMSGHDR_BYTES = MMSGHDR.itemsize
+_CONTROL_WORDS = 4
+"""CMSG_SPACE(sizeof(struct timespec)), in words: length, level and type, seconds, nanoseconds."""
+_IOVEC = record("start", "length")
+_STATE = record(
+    "offset", "queued", "unsent", ("now", "i8", (2,)),
+    ("vectors_in", _IOVEC, (BURST,)), ("vectors_out", _IOVEC, (BURST,)),
+    ("names", "u1", (BURST, NAME_BYTES)), ("control", "i8", (BURST, _CONTROL_WORDS)),
+    ("messages_in", MMSGHDR, (BURST,)), ("messages_out", MMSGHDR, (BURST,)),
+)  # fmt: skip
+
+
+class Udp(NamedTuple):
+    """Buffers of one thread, for any of its sockets."""
+
+    state: Any
+    """A record; `names` has the sources of the inbox, `unsent` counts what the kernel did not take."""
+    inbox: Any
+    """RPC[BURST]"""
+    outbox: Any
+    """RPC[BURST]"""
+
+
+def make_udp(offset: int) -> Udp:
+    """Buffers; `offset` is Unix time minus the monotonic clock, ns: the kernel stamps with the one."""
+    state = records(1, _STATE)[0]
+    udp = Udp(state, rpcs(BURST), rpcs(BURST))
+    state["offset"] = offset
+    start = state.__array_interface__["data"][0]
+    fields = _STATE.fields
+    assert fields is not None
+    at = {name: start + int(fields[name][1]) for name in fields}
+    k = np.arange(BURST)
+    for way, box in (("in", udp.inbox), ("out", udp.outbox)):
+        state[f"vectors_{way}"]["start"] = box.ctypes.data + BUFFER_BYTES * k
+        state[f"vectors_{way}"]["length"] = BUFFER_BYTES
+        state[f"messages_{way}"]["msg_iov"] = at[f"vectors_{way}"] + _IOVEC.itemsize * k
+        state[f"messages_{way}"]["msg_iovlen"] = 1
+        state[f"messages_{way}"]["msg_namelen"] = NAME_BYTES
+    state["messages_in"]["msg_name"] = at["names"] + NAME_BYTES * k
+    state["messages_in"]["msg_control"] = at["control"] + 8 * _CONTROL_WORDS * k
+    state["messages_in"]["msg_controllen"] = 8 * _CONTROL_WORDS
+    return udp
+
+
+@compiled
+def clock(udp: Udp, which: int) -> int:
+    """Reading of a clock (`MONOTONIC`, `THREAD_CPU`), ns."""
+    now = udp.state.now
+    clock_gettime(which, now.ctypes.data)
+    return int64(now[0] * NS + now[1])
+
+
+@compiled
+def take(udp: Udp, fd: int, most: int) -> int:
+    """Fill the inbox with up to `most` that wait at a socket, without blocking; returns the number."""
+    state = udp.state
+    n = int64(recvmmsg(fd, state.messages_in.ctypes.data, most, _DONT_WAIT, 0))
+    for k in range(n):  # the kernel has written what was there
+        message = state.messages_in[k]
+        message.msg_namelen = NAME_BYTES
+        message.msg_controllen = 8 * _CONTROL_WORDS
+    return max(n, 0)
+
+
+@compiled
+def length_of(udp: Udp, k: int) -> int:
+    """Length of datagram k of the inbox."""
+    return int64(udp.state.messages_in[k].msg_len)
+
+
+@compiled
+def arrival(udp: Udp, k: int, read: int) -> int:
+    """When the kernel had datagram k of the inbox, by the monotonic clock, ns.
+
+    The two clocks' offset is measured once: a stamp may look as if it came just after the reading.
+    """
+    stamp = udp.state.control[k]
+    return min(int64(stamp[2]) * NS + int64(stamp[3]) - int64(udp.state.offset), read)
+
+
+@compiled
+def name_of(udp: Udp, k: int) -> int:
+    """Address of the source of datagram k of the inbox, as `queue` takes it."""
+    return int64(udp.state.names.ctypes.data) + k * NAME_BYTES
+
+
+@compiled
+def queue(udp: Udp, datagram: int, length: int, name: int) -> None:
+    """Send the `length` bytes at an address with the next flush, to the struct sockaddr_in at another."""
+    state = udp.state
+    vector, message = state.vectors_out[state.queued], state.messages_out[state.queued]
+    vector.start, vector.length = datagram, length
+    message.msg_name = name
+    state.queued += 1
+
+
+@compiled
+def flush(udp: Udp, fd: int) -> None:
+    """Send what is queued; what the kernel does not take is lost, like any other, and counted."""
+    state = udp.state
+    first = int64(state.messages_out.ctypes.data)
+    done = int64(0)
+    while done < state.queued:
+        sent = int64(sendmmsg(fd, first + done * _MMSGHDR_BYTES, state.queued - done, _DONT_WAIT))
+        if sent <= 0:
+            state.unsent += 1
+            sent = 1
+        done += sent
+    state.queued = 0
+
+
+def socket_name(address: tuple[str, int]) -> bytes:
+    """An IPv4 address and port as a struct sockaddr_in."""
+    host, port = address
+    return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
+        NAME_BYTES, b"\0"
+    )
+
+
+def datagram_of(udp: Udp, k: int) -> bytes:
+    """Datagram k of the inbox."""
+    octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
+    return bytes(octets[k, : udp.state.messages_in[k]["msg_len"]])
+
+
+def address_of(udp: Udp, k: int) -> tuple[str, int]:
+    """Source of datagram k of the inbox: IPv4 address and port."""
+    name = bytes(udp.state.names[k])
+    return socket.inet_ntoa(name[4:8]), int.from_bytes(name[2:4], "big")

@@ -1,0 +1,120 @@
+"""Answers: which request each answers, what it brings, and what it teaches about the hot set.
+
+The hints only make it fast: a lane that a PS refuses is sent again in its hash lane, and remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.worker.refusals import refuse
+from hosts.worker.state import HASHED, NOTHING, Calls
+from hosts.worker.timer import sample
+from native.compile import compiled, int64
+from native.words import ones, swap32
+from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, WINDOW, Header
+from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, well_formed
+
+
+@compiled
+def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+    """Take in a datagram that the kernel received at `arrival` and that was read at `read`.
+
+    Returns its row of the log, which must have room, or NOTHING; the row's `w_proc` is left to be written.
+    """
+    me = state.me
+    if length < HEADER_BYTES:
+        me.malformed += 1
+        return NOTHING
+    h = decode(rpc)
+    if not (well_formed(h, length) or _is_control(h)):
+        me.malformed += 1
+        return NOTHING
+    s = h.seq & SLOT_MASK
+    slot = state.slots[s]
+    if not (slot.busy and slot.seq == h.seq and h.flags & RESPONSE and _answers(rpc, state.sent[s])):
+        me.unexpected += 1
+        return NOTHING
+    if slot.attempts == 1:
+        sample(me, read - slot.t0)
+    row = NOTHING if me.registers else _log(state, slot, h, length, arrival, read)
+    _take_in(state, state.calls[slot.call], rpc, h, read)
+    slot.busy = 0
+    state.free[me.free] = h.seq + WINDOW
+    me.free += 1
+    state.spare[me.spare] = slot.call
+    me.spare += 1
+    return row
+
+
+@compiled
+def _is_control(h: Header) -> bool:
+    """Whether it is a CONTROL, as far as its header tells: well-formed, but no answer of ours."""
+    return (
+        h.version == VERSION and h.op == CONTROL and not h.flags & ~RESPONSE and h.count == 0 and h.live == 0
+    )
+
+
+@compiled
+def _answers(rpc: Rpc, sent: Rpc) -> bool:
+    """Whether `rpc`, an answer, echoes what it must of the request `sent`."""
+    return bool(
+        rpc.op == sent.op and rpc.job == sent.job and rpc.worker == sent.worker and rpc.epoch == sent.epoch
+        and rpc.ps == sent.ps and rpc.count == sent.count and rpc.seq == sent.seq and rpc.live == sent.live
+        and rpc.iteration == sent.iteration and rpc.t0 == sent.t0
+    )  # fmt: skip
+
+
+@compiled
+def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
+    """Keep values, mark what is done, learn; lanes that were refused are to be sent again."""
+    me = state.me
+    if h.op == EMPTY:
+        me.pending = 0
+        return
+    done = h.live if me.registers else h.live & ~h.refused
+    for lane in range(h.count):
+        if not h.live >> lane & 1:
+            continue
+        i = int64(call.key_at[lane])
+        if h.op == PULL:
+            state.values[i] = swap32(rpc.words[lane])
+        elif done >> lane & 1:
+            state.answered[i] = True
+        state.served[i] = bool(h.served >> lane & 1)
+    me.pending -= ones(done)
+    foreseen = h.live if call.way == HASHED else 0
+    if not me.registers and (h.refused or h.served != foreseen):
+        _learn(state, call, h, now)
+
+
+@compiled
+def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
+    """Update the hints by an answer that they did not foresee; queue the refused lanes."""
+    for lane in range(h.count):
+        if not h.live >> lane & 1:
+            continue
+        i = int64(call.key_at[lane])
+        at = state.positions[i]
+        if h.refused >> lane & 1:
+            state.hinted[at] = True
+            refuse(state, i, int64(call.refusals), now)
+        elif call.way == HASHED:
+            if not h.served >> lane & 1:
+                state.hinted[at] = False
+        elif h.served >> lane & 1:
+            state.hinted[at] = True
+
+
+@compiled
+def _log(state: Calls, slot: Any, h: Header, length: int, arrival: int, read: int) -> int:
+    me = state.me
+    r = int64(me.rows)
+    row = state.log[r]
+    row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
+    row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence
+    row.iteration, row.ps, row.op = h.iteration, h.ps, h.op
+    row.request_bytes, row.response_bytes = slot.length, length
+    row.lanes, row.served, row.attempts = ones(h.live), ones(h.served), slot.attempts
+    me.rows += 1
+    return r

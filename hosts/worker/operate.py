@@ -1,0 +1,130 @@
+"""A worker's compiled loop: from the state machine to the socket and back, until Python is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hosts.udp import (
+    BURST,
+    MONOTONIC,
+    NAME_BYTES,
+    NS,
+    Udp,
+    arrival,
+    clock,
+    flush,
+    length_of,
+    queue,
+    socket_name,
+    take,
+)
+from hosts.worker.answers import receive
+from hosts.worker.requests import transmit, wake
+from hosts.worker.state import NOTHING, Calls
+from native.compile import compiled, entry_point, int64
+from native.libc import ppoll
+from native.records import record, records
+from native.words import borrowed
+from protocol.rpc import BUFFER_BYTES
+
+ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
+"""Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""
+SEND_BURST = 8
+"""Small, so that answers are not left waiting, and requests leave soon after their time stamp."""
+_LOOK_NS = 1_000_000
+"""How often a loop that is never idle looks for signals and commands."""
+_POLLIN = 1
+_POLLED = 3
+_WIRE = record(("polled", np.int32, (2 * _POLLED,)), ("patience", np.int64, (2,)), "fd", "looked")
+
+
+class Wire(NamedTuple):
+    """Whom the loop talks to, and who may call it back."""
+
+    state: Any
+    """A record; `polled` are three struct pollfd: socket, commands, signals."""
+    services: Any
+    """uint8[n_ps, NAME_BYTES]: a struct sockaddr_in each."""
+
+
+def make_wire(fd: int, services: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
+    """Of a non-blocking socket, and of two descriptors that end the loop when they are readable."""
+    state = records(1, _WIRE)[0]
+    state.fd = fd
+    state.polled[::2] = fd, commands, signals
+    names = b"".join(map(socket_name, services))
+    return Wire(state, np.frombuffer(names, np.uint8).reshape(-1, NAME_BYTES).copy())
+
+
+@entry_point
+def operate(calls: Calls, udp: Udp, wire: Wire, until: int) -> int:
+    """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
+    calls, udp, wire = borrowed(calls), borrowed(udp), borrowed(wire)
+    me = calls.me
+    is_running = me.pending != 0
+    while True:
+        if me.rows + BURST > len(calls.log):
+            return FULL
+        now = clock(udp, MONOTONIC)
+        wake(calls, now)
+        busy = send_some(calls, udp, wire) + receive_some(calls, udp, wire)
+        if is_running and me.pending == 0:
+            return ENDED
+        if now >= until:
+            return LATE
+        if busy == 0:
+            if wait(wire, min(int64(me.due), until) - clock(udp, MONOTONIC)):
+                return CALLED
+        elif now - wire.state.looked >= _LOOK_NS:
+            wire.state.looked = now
+            if wait(wire, 0):
+                return CALLED
+
+
+@compiled
+def send_some(calls: Calls, udp: Udp, wire: Wire) -> int:
+    """Send a burst of what may be sent; returns the number of datagrams."""
+    datagrams, services = int64(calls.sent.ctypes.data), int64(wire.services.ctypes.data)
+    n = int64(0)
+    while n < SEND_BURST:
+        s = transmit(calls, clock(udp, MONOTONIC))
+        if s == NOTHING:
+            break
+        slot = calls.slots[s]
+        ps = int64(calls.calls[slot.call].ps)
+        queue(udp, datagrams + s * BUFFER_BYTES, int64(slot.length), services + ps * NAME_BYTES)
+        n += 1
+    if n:
+        flush(udp, int64(wire.state.fd))
+    return n
+
+
+@compiled
+def receive_some(calls: Calls, udp: Udp, wire: Wire) -> int:
+    """Take in what has come; returns the number of datagrams. Each waits until the one before is done."""
+    n = take(udp, int64(wire.state.fd), BURST)
+    if n:
+        read = clock(udp, MONOTONIC)
+        for k in range(n):
+            row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read), read)
+            done = clock(udp, MONOTONIC)
+            if row != NOTHING:
+                calls.log[row].w_proc = done - read
+            read = done
+    return n
+
+
+@compiled
+def wait(wire: Wire, patience: int) -> bool:
+    """Sleep until a datagram comes or for `patience` ns; whether a signal or command has come."""
+    state = wire.state
+    polled = state.polled
+    for k in range(_POLLED):
+        polled[2 * k + 1] = _POLLIN
+    patience = max(patience, 0)
+    state.patience[0], state.patience[1] = patience // NS, patience % NS
+    ready = int64(ppoll(polled.ctypes.data, _POLLED, state.patience.ctypes.data, 0))
+    return ready < 0 or polled[3] >> 16 != 0 or polled[5] >> 16 != 0

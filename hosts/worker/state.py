@@ -1,0 +1,150 @@
+"""All that a worker's calls for one job work on, as arrays of records.
+
+One operation runs at a time: its keys, by index, travel in calls, each one RPC. A call is a record that is
+taken from `spare` and goes back with its answer. Calls wait in a queue until a slot of the window is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from native.records import record, records
+from protocol.header import LANES, WINDOW
+from protocol.rpc import rpcs
+
+MS = 1_000_000
+MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
+"""Of the timeout. The minimum rides out a descheduled process; the standard's 1 s is for the Internet."""
+NEVER = 1 << 62
+NOTHING = -1
+"""No call, no key."""
+DENSE, HASHED = 0, 1
+"""Ways to place keys: one after the other, or each in its hash lane."""
+
+ME = record(
+    "job", "worker", "epoch", "n_ps", "window",
+    "registers",  # what a PS does to the switch: all keys in hash lanes, and no answer teaches anything
+    "op", "iteration", "n_keys",
+    "pending",  # keys of the operation that are not answered; an empty RPC counts as one
+    "calls",  # of the operation so far
+    "issued", "first_unsent", "last_unsent", "spare", "free", "again", "queued_again", "groups",
+    "backed_off_at", "timeout", "due", ("smoothed", np.float64), ("variation", np.float64),
+    "rows", "malformed", "unexpected", "retransmissions",
+)  # fmt: skip
+SLOT = record("busy", "seq", "number", "call", "length", "t0", "sent", "deadline", "attempts", "queued")
+"""One of the window. Times in ns; `number` counts what has been issued; `queued` waits to be sent again."""
+CALL = record("ps", "count", "live", "way", "refusals", "next", ("key_at", np.int32, (LANES,)))
+"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue."""
+CHAIN = record(("head", np.int64, (2,)), "last", ("latest", np.int64, (LANES,)))
+"""Calls of one PS that are being filled, by way; the dense call, and the latest hashed one of each lane."""
+GROUP = record("refusals", "due", "first", "last")
+"""Keys that have been refused as often, and when they go again; linked by `behind`."""
+ROW = record(
+    "t0", "arrival", "w_proc", "w_queue", ("ps_proc", np.uint32), ("ps_queue", np.uint32),
+    ("residence_us", np.uint32), ("iteration", np.uint32), ("attempts", np.uint32), ("ps", np.uint16),
+    ("request_bytes", np.uint16), ("response_bytes", np.uint16), ("op", np.uint8), ("lanes", np.uint8),
+    ("served", np.uint8), ("unused", np.uint8, (3,)),
+)  # fmt: skip
+"""What the log keeps of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
+
+
+class Calls(NamedTuple):
+    """A worker's calls for one job; B is the largest number of keys of an operation."""
+
+    me: Any
+    """A record of numbers."""
+    slots: Any
+    """SLOT[WINDOW]"""
+    sent: Any
+    """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
+    free: Any
+    """int64[WINDOW]: next sequence numbers of the me.free slots that are free, the next to be used last."""
+    again: Any
+    """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+    calls: Any
+    """CALL[B + 1]"""
+    spare: Any
+    """int64[B + 1]: the me.spare calls that are not in use."""
+    chains: Any
+    """CHAIN[n_ps]"""
+    keys: Any
+    """uint64[B]"""
+    positions: Any
+    """int64[B]: of the keys in the key space."""
+    deltas: Any
+    """uint32[B]: what a push adds."""
+    values: Any
+    """uint32[B]: what a pull brings."""
+    answered: Any
+    """bool[>= size]: deltas that are known to be applied; the caller's."""
+    served: Any
+    """bool[B]: the switch has served the key."""
+    hinted: Any
+    """bool[parameters + 1], by position: goes to its hash lane."""
+    space: Any
+    """uint64[parameters]: key at each position; empty where they are the same."""
+    groups: Any
+    """GROUP[B]: the first me.groups are in use, in order of their beginning."""
+    behind: Any
+    """int32[B]: next key of the same group."""
+    log: Any
+    """ROW[n]: answered RPCs, the first me.rows."""
+
+
+def make_calls(
+    job: int,
+    worker: int,
+    epoch: int,
+    *,
+    n_ps: int,
+    parameters: int,
+    sparse: NDArray[np.uint64] | None,
+    largest: int,
+    window: int = WINDOW,
+    rows: int = 1024,
+    registers: bool = False,
+) -> Calls:
+    """Calls of an idle worker; `largest` is the most keys that an operation may have."""
+    if not 1 <= window <= WINDOW:
+        raise ValueError(f"window is {window}, not 1..{WINDOW}")
+    me = records(1, ME)[0]
+    me.job, me.worker, me.epoch, me.n_ps, me.window, me.registers = (
+        job,
+        worker,
+        epoch,
+        n_ps,
+        window,
+        registers,
+    )
+    me.first_unsent = me.last_unsent = NOTHING
+    me.timeout, me.due = 5 * MINIMUM, NEVER
+    me.spare, me.free = largest + 1, window
+    free = np.zeros(WINDOW, np.int64)
+    free[:window] = WINDOW + np.arange(window)[::-1]
+    # Both kinds of key space have one type for the compiler: arrays that are only read.
+    space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
+    space.setflags(write=False)
+    return Calls(
+        me=me,
+        slots=records(WINDOW, SLOT),
+        sent=rpcs(WINDOW),
+        free=free,
+        again=np.zeros(WINDOW, np.int64),
+        calls=records(largest + 1, CALL),
+        spare=np.arange(largest + 1)[::-1].copy(),
+        chains=records(n_ps, CHAIN),
+        keys=np.zeros(largest, np.uint64),
+        positions=np.zeros(largest, np.int64),
+        deltas=np.zeros(largest, np.uint32),
+        values=np.zeros(largest, np.uint32),
+        answered=np.zeros(largest, np.bool_),
+        served=np.zeros(largest, np.bool_),
+        hinted=np.zeros(1 if registers else parameters + 1, np.bool_),
+        space=space,
+        groups=records(largest, GROUP),
+        behind=np.zeros(largest, np.int32),
+        log=records(rows, ROW),
+    )

@@ -1,0 +1,28 @@
+"""The retransmission timeout of RFC 6298. Karn's rule is left to the caller: sample what was sent once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.worker.state import MAXIMUM, MINIMUM
+from native.compile import compiled, int64
+
+
+@compiled
+def sample(me: Any, round_trip: int) -> None:
+    """Take in one round trip, ns (RFC 6298 §2); ends a back-off."""
+    if me.smoothed != 0:
+        me.variation += (abs(me.smoothed - round_trip) - me.variation) / 4
+        me.smoothed += (round_trip - me.smoothed) / 8
+    else:
+        me.smoothed = round_trip
+        me.variation = round_trip / 2
+    me.timeout = min(max(int64(me.smoothed + 4 * me.variation), MINIMUM), MAXIMUM)
+
+
+@compiled
+def expired(me: Any, sent: int, now: int) -> None:
+    """An RPC sent at `sent` timed out: double the timeout, once for all that were on the way together."""
+    if sent >= me.backed_off_at:
+        me.backed_off_at = now
+        me.timeout = min(2 * int64(me.timeout), MAXIMUM)

@@ -1,0 +1,48 @@
+"""The decorators of compiled functions.
+
+State is a `NamedTuple` of arrays of records, and functions take it as their first argument: nothing is
+allocated and nothing raised on the way of a datagram. Integers are signed 64-bit everywhere, keys
+alone unsigned: say `int64(x)` on every read of a narrower field, since numba makes a float of
+`uint64 + int64`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import softswitch.native
+from softswitch.native import cached_entry_point, compiled, int64, intrinsic
+
+__all__ = ["compiled", "entry_point", "int64", "leaf"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ROOT = Path(__file__).parents[1]
+_ROOMS = ("native", "protocol", "hosts")
+"""Compiled functions of these rooms call each other."""
+
+
+def entry_point(function: F) -> F:
+    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    return cached_entry_point(function, Path(__file__).parent, _sources())
+
+
+def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate the LLVM IR of a function whose plain form is `python`: for the few with no common source."""
+
+    def decorate(generate: Callable[..., Any]) -> Any:
+        made = intrinsic(generate)
+        made.plain = python
+        return made
+
+    return decorate
+
+
+@cache
+def _sources() -> tuple[Path, ...]:
+    """All that compiled functions here may be made of: a cached one is stale when any of it changes."""
+    ours = (source for room in _ROOMS for source in (_ROOT / room).rglob("*.py"))
+    return (*sorted(ours), Path(softswitch.native.__file__))

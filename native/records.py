@@ -1,0 +1,30 @@
+"""Records in arrays: the state of compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def record(*fields: Any) -> np.dtype[Any]:
+    """A dtype of `(name, type[, shape])` fields; a bare name is a signed 64-bit integer.
+
+    Raises `ValueError` for a name that numpy's records have themselves: plain Python would read that.
+    """
+    whole = [(field, np.int64) if isinstance(field, str) else field for field in fields]
+    return checked(np.dtype(whole))
+
+
+def checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype, if plain Python can read all of its fields as attributes; else `ValueError`."""
+    taken = [name for name in dtype.names or () if hasattr(np.record, name)]
+    if taken:
+        raise ValueError(f"fields {', '.join(taken)}: numpy's records have attributes of these names")
+    return dtype
+
+
+def records(shape: int | Sequence[int], dtype: np.dtype[Any]) -> Any:
+    """An array of records, all 0; to type checkers anything, since fields are attributes."""
+    return np.zeros(shape, dtype).view(np.recarray)

@@ -1,0 +1,284 @@
+"""The model of `hosts.worker.client`: the same state machine in classes, queues and numpy, one object a call.
+
+One operation (pull or push) runs at a time: a series of RPCs that ends with its last answer. Stimuli are
+`pull`, `push`, `empty`, `receive` and `wake`; `transmit` hands out datagrams and `deadline` the next timer.
+The hints only make it fast: a lane that a PS refuses is sent again in its hash lane, and remembered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from protocol.codec import Caller, Codec, Keys, Message, Values, answers
+from protocol.errors import MalformedDatagram
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import WINDOW, Header, Op
+from protocol.packing import Packing, pack
+from tests.harness.bitmap import lanes_in
+from tests.harness.window import Window
+
+_FIRST_BACKOFF_NS = 250_000
+_MAX_DOUBLINGS = 7
+_NO_KEYS = np.empty(0, dtype=np.int32)
+
+
+class RpcRecord(NamedTuple):
+    """What the log keeps of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
+
+    ps: int
+    iteration: int
+    op: int
+    t0: int
+    arrival: int
+    request_bytes: int
+    response_bytes: int
+    w_proc: int
+    w_queue: int
+    ps_proc: int
+    ps_queue: int
+    residence_us: int
+    lanes: int
+    served: int
+    attempts: int
+
+
+class _Call(NamedTuple):
+    """One RPC of the running operation."""
+
+    datagram: memoryview
+    ps: int
+    keys_at: NDArray[np.int32]
+    """Index in the operation of each lane's key; the operation's size where the lane is not live."""
+    hashed: bool
+    refusals: int
+    """How often the keys in it have been refused."""
+
+
+class _Keys(NamedTuple):
+    """Keys of one step: pull and push share them and, as long as no hint changes, their packing."""
+
+    positions: NDArray[np.integer]
+    keys: Keys
+    ps: NDArray[np.uint16]
+    lane: NDArray[np.uint8]
+
+
+class ModelClient:
+    """One worker's calls for one job. `clock` is monotonic, ns; it times the processing of answers."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        n_ps: int,
+        space: KeySpace,
+        codec: Codec,
+        clock: Callable[[], int],
+        window: int = WINDOW,
+    ) -> None:
+        self._caller = caller
+        self._n_ps = n_ps
+        self._space = space
+        self._codec = codec
+        self._clock = clock
+        self._window: Window[_Call] = Window(window)
+        self._unsent: deque[_Call] = deque()
+        self._again: deque[_Call] = deque()
+        self._refused: dict[int, tuple[int, list[int]]] = {}  # by number of refusals: when due, which keys
+        self._op = Op.EMPTY
+        self._iteration = 0
+        self._step: _Keys | None = None
+        self._packing: Packing | None = None
+        self._deltas: Values | None = None
+        self._answered: NDArray[np.bool_] | None = None
+        self._pulled: Values = np.zeros(1, dtype=np.uint32)
+        self.hinted = np.zeros(space.size + 1, dtype=np.bool_)
+        """By position in the key space: goes to its hash lane."""
+        self.rpcs_of_operation = 0
+        """RPCs of the running or last operation, those for refused lanes included."""
+        self.records: list[RpcRecord] = []
+        """Answered RPCs; the owner takes them away."""
+        self.malformed = 0
+        self.unexpected = 0
+        """Well-formed datagrams that answer nothing: late duplicates, or not ours."""
+
+    @property
+    def idle(self) -> bool:
+        """No operation is running."""
+        return not (len(self._window) or self._unsent or self._refused)
+
+    @property
+    def values(self) -> Values:
+        """What the last pull brought, in the order of its keys."""
+        return self._pulled[:-1]
+
+    def hint(self, keys: Keys | None) -> None:
+        """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
+        self.hinted[:] = False
+        if keys is not None:
+            self.hinted[self._space.positions(keys)] = True
+            self.hinted[-1] = False
+        self._packing = None
+
+    def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
+        """Start to fetch the values of these distinct parameters [size]; the client must be idle."""
+        self._take_keys(positions)
+        self._pulled = np.zeros(len(positions) + 1, dtype=np.uint32)
+        self._deltas = self._answered = None
+        self._start(Op.PULL, iteration)
+
+    def push(
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
+    ) -> None:
+        """Start to add `deltas` [size]; the client must be idle.
+
+        `answered` [size + 1] gets True where a delta is known to be applied; its last element is scratch.
+        """
+        self._take_keys(positions)
+        self._deltas, self._answered = deltas, answered
+        self._start(Op.PUSH, iteration)
+
+    def empty(self, ps: int) -> None:
+        """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
+        job, worker, epoch = self._caller
+        header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
+        self._op = Op.EMPTY
+        datagram = memoryview(self._codec.build(Message(header)))
+        self._unsent.append(_Call(datagram, ps, _NO_KEYS, False, 0))
+
+    def transmit(self) -> tuple[memoryview, int] | None:
+        """The next datagram to be sent at once, and the PS whose service it goes to."""
+        while self._again:
+            call = self._again.popleft()
+            if any(
+                rpc.call is call for rpc in self._window._outstanding.values()
+            ):  # else the answer has come meanwhile
+                return call.datagram, call.ps
+        if not (self._unsent and self._window.is_open):
+            return None
+        call = self._unsent.popleft()
+        now = self._clock()
+        self._codec.stamp_request(call.datagram, self._window.issue(call, now), now)
+        return call.datagram, call.ps
+
+    def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
+        """A datagram that the kernel received at `arrival` and that was read at `read`."""
+        try:
+            header, _, values = self._codec.parse(datagram)
+        except MalformedDatagram:
+            self.malformed += 1
+            return
+        rpc = self._window.find(header.seq)
+        if rpc is None or not answers(datagram, header, rpc.call.datagram):
+            self.unexpected += 1
+            return
+        self._window.close(header.seq, read)
+        call = rpc.call
+        if values is not None:
+            self._pulled[call.keys_at] = values
+        elif self._answered is not None:
+            self._answered[call.keys_at] = True
+        if header.refused or header.served != (header.live if call.hashed else 0):
+            self._learn(call, header, read)
+        self.records.append(
+            RpcRecord(
+                call.ps,
+                header.iteration,
+                header.op,
+                rpc.t0,
+                arrival,
+                len(call.datagram),
+                len(datagram),
+                self._clock() - read,
+                read - arrival,
+                header.ps_proc,
+                header.ps_queue,
+                header.residence,
+                header.live.bit_count(),
+                header.served.bit_count(),
+                rpc.attempts,
+            )
+        )
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        dues = [due for due, _ in self._refused.values()]
+        retransmission = self._window.deadline()
+        if retransmission is not None:
+            dues.append(retransmission)
+        return min(dues, default=None)
+
+    def wake(self, now: int) -> None:
+        """Send again what is overdue, and refused lanes that have waited long enough."""
+        again = [id(call) for call in self._again]
+        self._again.extend(call for call in self._window.overdue(now) if id(call) not in again)
+        for refusals in [refusals for refusals, (due, _) in self._refused.items() if due <= now]:
+            self._resend(self._refused.pop(refusals)[1], refusals)
+
+    def _take_keys(self, positions: NDArray[np.integer]) -> None:
+        if self._step is None or self._step.positions is not positions:
+            keys = self._space.keys(positions)
+            self._step = _Keys(positions, keys, ps_ids_of(keys, self._n_ps), lanes_of(keys))
+            self._packing = None
+
+    def _start(self, op: Op, iteration: int) -> None:
+        assert self._step is not None
+        self._op, self._iteration = op, iteration
+        self.rpcs_of_operation = 0
+        step = self._step
+        if self._packing is None:
+            self._packing = pack(step.ps, step.lane, self.hinted[step.positions])
+        self._enqueue(self._packing, step.keys, self._deltas, None, 0)
+
+    def _enqueue(
+        self,
+        packing: Packing,
+        keys: Keys,
+        deltas: Values | None,
+        part: NDArray[np.intp] | None,
+        refusals: int,
+    ) -> None:
+        """Queue the RPCs of a packing; with `part`, its keys are those of the operation's."""
+        datagrams = self._codec.requests(self._op, self._caller, self._iteration, packing, keys, deltas)
+        position = packing.position
+        if part is not None:
+            assert self._step is not None
+            position = np.append(part, len(self._step.keys)).astype(np.int32)[position]
+        keys_at = (row[:count] for row, count in zip(position, packing.count.tolist(), strict=True))
+        self.rpcs_of_operation += len(datagrams)
+        calls = zip(datagrams, packing.ps.tolist(), keys_at, packing.hashed.tolist(), strict=True)
+        self._unsent.extend(_Call(*call, refusals) for call in calls)
+
+    def _learn(self, call: _Call, header: Header, now: int) -> None:
+        """Update the hints by an answer that they did not foresee; queue the refused lanes."""
+        assert self._step is not None
+        live = call.keys_at != len(self._step.keys)
+        refused = lanes_in(header.refused, header.count)
+        served = lanes_in(header.served, header.count)
+        positions = self._step.positions
+        self.hinted[positions[call.keys_at[refused]]] = True
+        if call.hashed:
+            self.hinted[positions[call.keys_at[live & ~served & ~refused]]] = False
+        else:
+            self.hinted[positions[call.keys_at[served]]] = True
+        self._packing = None
+        if header.refused:
+            if self._answered is not None:
+                self._answered[call.keys_at[refused]] = False
+            times = call.refusals + 1
+            wait = _FIRST_BACKOFF_NS << min(call.refusals, _MAX_DOUBLINGS)
+            _, keys = self._refused.setdefault(times, (now + wait, []))
+            keys.extend(call.keys_at[refused].tolist())
+
+    def _resend(self, part: list[int], refusals: int) -> None:
+        """New RPCs for these keys of the operation, in their hash lanes."""
+        assert self._step is not None
+        step, which = self._step, np.array(part, dtype=np.intp)
+        packing = pack(step.ps[which], step.lane[which], np.ones(len(which), dtype=np.bool_))
+        deltas = None if self._deltas is None else self._deltas[which]
+        self._enqueue(packing, step.keys[which], deltas, which, refusals)

@@ -1,0 +1,180 @@
+"""A parameter server in plain terms, dictionaries and whole-array numpy: what the compiled one must equal."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from protocol.codec import Codec, Keys, Message, Values
+from protocol.errors import MalformedDatagram
+from protocol.hashing import ps_ids_of
+from protocol.header import LANES, RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from tests.harness.bitmap import bitmap_of, lanes_in
+
+_SIGN = 1 << 31
+_ONES = np.ones(LANES, dtype=np.uint32)
+Positions = NDArray[np.int64]
+
+
+class ModelStore:
+    """Values, owners and update counts by position in the key space; the last element is nobody's.
+
+    A key that is not owned is given away to the switch, or was never this PS's: either way its lanes are
+    refused.
+    """
+
+    def __init__(self, space: KeySpace, ps: int, n_ps: int) -> None:
+        self.space = space
+        self.mine = np.append(ps_ids_of(space.all(), n_ps) == ps, np.False_)
+        """[size + 1]: in this PS's share, wherever it is now."""
+        self.owned = self.mine.copy()
+        """[size + 1]: held here."""
+        self.values: Values = np.zeros(space.size + 1, dtype=np.uint32)
+        """[size + 1]: 0 where not owned."""
+        self.updates = np.zeros(space.size + 1, dtype=np.uint32)
+        """[size + 1]: pushed lanes applied."""
+        self.overflows = 0
+        """RPCs with an addition whose result has the wrong sign."""
+
+    def locate(self, keys: Keys) -> Positions:
+        """Positions of the keys."""
+        return self.space.positions(keys)
+
+    def add(self, at: Positions, deltas: Values) -> None:
+        """Add pushed deltas; a position may come more than once."""
+        held = self.values[at]
+        total = held + deltas
+        if ((held ^ total) & (deltas ^ total)).max(initial=0) >= _SIGN:
+            self.overflows += 1
+        np.add.at(self.values, at, deltas)
+        np.add.at(self.updates, at, _ONES[: len(at)])
+
+
+@dataclass(slots=True)
+class JobCounters:
+    """What one job has cost this PS. Bytes are UDP payloads received; times ns, from reading to sending."""
+
+    packets: int = 0
+    bytes: int = 0
+    rpcs: int = 0
+    """New RPCs: packets without duplicates and stale ones."""
+    proc_wall_ns: int = 0
+    proc_cpu_ns: int = 0
+    duplicates: int = 0
+    stale: int = 0
+    refused_lanes: int = 0
+    applied_lanes: int = 0
+    overflows: int = 0
+
+
+class _CallerSlots:
+    """One caller's slots: last turn, and the lanes refused in it."""
+
+    __slots__ = ("refused", "turns")
+
+    def __init__(self) -> None:
+        self.turns = [0] * WINDOW
+        self.refused = [0] * WINDOW
+
+
+class ModelServer:
+    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing."""
+
+    def __init__(
+        self, ps: int, stores: Mapping[int, ModelStore], codec: Codec, clock: Callable[[], int]
+    ) -> None:
+        self._ps = ps
+        self._stores = stores
+        self._codec = codec
+        self._clock = clock
+        self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
+        self.counters = {job: JobCounters() for job in stores}
+        self.contacts = array("q")
+        """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
+        self.malformed = 0
+        self.misdirected = 0
+        """Well-formed RPCs of an unknown job or for another PS, and answers."""
+
+    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytearray] | None:
+        """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
+
+        Returns the job and the answer, to be sent at once, or None when there is nothing to say.
+        """
+        try:
+            header, keys, values = self._codec.parse(datagram)
+        except MalformedDatagram:
+            self.malformed += 1
+            return None
+        job, counters = header.job, self.counters.get(header.job)
+        if counters is None or header.ps != self._ps or header.flags & RESPONSE or header.op == Op.CONTROL:
+            self.misdirected += 1
+            return None
+        counters.packets += 1
+        counters.bytes += len(datagram)
+        self.contacts.extend((arrival, header.worker, job))
+        slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
+        row = self._rows.get((job, header.worker, header.epoch))
+        if row is None:
+            row = self._rows[job, header.worker, header.epoch] = _CallerSlots()
+        last = row.turns[slot]
+        if turn < last or turn == 0:
+            counters.stale += 1
+            return None
+        is_new = turn > last
+        if is_new:
+            counters.rpcs += 1
+        else:
+            counters.duplicates += 1
+
+        if header.op == Op.PULL:
+            refused, pulled = self._pull(job, header, keys, values)
+        elif header.op == Op.PUSH:
+            refused = self._push(job, header, keys, values) if is_new else row.refused[slot]
+            pulled = None
+        else:
+            refused, pulled = 0, None
+        if is_new:
+            row.turns[slot] = turn
+            row.refused[slot] = refused
+            counters.refused_lanes += refused.bit_count()
+        answer = self._codec.build(_answer(header, refused, pulled))
+        wall = self._clock() - read
+        counters.proc_wall_ns += wall
+        self._codec.stamp_answer(answer, wall, max(0, read - arrival))
+        return job, answer
+
+    def _pull(
+        self, job: int, header: Header, keys: Keys | None, carried: Values | None
+    ) -> tuple[int, Values]:
+        """Lanes refused, and all values: the switch's for the lanes that it served."""
+        assert keys is not None
+        store = self._stores[job]
+        at = store.locate(keys)
+        values = store.values[at]
+        if header.served and carried is not None:
+            values = np.where(lanes_in(header.served, header.count), carried, values)
+        return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
+
+    def _push(self, job: int, header: Header, keys: Keys | None, deltas: Values | None) -> int:
+        """Add what is this PS's; returns the lanes refused."""
+        assert keys is not None and deltas is not None
+        store = self._stores[job]
+        at = store.locate(keys)
+        wanted = header.live & ~header.served
+        added = wanted & bitmap_of(store.owned[at])
+        if added != (1 << header.count) - 1:
+            lanes = lanes_in(added, header.count)
+            at, deltas = at[lanes], deltas[lanes]
+        store.add(at, deltas)
+        self.counters[job].applied_lanes += added.bit_count()
+        return wanted & ~added
+
+
+def _answer(request: Header, refused: int, values: Values | None) -> Message:
+    flags = RESPONSE if values is None else RESPONSE | VALUES
+    return Message(request._replace(flags=flags, refused=refused), None, values)

@@ -1,0 +1,93 @@
+"""What compiled functions are written with: words, records, and the plain twin."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native.compile import compiled, entry_point, int64
+from native.plain import plain
+from native.records import record, records
+from native.words import borrowed, ones, swap16, swap32, swap64
+
+WORD = st.integers(0, 2**64 - 1)
+
+
+@entry_point
+def _swapped(word: Any, result: Any) -> None:
+    result[0] = np.uint64(swap16(word))
+    result[1] = np.uint64(swap32(word))
+    result[2] = swap64(word)
+
+
+@entry_point
+def _ones(word: int) -> int:
+    return int64(ones(word))
+
+
+class _State(NamedTuple):
+    me: Any
+    rows: Any
+
+
+@compiled
+def _add(state: _State, at: int, amount: int) -> int:
+    state.rows[at].total += amount
+    state.me.calls += 1
+    return int64(state.rows[at].total)
+
+
+@entry_point
+def _add_all(state: _State, amount: int) -> int:
+    state = borrowed(state)
+    last = int64(0)
+    for at in range(len(state.rows)):
+        last = _add(state, at, amount + at)
+    return last
+
+
+def _state() -> _State:
+    return _State(records(1, record("calls"))[0], records(3, record(("total", np.uint32))))
+
+
+@given(word=WORD)
+@pytest.mark.parametrize("run", [_swapped, plain(_swapped)], ids=["compiled", "plain"])
+def test_words_are_reversed(run: Any, word: int) -> None:
+    result = np.zeros(3, np.uint64)
+    run(np.uint64(word), result)
+    for bits, found in zip((16, 32, 64), result.tolist(), strict=True):
+        octets = (word % 2**bits).to_bytes(bits // 8, "little")
+        assert found == int.from_bytes(octets, "big")
+
+
+@given(word=st.integers(0, 2**63 - 1))
+def test_ones_are_counted(word: int) -> None:
+    assert _ones(word) == plain(_ones)(word) == bin(word).count("1")
+
+
+def test_plain_leaves_the_same_bytes() -> None:
+    compiled_state, plain_state = _state(), _state()
+    assert _add_all(compiled_state, 5) == plain(_add_all)(plain_state, 5) == 7
+    assert compiled_state.rows.tolist() == plain_state.rows.tolist() == [(5,), (6,), (7,)]
+    assert compiled_state.me.calls == plain_state.me.calls == 3
+
+
+def test_plain_takes_stand_ins() -> None:
+    seen = []
+
+    def add(state: _State, at: int, amount: int) -> int:
+        seen.append((at, amount))
+        return 7
+
+    assert plain(_add_all, {_add: add})(_state(), 5) == 7
+    assert seen == [(0, 5), (1, 6), (2, 7)]
+
+
+@pytest.mark.parametrize("name", ["flags", "size", "data", "item"])
+def test_a_field_that_plain_python_could_not_read_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"fields {name}: numpy's records have attributes"):
+        record("good", name)

@@ -1,0 +1,189 @@
+"""The compiled PS, the same functions as plain Python, and a model of it in plain terms: always the same."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.keys import KeySpace
+from hosts.ps.server import RpcServer
+from hosts.ps.share import keys_of, make_share, places_of
+from hosts.ps.state import CONTACTS, JOB_COUNTERS
+from hosts.ps.store import Store
+from protocol.codec import FastCodec, Message
+from protocol.errors import MalformedDatagram
+from protocol.hashing import ps_ids_of
+from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
+from tests.harness.model_server import ModelServer, ModelStore
+from tests.harness.mutation import mutate
+
+CODEC = FastCodec()
+SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
+DENSE = KeySpace(SIZE)
+SPARSE = KeySpace(SIZE, np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64)))
+
+
+class Twins:
+    """A PS and its model, which get the same datagrams."""
+
+    def __init__(self, space: KeySpace, as_plain: bool) -> None:
+        self.now = 0
+        self.space = space
+        self.server = RpcServer(PS, JOBS, make_share(space, PS, N_PS), lambda: self.now, as_plain)
+        self.stores = {job: Store(self.server.state, job) for job in JOBS}
+        self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
+        self.model = ModelServer(PS, self.models, CODEC, lambda: self.now)
+
+    def handle(self, datagram: bytes, arrival: int, read: int) -> None:
+        self.now = read + 77
+        answer = self.server.handle(datagram, arrival, read)
+        expected = self.model.handle(datagram, arrival, read)
+        assert (answer is None) == (expected is None)
+        if answer is not None and expected is not None:
+            assert answer == (expected[0], bytes(expected[1]))
+
+    def move(self, job: int, keys: np.ndarray, home: bool) -> None:
+        """Give keys away, or take them home with 9 more."""
+        store, model = self.stores[job], self.models[job]
+        at, position = store.locate(keys), model.locate(keys)
+        if home:
+            store.take_home(at, np.full(len(at), 9, dtype=np.uint32))
+            model.values[position] += np.uint32(9)
+        else:
+            assert store.give_away(at).tolist() == model.values[position].tolist()
+            model.values[position] = 0
+        model.owned[position] = home
+
+    def check(self) -> None:
+        for job in JOBS:
+            row, counters = self.server.counters[job], self.model.counters[job]
+            counters.overflows = self.models[job].overflows
+            told = {name: int(row[name]) for name in JOB_COUNTERS}
+            assert told == {name: getattr(counters, name) for name in JOB_COUNTERS}
+            held, model = self.stores[job].held(), self.models[job]
+            at = self.space.positions(held.keys)
+            assert sorted(at.tolist()) == np.flatnonzero(model.mine).tolist()
+            for column, expected in zip(held[1:], (model.values, model.owned, model.updates), strict=True):
+                assert column.tolist() == expected[at].tolist()
+        contacts = np.concatenate(self.server.take_contacts())
+        logged = np.array(self.model.contacts).reshape(-1, 3)
+        assert [list(contact) for contact in contacts.tolist()] == logged.tolist()
+        del self.model.contacts[:]
+        assert self.server.malformed == self.model.malformed
+        assert self.server.misdirected == self.model.misdirected
+
+
+def request(random: Random, space: KeySpace) -> bytes:
+    """An RPC of any shape, to this PS or another, of a few callers and slots, so that turns repeat."""
+    op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
+    count = 0 if op == Op.EMPTY else random.randint(1, LANES)
+    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS]
+    keys = np.array(random.sample(mine.tolist(), min(count, len(mine))), dtype=np.uint64)
+    count = len(keys)
+    if count and random.random() < 0.1:
+        keys[random.randrange(count)] = random.choice([SIZE, NO_KEY - 1, int(space.all()[0])])
+    live = (1 << count) - 1
+    if count and random.random() < 0.3:
+        live &= random.getrandbits(count) | 1
+        keys[[lane for lane in range(count) if not live >> lane & 1]] = NO_KEY
+    served = random.getrandbits(32) & live if random.random() < 0.3 else 0
+    with_values = op == Op.PUSH or (op == Op.PULL and served)
+    flags = (KEYS if count else 0) | (VALUES if with_values else 0)
+    header = Header(
+        op=op, flags=flags, job=random.choice([*JOBS, 6, *JOBS]), worker=random.randint(1, 3),
+        epoch=random.choice([1, 1, 2]), ps=PS if random.random() < 0.95 else 0, count=count,
+        seq=64 * random.randint(0, 4) + random.randrange(3), iteration=random.getrandbits(32), live=live,
+        served=served, t0=random.getrandbits(64),
+    )  # fmt: skip
+    if random.random() < 0.02:
+        header = header._replace(flags=RESPONSE)
+    values = np.array(
+        [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)], np.uint32
+    )
+    return bytes(CODEC.build(Message(header, keys if count else None, values if with_values else None)))
+
+
+def is_control(datagram: bytes) -> bool:
+    try:
+        return unpack(datagram).op == Op.CONTROL
+    except MalformedDatagram:
+        return len(datagram) > 1 and datagram[1] == Op.CONTROL
+
+
+def exchange(seed: int, space: KeySpace, as_plain: bool, datagrams: int) -> Twins:
+    random, twins = Random(seed), Twins(space, as_plain)
+    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    for step in range(datagrams):
+        datagram = request(random, space)
+        if random.random() < 0.3:
+            datagram = mutate(datagram, random)
+        if random.random() < 0.05:
+            keys = np.array(random.sample(mine, 5), dtype=np.uint64)
+            twins.move(random.choice(JOBS), keys, home=random.random() < 0.5)
+        if not is_control(datagram):
+            twins.handle(datagram, 10 * step, 10 * step + random.randrange(2**33))
+    return twins
+
+
+@pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_compiled_is_the_model(space: KeySpace, seed: int) -> None:
+    exchange(seed, space, as_plain=False, datagrams=300).check()
+
+
+@pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_plain_is_compiled(space: KeySpace) -> None:
+    for seed in range(3):
+        twins = [exchange(seed, space, as_plain, datagrams=60) for as_plain in (False, True)]
+        for left, right in zip(*(twin.server.state[:-1] for twin in twins), strict=True):
+            assert left.tobytes() == right.tobytes()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    size=st.integers(1, 300),
+    n_ps=st.integers(1, 20),
+    spread=st.booleans(),
+    odd=st.lists(st.integers(0, 2**64 - 1), max_size=20),
+)
+def test_every_key_of_a_share_has_a_place_of_its_own(
+    size: int, n_ps: int, spread: bool, odd: list[int]
+) -> None:
+    rng = np.random.default_rng(size)
+    keys = np.unique(rng.integers(0, NO_KEY, size, dtype=np.uint64)) if spread else None
+    space = KeySpace(size) if keys is None else KeySpace(len(keys), keys)
+    asked = np.concatenate([space.all(), np.array([*odd, NO_KEY], dtype=np.uint64)])
+    owners = ps_ids_of(asked, n_ps)
+    for ps in {0, n_ps // 2, n_ps - 1}:
+        share = make_share(space, ps, n_ps)
+        places = places_of(share, asked)
+        is_ours = np.isin(asked, space.all()) & (owners == ps)
+        assert (places[~is_ours] == share.me.places).all()
+        assert len(np.unique(places[is_ours])) == len(np.unique(asked[is_ours]))
+        known, found = keys_of(share)
+        assert sorted(found.tolist()) == sorted(set(asked[is_ours].tolist()))
+        assert places_of(share, found).tolist() == known.tolist()
+
+
+def test_more_callers_and_contacts_than_there_was_room_for() -> None:
+    twins = Twins(DENSE, as_plain=False)
+    for turn in (1, 2):
+        for worker in range(1, 2000):
+            header = Header(op=Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64 * turn)
+            twins.handle(bytes(CODEC.build(Message(header))), 0, 0)
+    again = Header(op=Op.EMPTY, job=4, worker=1, epoch=1, ps=PS, seq=64)
+    twins.handle(bytes(CODEC.build(Message(again))), 0, 0)
+    assert twins.server.counters[4].stale == 1
+    twins.check()
+
+    many = bytes(CODEC.build(Message(again._replace(seq=128))))
+    for _ in range(CONTACTS + 10):
+        twins.server.handle(many, 5, 5)
+    parts = twins.server.take_contacts()
+    assert sum(map(len, parts)) == CONTACTS + 10 and len(parts) == 2
+    assert {int(row.arrival) for part in parts for row in part} == {5}

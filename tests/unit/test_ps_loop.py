@@ -1,0 +1,138 @@
+"""The PS's compiled loop, over the loopback interface, and the service time that can be given to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.agent import Commands
+from hosts.keys import KeySpace
+from hosts.ps import service as service_time
+from hosts.ps.core import ParameterServer
+from hosts.ps.loop import Dialect, Sockets
+from hosts.ps.serve import serve
+from hosts.ps.service import make_service
+from hosts.sockets import Address, clock_offset
+from native.plain import plain
+from protocol import control
+from protocol.codec import FastCodec, Message
+from protocol.control import Command, Control
+from protocol.header import HOTLINE_PORT, KEYS, VALUES, Header, Op
+
+CODEC = FastCodec()
+HOST = "127.86.2.1"
+SERVICE = ("127.86.3.1", HOTLINE_PORT)
+
+
+class Served:
+    """A PS that serves in a thread."""
+
+    def __init__(self, serve: Any = serve, **cost: int) -> None:
+        self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
+        self.sockets = Sockets(
+            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), dialect=Dialect(serve)
+        )
+        self._input, self._output = os.pipe()
+        self.commands = Commands(self._input)
+        self._thread = threading.Thread(target=self.sockets.run_until_command, args=(self.commands,))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving, as a command does; what it has counted can then be read."""
+        os.write(self._output, b"quit\n")
+        self._thread.join(10)
+        self.sockets.close()
+        os.close(self._output)
+        os.close(self._input)
+        assert not self._thread.is_alive() and self.commands.next() == "quit"
+
+
+@contextmanager
+def caller(number: int) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((f"127.86.1.{number}", 0))
+        sock.settimeout(10)
+        yield sock
+
+
+def request(op: Op, keys: list[int], seq: int, worker: int, job: int = 1) -> bytes:
+    flags = 0 if op == Op.EMPTY else KEYS | (VALUES if op == Op.PUSH else 0)
+    header = Header(
+        op=op,
+        flags=flags,
+        job=job,
+        worker=worker,
+        epoch=1,
+        count=len(keys),
+        live=(1 << len(keys)) - 1,
+        seq=seq,
+    )
+    values = np.array([key + 1 for key in keys], dtype=np.uint32) if op == Op.PUSH else None
+    return bytes(CODEC.build(Message(header, np.array(keys, dtype=np.uint64) if keys else None, values)))
+
+
+def call(sock: socket.socket, datagram: bytes) -> Message:
+    sock.sendto(datagram, (HOST, HOTLINE_PORT))
+    return CODEC.parse(sock.recv(2048))
+
+
+@pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
+def test_workers_are_answered_each_on_a_socket_of_its_own(run: Any) -> None:
+    served = Served(run)
+    with closing(served), caller(1) as one, caller(2) as two:
+        call(one, request(Op.PUSH, [3, 4], 64, 1))
+        for turn in (1, 2):
+            pulled = call(two, request(Op.PULL, [4, 3, 5], 64 * turn, 2))
+            assert pulled.values is not None and pulled.values.tolist() == [5, 4, 0]
+        call(two, request(Op.EMPTY, [], 64, 2, job=2))
+        one.sendto(b"nonsense", (HOST, HOTLINE_PORT))
+        call(one, request(Op.EMPTY, [], 65, 1))
+        peers = served.sockets.peers
+        assert peers == {one.getsockname(), two.getsockname()}
+    assert served.core.malformed == 1
+    counters = served.core.server.counters
+    assert (counters[1].rpcs, counters[2].rpcs, counters[1].applied_lanes) == (4, 1, 2)
+    assert min(counters[1].proc_wall_ns, counters[1].proc_cpu_ns, counters[2].proc_wall_ns) > 0
+    assert sum(map(len, served.core.server.take_contacts())) == 5
+
+
+def test_the_controller_is_answered() -> None:
+    served = Served()
+    with closing(served), caller(9) as sock:
+        hello = Control(Command.HELLO, 1, 0, 1, 7, np.empty(0, dtype=np.uint64))
+        sock.sendto(control.build(hello), (HOST, HOTLINE_PORT))
+        assert control.parse(sock.recv(2048)).seq == 7
+
+
+def test_a_given_service_time_is_what_the_answer_says() -> None:
+    served = Served(ns_per_rpc=2_000_000, ns_per_lane=50_000)
+    with closing(served), caller(1) as sock:
+        for seq, keys in ((64, [1]), (65, [1, 2, 3, 4])):
+            header = call(sock, request(Op.PULL, keys, seq, 1)).header
+            assert header.ps_proc == 2_000_000 + len(keys) * 50_000
+        # Two that come together on one core: the second waits for the first.
+        for seq in (66, 67):
+            sock.sendto(request(Op.EMPTY, [], seq, 1), (HOST, HOTLINE_PORT))
+        first, second = (CODEC.parse(sock.recv(2048)).header for _ in range(2))
+        assert (first.seq, second.seq) == (66, 67)
+        assert first.ps_proc == second.ps_proc == 2_000_000
+    counters = served.core.server.counters[1]
+    assert counters.proc_wall_ns == counters.proc_cpu_ns == 4 * 2_000_000 + 5 * 50_000
+
+
+def test_rpcs_go_to_the_core_that_is_free_first() -> None:
+    service = make_service(ns_per_rpc=100, ns_per_lane=10, cores=2)
+    begin = plain(service_time.begin)
+    found = []
+    for read, lanes in ((0, 0), (0, 5), (10, 0), (10, 0), (500, 1)):
+        begin(service, read, lanes)
+        found.append((int(service.me.start), int(service.me.due)))
+    # Core 0 until 100, core 1 until 150, core 0 until 200, core 1 until 250; at 500 both are free.
+    assert found == [(0, 100), (0, 150), (100, 200), (150, 250), (500, 610)]

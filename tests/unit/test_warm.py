@@ -1,0 +1,87 @@
+"""What set-up compiles is what agents run."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hosts.keys import KeySpace
+from hosts.ps import share
+from hosts.ps.core import ParameterServer
+from hosts.ps.loop import Sockets
+from hosts.ps.serve import make_sources, serve
+from hosts.ps.service import make_service
+from hosts.ps.state import CONTACTS
+from hosts.sockets import clock_offset, open_udp
+from hosts.udp import make_udp
+from hosts.warm import warm_ps, warm_worker
+from hosts.worker import ledger
+from hosts.worker.client import Client
+from hosts.worker.ledger import Ledger
+from hosts.worker.machine import COMPILED
+from hosts.worker.operate import make_wire, operate
+from hosts.worker.writer import RpcWriter
+from protocol import control
+from protocol.codec import Caller
+from protocol.control import Command, Control
+
+WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
+
+
+def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
+    """Nor with mapped keys, a ledger in a file, two PSs, or an array for its rows."""
+    warm_worker()
+    signatures = [entry.signatures for entry in WORKERS]
+    assert [len(each) for each in signatures] == [1] * len(WORKERS)
+
+    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
+    space = KeySpace.load(tmp_path / "keys.npy")
+    client = Client(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, largest=50)
+    book = Ledger(3, 1, space.size, 50, tmp_path / "ledger")
+    writer = RpcWriter(lambda rows, origin: None)
+    writer.begin(client)
+    writer.close()
+    positions, deltas = np.arange(7), np.ones(7, np.uint32)
+    command, other = os.pipe()
+    with open_udp(("127.0.0.1", 0)) as sock:
+        wire = make_wire(sock.fileno(), [sock.getsockname()] * 2, command, command)
+        client.hint(space.keys(positions))
+        client.push(3, positions, deltas, book.open(positions, deltas))
+        book.close()
+        operate(client.state, make_udp(clock_offset()), wire, time.monotonic_ns())
+        client.receive(b"", 0, time.monotonic_ns())
+        client.wake(client.deadline() or 0)
+    for end in (command, other):
+        os.close(end)
+    assert [entry.signatures for entry in WORKERS] == signatures
+
+
+PS: list[Any] = [*COMPILED, serve, share.locate_all, share.rank_all, share.count_ours, share.insert_ours]
+
+
+def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
+    """Nor with mapped keys, several jobs, a given service time, or more room."""
+    warm_worker()
+    warm_ps()
+    signatures = [entry.signatures for entry in PS]
+    assert [len(each) for each in signatures] == [1] * len(PS)
+
+    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
+    for space in (KeySpace(50), KeySpace.load(tmp_path / "keys.npy")):
+        core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
+        with closing(
+            Sockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
+        ):
+            keys = core.stores[3].held().keys[:2]
+            core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
+            (push,) = core.transmit()
+            core.receive_own(bytes(push), 5)
+            core.wake(core.deadline() or 0)
+            core.server.make_room(CONTACTS)
+            serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)
+    assert [entry.signatures for entry in PS] == signatures

@@ -1,0 +1,185 @@
+"""The compiled client, its plain twin and the client of plain classes do the same, whatever comes."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.keys import KeySpace
+from hosts.worker.client import Client
+from hosts.worker.machine import plain_machine
+from protocol.codec import Caller, FastCodec, Message
+from protocol.header import RESPONSE, VALUES, Op, unpack
+from protocol.rpc import BUFFER_BYTES
+from tests.harness.effort import examples
+from tests.harness.model_client import ModelClient, RpcRecord
+
+CODEC = FastCodec()
+US, MS = 1_000, 1_000_000
+SIZE = 300
+SPARSE = np.sort(
+    np.random.default_rng(5).integers(0, 2**63, SIZE, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+)
+
+
+class Three:
+    """The three clients under the same stimuli; all that they send is compared at once."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now = 1_000 * MS
+        self.n_ps = random.choice([1, 2, 5])
+        space = KeySpace(SIZE, random.choice([None, SPARSE]))
+        window = random.choice([1, 3, 64])
+        caller = Caller(4, 3, 2**32 - 2)
+        self.space = space
+        self.model = ModelClient(caller, self.n_ps, space, CODEC, self._clock, window)
+        self.compiled = Client(caller, self.n_ps, space, self._clock, window)
+        self.plain = Client(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
+        self.answered = [np.zeros(1, np.bool_) for _ in self.clients]
+        self.requests: list[bytes] = []
+
+    @property
+    def clients(self) -> tuple[ModelClient | Client, ...]:
+        return self.model, self.compiled, self.plain
+
+    def _clock(self) -> int:
+        return self.now
+
+    def begin(self) -> None:
+        if not self.model.idle:
+            return
+        random = self.random
+        kind, iteration = random.random(), random.getrandbits(32)
+        if kind < 0.1:
+            ps = random.randrange(self.n_ps)
+            for client in self.clients:
+                client.empty(ps)
+            return
+        positions = np.array(random.sample(range(SIZE), random.choice([1, 40, SIZE])))
+        deltas = np.array([random.getrandbits(32) for _ in positions], np.uint32)
+        if kind < 0.5:
+            for client in self.clients:
+                client.pull(iteration, positions)
+            return
+        # The model's has one more, for lanes that are not live.
+        self.answered = [np.zeros(len(positions) + 1, np.bool_) for _ in self.clients]
+        for client, answered in zip(self.clients, self.answered, strict=True):
+            client.push(iteration, positions, deltas, answered)
+
+    def hint(self) -> None:
+        keys = self.space.all()[np.array([self.random.random() < 0.4 for _ in range(SIZE)])]
+        hot = self.random.choice([None, np.append(keys, np.uint64(2**64 - 2))])
+        for client in self.clients:
+            client.hint(hot)
+
+    def transmit(self, most: int) -> None:
+        for _ in range(most):
+            self.now += self.random.choice([0, 1, 700])
+            sent = [client.transmit() for client in self.clients]
+            ours, *others = [None if out is None else (bytes(out[0]), out[1]) for out in sent]
+            assert others == [ours, ours]
+            if ours is None:
+                return
+            self.requests.append(ours[0])
+
+    def receive(self) -> None:
+        random = self.random
+        if not self.requests:
+            return
+        datagram = self._answer(random.choice(self.requests[-70:]))
+        if random.random() < 0.3:
+            datagram = mutated(datagram, random)
+        self.now += random.choice([0, 900, 40 * US])
+        arrival = self.now - random.choice([0, 5 * US])
+        for client in self.clients:
+            client.receive(datagram, arrival, self.now - 10)
+
+    def _answer(self, request: bytes) -> bytes:
+        random, header = self.random, unpack(request)
+        is_pull = header.op == Op.PULL
+        served = header.live & random.choice([0, 0, 2**32 - 1, random.getrandbits(32)])
+        refused = header.live & ~served & random.choice([0, 0, random.getrandbits(32)])
+        header = header._replace(
+            flags=RESPONSE | (VALUES if is_pull else 0),
+            served=served,
+            refused=refused,
+            ps_proc=random.getrandbits(32),
+            ps_queue=random.getrandbits(32),
+            residence=random.getrandbits(32),
+        )
+        values = np.frombuffer(random.randbytes(4 * header.count), np.uint32) if is_pull else None
+        return bytes(CODEC.build(Message(header, None, values)))
+
+    def pass_time(self) -> None:
+        self.now += self.random.choice([200 * US, 30 * MS, 2_000 * MS])
+        for client in self.clients:
+            client.wake(self.now)
+
+    def compare(self) -> None:
+        model, *ours = self.clients
+        for client, answered in zip(ours, self.answered[1:], strict=True):
+            assert isinstance(client, Client)
+            assert (client.idle, client.deadline()) == (model.idle, model.deadline())
+            assert (client.malformed, client.unexpected) == (model.malformed, model.unexpected)
+            assert client.hinted.tolist() == model.hinted.tolist()
+            assert answered[:-1].tolist() == self.answered[0][:-1].tolist()
+            assert client.values.tolist() == model.values.tolist()
+            assert [row[name] for row in client.records for name in RpcRecord._fields] == [
+                value for record in model.records for value in record
+            ]
+            me = client.state.me
+            waits = len(client.state.calls) - me.spare, client.state.slots.busy.sum()
+            assert not client.idle or waits == (0, 0), "calls or slots have leaked"
+        self.compare_twins()
+
+    def compare_twins(self) -> None:
+        names = self.compiled.state._fields
+        for name, compiled, plain in zip(names, self.compiled.state, self.plain.state, strict=True):
+            assert compiled.tobytes() == plain.tobytes(), name
+
+
+def mutated(datagram: bytes, random: Random) -> bytes:
+    """Some bits, bytes, cuts or additions, mostly in the header."""
+    data = bytearray(datagram)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(min(len(data), 60)) if data else 0
+        choice = random.random()
+        if choice < 0.1 or not data:
+            data += random.randbytes(random.randint(1, 16))
+        elif choice < 0.2:
+            del data[random.randrange(len(data)) :]
+        elif choice < 0.6:
+            data[at] ^= 1 << random.randrange(8)
+        else:
+            data[at] = random.choice([0, 1, 4, 255, random.getrandbits(8)])
+    return bytes(data)
+
+
+@settings(max_examples=examples(25))
+@given(seed=st.integers(0, 2**32))
+def test_three_clients_agree(seed: int) -> None:
+    random = Random(seed)
+    three = Three(random)
+    for _ in range(150):
+        choice = random.random()
+        if choice < 0.10:
+            three.begin()
+        elif choice < 0.12 and three.model.idle:
+            three.hint()
+        elif choice < 0.35:
+            three.transmit(random.choice([1, 5, 100]))
+        elif choice < 0.94:
+            three.receive()
+        else:
+            three.pass_time()
+    three.compare()
+
+
+def test_a_datagram_longer_than_any_buffer_is_malformed() -> None:
+    client = Client(Caller(1, 2, 3), 1, KeySpace(8), lambda: 0)
+    client.receive(bytes(2 * BUFFER_BYTES), 0, 0)
+    assert client.malformed == 1

@@ -1,0 +1,240 @@
+"""The worker's socket loop, compiled and behind Scapy: it runs an operation, and comes back when it must."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hosts.agent import Commands, SignalPipe
+from hosts.keys import KeySpace
+from hosts.sockets import clock_offset, open_udp
+from hosts.udp import BURST, make_udp
+from hosts.worker.client import Client
+from hosts.worker.loop import Line, Sockets, make_operate
+from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire
+from hosts.worker.state import ROW
+from native.records import records
+from protocol.codec import Caller, FastCodec, Message
+from protocol.errors import MalformedDatagram
+from protocol.header import RESPONSE, VALUES, Op
+from tests.harness.waiting import PATIENCE_S
+
+CODEC = FastCodec()
+SIZE = 200
+POSITIONS = np.arange(SIZE)
+NS = 1_000_000_000
+
+
+class Echo(threading.Thread):
+    """Answers pulls with the lower halves of the keys, and whatever `spoil` makes of an answer before it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.sock.settimeout(PATIENCE_S)
+        self.address = self.sock.getsockname()
+        self.spoiled = 0
+        self.pushed: dict[int, int] = {}
+
+    def run(self) -> None:
+        while True:
+            datagram, source = self.sock.recvfrom(2048)
+            if not datagram:
+                return
+            answer = self.answer(CODEC.parse(datagram))
+            if self.spoiled:
+                self.sock.sendto(answer[: -self.spoiled], source)
+            self.sock.sendto(answer, source)
+
+    def answer(self, request: Message) -> bytes:
+        header, keys, deltas = request
+        is_pull = header.op == Op.PULL
+        if deltas is not None and keys is not None:
+            self.pushed |= zip(keys.tolist(), deltas.tolist(), strict=True)
+        values = None if keys is None or not is_pull else keys.astype(np.uint32)
+        header = header._replace(flags=RESPONSE | (VALUES if is_pull else 0), ps_proc=7, residence=9)
+        return bytes(CODEC.build(Message(header, None, values)))
+
+
+class Bench:
+    """A client, its loop and a server on loopback."""
+
+    def __init__(self, stack: ExitStack, codec: str) -> None:
+        self.server = Echo()
+        self.server.start()
+        self.sock = stack.enter_context(open_udp(("127.0.0.1", 0)))
+        stack.callback(self.stop)
+        self.operate = make_operate(codec)
+        self.udp = make_udp(clock_offset())
+        self.ends = os.pipe(), os.pipe()
+        for end in (end for pipe in self.ends for end in pipe):
+            stack.callback(os.close, end)
+        (commands, self.command), (signals, self.signal) = self.ends
+        self.wire = make_wire(self.sock.fileno(), [self.server.address], commands, signals)
+        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
+        self.answered = np.zeros(SIZE, np.bool_)
+
+    def stop(self) -> None:
+        self.sock.sendto(b"", self.server.address)
+        self.server.join()
+        self.server.sock.close()
+
+    def run(self, patience_s: float = PATIENCE_S) -> int:
+        until = time.monotonic_ns() + int(patience_s * NS)
+        return self.operate(self.client.state, self.udp, self.wire, until)
+
+
+@pytest.fixture(params=["fast", "scapy"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(stack, request.param)
+
+
+def test_operations_run_to_their_end(bench: Bench) -> None:
+    client = bench.client
+    client.pull(5, POSITIONS)
+    assert bench.run() == ENDED and client.values.tolist() == list(range(SIZE))
+    client.push(6, POSITIONS, POSITIONS.astype(np.uint32) + np.uint32(2**31), bench.answered)
+    assert bench.run() == ENDED and bench.answered.all()
+    assert bench.server.pushed == {key: 2**31 + key for key in range(SIZE)}
+    client.empty(0)
+    assert bench.run() == ENDED and client.idle
+    rows = client.records
+    assert rows["op"].tolist() == [Op.PULL] * 7 + [Op.PUSH] * 7 + [Op.EMPTY]
+    assert rows["iteration"].tolist() == [5] * 7 + [6] * 7 + [0]
+    assert rows["lanes"].tolist() == ([32] * 6 + [8]) * 2 + [0]
+    assert rows["request_bytes"].tolist() == [312] * 6 + [120] + [440] * 6 + [152, 56]
+    assert rows["response_bytes"].tolist() == [184] * 6 + [88] + [56] * 8
+    assert (rows["ps_proc"] == 7).all() and (rows["residence_us"] == 9).all()
+    assert (
+        (rows["w_proc"] > 0).all() and (rows["w_queue"] >= 0).all() and (rows["t0"] < rows["arrival"]).all()
+    )
+
+
+def test_what_is_no_rpc_is_counted(bench: Bench) -> None:
+    bench.server.spoiled = 1
+    bench.client.pull(1, POSITIONS)
+    assert bench.run() == ENDED
+    assert (bench.client.malformed, bench.client.values.tolist()) == (7, list(range(SIZE)))
+
+
+def test_the_loop_keeps_time(bench: Bench) -> None:
+    began = time.monotonic_ns()
+    assert bench.run(0.05) == LATE
+    assert time.monotonic_ns() - began >= 50_000_000
+
+
+@pytest.mark.parametrize("end", ["command", "signal"])
+def test_the_loop_is_called_back(bench: Bench, end: str) -> None:
+    os.write(getattr(bench, end), b"x")
+    assert bench.run() == CALLED
+
+
+def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
+    """Datagrams keep coming: the loop does not wait, but looks."""
+    stop = threading.Event()
+    to = bench.sock.getsockname()
+
+    def disturb() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            while not stop.is_set():
+                sock.sendto(b"noise", to)
+
+    noise = threading.Thread(target=disturb)
+    noise.start()
+    try:
+        os.write(bench.command, b"x")
+        assert bench.run() == CALLED
+    finally:
+        stop.set()
+        noise.join()
+
+
+def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
+    """There must be room for a burst; here RPCs go one at a time."""
+    bench.client = client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
+    client.take_records(records(BURST + 2, ROW))
+    client.pull(1, POSITIONS)
+    assert bench.run() == FULL
+    assert len(client.take_records(records(BURST + 3, ROW))) == 3
+    assert bench.run() == ENDED and len(client.records) == 4
+
+
+class OnePull:
+    """A driver: one pull."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._begun = False
+        self.finished = False
+
+    def deadline(self) -> int | None:
+        return 0
+
+    def wake(self, now: int) -> None:
+        if not self._begun:
+            self._client.pull(1, POSITIONS)
+            self._begun = True
+        self.finished = self._client.idle
+
+
+class Stopped(Exception):
+    """What the signal's handler raises."""
+
+
+@pytest.mark.parametrize("codec", ["fast", "scapy"])
+def test_a_signal_ends_a_run_at_once(codec: str) -> None:
+    """The PS is silent, so that only the signal can."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
+
+    with ExitStack() as stack:
+        silent = stack.enter_context(open_udp(("127.0.0.1", 0)))
+        sock = stack.enter_context(open_udp(("127.0.0.1", 0)))
+        end, other = os.pipe()
+        stack.callback(os.close, end)
+        stack.callback(os.close, other)
+        stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, stop))
+        pipe = stack.enter_context(closing(SignalPipe()))
+        sockets = Sockets(make_udp(clock_offset()), Commands(end), pipe, make_operate(codec))
+        line = Line(sock, [silent.getsockname()], sockets)
+        client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
+
+        def interrupt() -> None:
+            select.select([silent], [], [], PATIENCE_S)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        killer = threading.Thread(target=interrupt)
+        killer.start()
+        with pytest.raises(Stopped):
+            line.run(OnePull(client), client, lambda: None, lambda: None)
+        killer.join()
+
+
+def test_scapy_disagrees_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Scapy sees no RPC, the state machine has none either."""
+    from hosts import scapy_udp
+
+    def refuse(datagram: Any) -> Message:
+        raise MalformedDatagram("no")
+
+    with ExitStack() as stack:
+        bench = Bench(stack, "scapy")
+        monkeypatch.setattr(scapy_udp._SCAPY, "parse", refuse)
+        bench.client.empty(0)
+        while bench.client.malformed < 2:
+            assert bench.run(0.2) == LATE
+        assert not bench.client.idle

@@ -1,0 +1,96 @@
+"""Rows of the RPC log on their way to the disk: all of them, in order, and failures are told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.worker.client import Client
+from hosts.worker.logs import Origin
+from hosts.worker.writer import RpcWriter
+from logs.errors import DataError
+from protocol.codec import Caller
+from tests.harness.waiting import PATIENCE_S
+
+ORIGIN = Origin(1, 2, "neither", 0, 0.5, 0)
+ROWS = 4
+
+
+class Block:
+    """A client that logs rows with numbers, and what is written of them."""
+
+    def __init__(self) -> None:
+        self.client = Client(Caller(1, 1, 1), 1, KeySpace(1), lambda: 0)
+        self.written: list[tuple[list[int], str]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failure: Exception | None = None
+        self._next = 0
+
+    def write(self, rows: NDArray[np.void], origin: Origin) -> None:
+        assert self.gate.wait(PATIENCE_S)
+        if self.failure is not None:
+            raise self.failure
+        self.written.append((rows["iteration"].tolist(), origin.arm))
+
+    def log(self, number: int) -> None:
+        state = self.client.state
+        for _ in range(number):
+            state.log[state.me.rows]["iteration"] = self._next
+            state.me.rows += 1
+            self._next += 1
+
+    @contextmanager
+    def writer(self) -> Iterator[RpcWriter]:
+        with closing(RpcWriter(self.write, ROWS)) as writer:
+            writer.begin(self.client)
+            yield writer
+
+
+def test_a_block_is_written_when_it_ends() -> None:
+    block = Block()
+    with block.writer() as writer:
+        block.log(3)
+        writer.end(block.client, ORIGIN)
+        assert block.written == [([0, 1, 2], "neither")]
+        writer.begin(block.client)
+        block.log(2)
+        writer.end(block.client, ORIGIN)
+    assert block.written[1:] == [([3, 4], "neither")]
+
+
+def test_a_block_does_not_wait_for_the_disk() -> None:
+    """However far the writer falls behind, the client goes on, and no row is lost or overwritten."""
+    block = Block()
+    block.gate.clear()
+    with block.writer() as writer:
+        for _ in range(5):
+            block.log(ROWS)
+            writer.swap(block.client, ORIGIN)
+        block.log(1)
+        assert block.written == []
+        block.gate.set()
+        writer.end(block.client, ORIGIN)
+    assert [number for rows, _ in block.written for number in rows] == list(range(5 * ROWS + 1))
+
+
+def test_what_cannot_be_written_is_told_at_the_end() -> None:
+    block = Block()
+    block.failure = DataError("the disk is full")
+    with block.writer() as writer:
+        block.log(ROWS)
+        writer.swap(block.client, ORIGIN)
+        block.log(1)
+        with pytest.raises(DataError, match="the disk is full"):
+            writer.end(block.client, ORIGIN)
+        block.failure = None
+        writer.begin(block.client)
+        block.log(1)
+        writer.end(block.client, ORIGIN)
+    assert block.written == [([ROWS + 1], "neither")]
