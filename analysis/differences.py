@@ -19,26 +19,28 @@ def compare(
     """Arm -> metric -> comparison, for one load.
 
     Only rounds in which every arm measured every operation count, so all differences are of the same ones.
+    Runs of before there was *again* are compared without it.
     """
+    arms = [arm for arm in ARMS if any(block.arm == arm for block in blocks)]
     operations = operations.filter(pl.col("measured"))
     rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
-    rounds = _complete_rounds(operations)
+    rounds = _complete_rounds(operations, arms)
     if not rounds:
         return {}
-    estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in ARMS}
+    estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in arms}
     return {
         arm: {
             metric: compare_paired(estimator, estimators[BASELINE][metric], len(rounds))
             for metric, estimator in estimators[arm].items()
         }
-        for arm in ARMS
+        for arm in arms
         if arm != BASELINE
     }
 
 
-def _complete_rounds(operations: pl.DataFrame) -> list[int]:
+def _complete_rounds(operations: pl.DataFrame, arms: list[str]) -> list[int]:
     measured = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
-    return sorted(measured.filter(pl.col("kinds") == len(ARMS) * len(OPS))["round"].to_list())
+    return sorted(measured.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
 
 
 def _estimators(

@@ -14,6 +14,7 @@ from analysis.statistics import MIN_ROUNDS, Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
+from protocol.arms import AGAIN
 
 WIDTH = 100
 
@@ -110,32 +111,44 @@ def _learning(loss: float, chance: float) -> str:
 def _differences(load: LoadSummary) -> Table:
     table = _table()
     for row in DIFFERENCE_ROWS:
-        found = [metrics[row.metric] for metrics in load.differences.values() if row.metric in metrics]
-        if found:
-            baseline = format(found[0].baseline, row.format)
-            table.add_row(row.title, baseline, *(_relative(each) for each in found))
+        found = {arm: load.differences.get(arm, {}).get(row.metric) for arm in ARMS if arm != BASELINE}
+        known = [each for each in found.values() if each is not None]
+        if known:
+            baseline = _baseline(known[0].baseline, row.format)
+            table.add_row(row.title, baseline, *(_cell(arm, each) for arm, each in found.items()))
     return table
 
 
+def _baseline(value: float, form: str) -> str:
+    return format(value, form) if value < 1e6 else f"{value / 1e6:,.2f} M"
+
+
 def _table() -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    # Two blanks between columns: five arms leave no room for more.
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in ARMS:
         table.add_column(arm, justify="right", no_wrap=True)
     return table
 
 
-def _relative(found: Comparison) -> str:
-    if found.ratio is None:
+def _cell(arm: str, found: Comparison | None) -> str:
+    """A difference in %; of arm *again* the interval alone, which is what noise looks like."""
+    if found is None or found.ratio is None:
         return "–"
     if found.ratio_low is None or found.ratio_high is None:
         return _percent(found.ratio)
-    text = f"{_percent(found.ratio)} \\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
+    text = f"\\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
+    if arm != AGAIN.name:
+        text = f"{_percent(found.ratio)} {text}"
     return text if found.ratio_low <= 0 <= found.ratio_high else f"[bold]{text}[/bold]"
 
 
 def _percent(ratio: float) -> str:
+    """In %; what is more than ten times as much, as a multiple."""
     share = 100 * ratio
+    if share >= 1000:
+        return f"×{1 + ratio:.0f}"
     return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
 
 

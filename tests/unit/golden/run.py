@@ -30,7 +30,7 @@ from protocol.header import Header, Op
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2
-JOBS = {"profile": 1, "neither": 2, "proxy": 3, "hot": 4, "both": 5}
+JOBS = {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
 LOAD = 0.5
 ROUNDS, STEPS, DISCARDED = 10, 30, 5
 SPECIAL_ROUND = 7
@@ -72,6 +72,7 @@ class Arm:
 NEITHER = Arm(WITHOUT, pull=500, push=700, cpu_ns=2_700_000, cpu_s=0.012, worker_cpu_s=0.015, loss=0.5)
 PLANS = {
     "neither": NEITHER,
+    "again": NEITHER,
     "proxy": Arm(BY_PROXY, pull=490, push=700, cpu_ns=2_640_000, cpu_s=0.0117, worker_cpu_s=0.0153, loss=0.5),
     "hot": Arm(OFFLOADED, 400, 450, 2_100_000, 0.009, 0.018, 0.52, offloaded=True),
     "both": Arm(OFFLOADED, 390, 440, 1_800_000, 0.0084, 0.0186, 0.51, offloaded=True),
@@ -131,7 +132,7 @@ def make_run(folder: Path) -> GoldenRun:
         seeds={"seed": 1},
         jobs=JOBS,
         workload={"chance_loss": 0.69},
-        capacity={"neither": 200.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
+        capacity={"neither": 200.0, "again": 199.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
         accounting=Accounting(sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5),
