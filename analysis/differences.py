@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
+import numpy as np
 import polars as pl
 
 from analysis.record import Block
-from analysis.statistics import Comparison, Estimator, compare_paired, quantile, ratio
+from analysis.statistics import Comparison, Rounds, compare_paired
 from logs.columns import ARMS, BASELINE, OPS
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+ONE_COURSE = ("loss",)
+"""Metrics of which rounds are no repetitions: an arm's model is one, and each round trains it further."""
+
+Metrics = Mapping[str, Rounds]
+"""Metric -> one estimate a round."""
 
 
 def compare(
@@ -24,46 +31,67 @@ def compare(
     arms = [arm for arm in ARMS if any(block.arm == arm for block in blocks)]
     operations = operations.filter(pl.col("measured"))
     rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
-    rounds = _complete_rounds(operations, arms)
+    rounds = complete_rounds(operations, arms)
     if not rounds:
         return {}
-    estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in arms}
+    return differences(
+        {
+            arm: dict(_of_arm(arm, rpc, operations, [block for block in blocks if block.arm == arm], rounds))
+            for arm in arms
+        }
+    )
+
+
+def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
+    """Arm -> metric -> comparison, from what each arm has for each round."""
     return {
         arm: {
-            metric: compare_paired(estimator, estimators[BASELINE][metric], len(rounds))
-            for metric, estimator in estimators[arm].items()
+            metric: compare_paired(values, reference, metric not in ONE_COURSE)
+            for metric, values in of_arm.items()
+            if _known(values) and _known(reference := metrics[BASELINE].get(metric))
         }
-        for arm in arms
+        for arm, of_arm in metrics.items()
         if arm != BASELINE
     }
 
 
-def _complete_rounds(operations: pl.DataFrame, arms: list[str]) -> list[int]:
-    measured = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
-    return sorted(measured.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
+def _known(values: Rounds | None) -> TypeGuard[Rounds]:
+    """Whether there is an estimate for every round."""
+    return values is not None and bool(np.isfinite(values).all())
 
 
-def _estimators(
-    arm: str, rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], rounds: list[int]
-) -> Iterator[tuple[str, Estimator]]:
-    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32}).with_row_index()
-    own_operations = operations.filter(pl.col("arm") == arm).join(index, on="round")
+def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
+    """Rounds in which every arm has measured every operation."""
+    kinds = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
+    return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
+
+
+def of_operations(arm: str, operations: pl.DataFrame, rounds: Iterable[int]) -> Iterator[tuple[str, Rounds]]:
+    """Mean and quantiles (nearest rank) of an arm's measured operations in each of these rounds, in µs."""
+    latency = pl.col("latency_us").cast(pl.Float64)
+    rank = {name: (pl.len() * q).ceil().cast(pl.Int64) - 1 for name, q in QUANTILES.items()}
+    estimates = [latency.mean().alias("mean"), *(latency.sort().get(rank[name]).alias(name) for name in rank)]
+    own = operations.filter(pl.col("arm") == arm)
     for op in OPS:
-        rows = own_operations.filter(pl.col("op") == op)
-        yield f"{op}_mean", _mean(rows, index)
-        for name, q in QUANTILES.items():
-            yield f"{op}_{name}", quantile(rows["latency_us"].to_numpy(), rows["index"].to_numpy(), q)
+        rows = _by_round(own.filter(pl.col("op") == op), rounds, *estimates)
+        for name in ("mean", *QUANTILES):
+            yield f"{op}_{name}", rows[name].to_numpy()
         if op == "step":
-            yield "rpcs_per_step", _mean(rows, index, "rpcs")
-    yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm).join(index, on="round"), index)
-    of_round = {block.round: block for block in blocks if block.arm == arm}
-    steps = [of_round[number].steps for number in rounds]
+            yield "rpcs_per_step", _mean(own.filter(pl.col("op") == op), rounds, "rpcs")
+
+
+def _of_arm(
+    arm: str, rpc: pl.DataFrame, operations: pl.DataFrame, blocks: Iterable[Block], rounds: list[int]
+) -> Iterator[tuple[str, Rounds]]:
+    yield from of_operations(arm, operations, rounds)
+    yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm), rounds, "latency_us")
+    of_round = {block.round: block for block in blocks}
+    own = [of_round[number] for number in rounds]
     for name, use in _PER_STEP.items():
-        yield name, ratio([use(of_round[number]) for number in rounds], steps)
-    losses = [of_round[number].loss for number in rounds]
-    trained = [loss for loss in losses if loss is not None]
-    if len(trained) == len(rounds):
-        yield "loss", ratio([loss * number for loss, number in zip(trained, steps, strict=True)], steps)
+        yield name, np.array([use(block) / block.steps for block in own])
+    losses = [block.loss for block in own if block.loss is not None]
+    if len(losses) == len(own):
+        yield "loss", np.array(losses)
 
 
 _PER_STEP: dict[str, Callable[[Block], float]] = {
@@ -75,8 +103,10 @@ _PER_STEP: dict[str, Callable[[Block], float]] = {
 }
 
 
-def _mean(rows: pl.DataFrame, index: pl.DataFrame, column: str = "latency_us") -> Estimator:
-    values = pl.col(column).cast(pl.Float64)
-    sums = rows.group_by("index").agg(values.sum().alias("sum"), values.len().alias("number"))
-    ordered = index.join(sums, on="index", how="left").sort("index").fill_null(0)
-    return ratio(ordered["sum"].to_numpy(), ordered["number"].to_numpy())
+def _mean(rows: pl.DataFrame, rounds: Iterable[int], column: str) -> Rounds:
+    return _by_round(rows, rounds, pl.col(column).cast(pl.Float64).mean().alias("mean"))["mean"].to_numpy()
+
+
+def _by_round(rows: pl.DataFrame, rounds: Iterable[int], *estimates: pl.Expr) -> pl.DataFrame:
+    index = pl.DataFrame({"round": list(rounds)}, schema={"round": pl.Int32})
+    return index.join(rows.group_by("round").agg(estimates), on="round", how="left", maintain_order="left")
