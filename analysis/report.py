@@ -8,10 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from analysis.facts import facts, without_intervals
 from analysis.figures import figures
 from analysis.record import RunRecord
 from analysis.summary import LoadSummary, Summary
-from analysis.table import DIFFERENCE_ROWS, DifferenceRow, facts, without_intervals
+from analysis.table import DIFFERENCE_ROWS, DifferenceRow
 from common.words import counted
 from logs.columns import ARMS, BASELINE
 from logs.parts import write_text

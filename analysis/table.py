@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -10,7 +9,8 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from analysis.statistics import MIN_ROUNDS, Comparison
+from analysis.facts import facts, without_intervals
+from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
@@ -64,48 +64,6 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
     if not console.is_terminal or console.width > WIDTH:
         console.width = WIDTH
     console.print(render(summary))
-
-
-def facts(summary: Summary) -> Iterator[str]:
-    """The headline facts, one sentence each."""
-    share, updates = summary.hot_update_share, summary.updates
-    if share is not None:
-        yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
-    yield (
-        f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
-        f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
-        f"{counted(summary.overflows, 'overflow')}."
-    )
-    if summary.changed_arms:
-        arms = ", ".join(summary.changed_arms)
-        yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
-    if summary.last_loss is not None and summary.chance_loss:
-        yield _learning(summary.last_loss, summary.chance_loss)
-    empty = summary.empty_rpc_latency_us
-    if empty.p50 is not None and empty.p99 is not None:
-        yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
-    for name, load in summary.loads.items():
-        if load.rounds_fallen_behind:
-            yield (
-                f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
-                f"of {counted(load.rounds, 'round')}."
-            )
-
-
-def without_intervals(load: LoadSummary) -> Iterator[str]:
-    """Why a load's differences have no intervals, where they have none."""
-    comparisons = [each for metrics in load.differences.values() for each in metrics.values()]
-    if comparisons and all(each.low is None for each in comparisons):
-        why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
-        yield f"No 95 % intervals: {why}."
-
-
-def _learning(loss: float, chance: float) -> str:
-    """What the model has learned; `chance` is above 0, so that there was something to learn."""
-    told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
-    if loss < chance:
-        return told
-    return f"WARNING: the model has learned nothing. {told} Try another learning_rate, or more rounds."
 
 
 def _differences(load: LoadSummary) -> Table:

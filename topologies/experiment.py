@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from analysis.record import RunRecord
@@ -24,7 +25,7 @@ from topologies.machine import describe_machine, describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.phases.accounting import account
-from topologies.phases.calibrate import calibrate
+from topologies.phases.calibrate import calibrate, check_capacity
 from topologies.phases.measure import measure, measure_emulator
 from topologies.phases.profile import profile
 from topologies.phases.provision import provision
@@ -100,7 +101,8 @@ async def _traffic(session: Session, trace: Trace) -> None:
     await profile(session, trace)
     await load(session, await select(session))
     capacity = await calibrate(session)
-    await measure(session, capacity)
+    await measure(session, capacity, partial(check_capacity, session, "middle"))
+    await check_capacity(session, "end")
     await measure_emulator(session)
     if session.next_step > trace.steps:
         log.warning(
@@ -158,6 +160,6 @@ def _name(error: BaseException) -> str:
 def _merge(run: Path, record: RunRecord, reporter: Reporter) -> None:
     record.write(run)
     with reporter.phase("logs"):
-        merge_logs(run / "parts", run)
+        merge_logs(run / "parts", run, record.repeated())
     record.phases_s = reporter.durations
     record.write(run)

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.facts import facts
 from analysis.record import read_record
 from analysis.summary import Summary, summarise
-from analysis.table import facts
 from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.record import Accounting, Block, RunRecord, ServerUse
+from analysis.record import Accounting, Block, CapacityCheck, RunRecord, ServerUse
 from analysis.summary import Summary, summarise
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
@@ -125,8 +125,8 @@ def make_run(folder: Path) -> GoldenRun:
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
-        config={"workers": WORKER},
-        machine={"kernel": "6.1"},
+        config={"workers": WORKER, "budget_s": 100.0},
+        machine={"kernel": "6.1", "cpus": 2},
         versions={"python": "3.11"},
         placement={"p1": 0},
         seeds={"seed": 1},
@@ -135,10 +135,27 @@ def make_run(folder: Path) -> GoldenRun:
         capacity={"neither": 200.0, "again": 199.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
+        repeated_blocks=_repeated(blocks),
+        ended_by="precision",
+        capacity_checks=[
+            CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0}),
+            CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0}),
+        ],
         accounting=Accounting(sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5),
     )
     record.write(folder)
     return GoldenRun(folder, record, summarise(folder, record))
+
+
+def _repeated(blocks: list[Block]) -> list[Block]:
+    """Of arm *hot* two blocks were run again, of *proxy* one, which stayed disturbed."""
+    hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("hot", "proxy"))
+    proxy.disturbed = ["steal"]
+    return [
+        hot.model_copy(update={"disturbed": ["steal", "lateness"]}),
+        hot.model_copy(update={"disturbed": ["steal"]}),
+        proxy.model_copy(),
+    ]
 
 
 def _empty_rpcs(world: Timed, logs: WorkerLogs) -> None:

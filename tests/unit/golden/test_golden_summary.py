@@ -27,6 +27,14 @@ def summary(golden: GoldenRun) -> dict[str, Any]:
     return dict(json.loads(golden.summary.model_dump_json()))
 
 
+VERDICT = (
+    "Load 0.5, on 2 CPUs, against neither: "
+    "proxy: pulls 1.9% sooner [-1.9%, -1.9%], pushes no difference [+0.0%, +0.0%]; "
+    "hot: pulls 18.2% sooner [-19.3%, -15.6%], pushes 34.0% sooner [-34.8%, -32.1%]; "
+    "both: pulls 21.2% sooner [-21.2%, -21.2%], pushes 36.2% sooner [-36.2%, -36.2%]."
+)
+
+
 def about(number: float) -> object:
     return pytest.approx(number, rel=1e-6)
 
@@ -51,6 +59,22 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
         "chance_loss": 0.69,
+        "cpus": 2,
+        "ended_by": "precision",
+        "budget_s": 100.0,
+        # From x to x^(2/3) y^(1/3), as below.
+        "widest": {
+            "load": "0.5",
+            "arm": "hot",
+            "metric": "pull_mean",
+            "half_width": about(419.2 / 519.2 * ((479.2 / 419.2) ** (1 / 3) - 1) / 2),
+            "goal": 0.03,
+        },
+        "repeated": {"hot": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
+        "capacity_checks": [
+            {"when": "middle", "capacity": {"neither": 190.0, "again": 200.0}},
+            {"when": "end", "capacity": {"neither": 160.0, "again": 190.0}},
+        ],
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),
     }
@@ -58,6 +82,8 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
     assert set(summary["loads"]) == {"0.5"}
     assert (load["offered_rate"], load["rounds"], load["rounds_fallen_behind"]) == (1234.5, 10, 2)
     assert load["arms"] == summary["arms"]
+    assert (load["block_steps"], load["blocks_repeated"], load["blocks_disturbed"]) == (25, 3, 1)
+    assert load["verdict"] == {"bears": True, "text": VERDICT}
 
 
 def test_the_arm_without_anything(summary: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_defaults_are_the_main_job() -> None:
         4,
         2,
         20_000,
-        20,
+        None,
     )
     assert config.loads == (0.5, 0.8)
 
