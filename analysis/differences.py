@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
 import numpy as np
@@ -34,12 +34,11 @@ def compare(
     rounds = complete_rounds(operations, arms)
     if not rounds:
         return {}
-    return differences(
-        {
-            arm: dict(_of_arm(arm, rpc, operations, [block for block in blocks if block.arm == arm], rounds))
-            for arm in arms
-        }
-    )
+    metrics = of_operations(operations, arms, rounds)
+    for arm in arms:
+        own = [block for block in blocks if block.arm == arm]
+        metrics[arm] |= _others(rpc.filter(pl.col("arm") == arm), own, rounds)
+    return differences(metrics)
 
 
 def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
@@ -66,32 +65,45 @@ def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
     return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
 
 
-def of_operations(arm: str, operations: pl.DataFrame, rounds: Iterable[int]) -> Iterator[tuple[str, Rounds]]:
-    """Mean and quantiles (nearest rank) of an arm's measured operations in each of these rounds, in µs."""
+def of_operations(
+    operations: pl.DataFrame, arms: Iterable[str], rounds: Sequence[int]
+) -> dict[str, dict[str, Rounds]]:
+    """Arm -> metric -> mean or quantile (nearest rank) of measured operations in each round, in µs.
+
+    The rounds are complete ones.
+    """
     latency = pl.col("latency_us").cast(pl.Float64)
     rank = {name: (pl.len() * q).ceil().cast(pl.Int64) - 1 for name, q in QUANTILES.items()}
-    estimates = [latency.mean().alias("mean"), *(latency.sort().get(rank[name]).alias(name) for name in rank)]
-    own = operations.filter(pl.col("arm") == arm)
-    for op in OPS:
-        rows = _by_round(own.filter(pl.col("op") == op), rounds, *estimates)
-        for name in ("mean", *QUANTILES):
-            yield f"{op}_{name}", rows[name].to_numpy()
-        if op == "step":
-            yield "rpcs_per_step", _mean(own.filter(pl.col("op") == op), rounds, "rpcs")
+    estimates = (
+        operations.filter(pl.col("round").is_in(rounds))
+        .group_by(pl.col("arm", "op").cast(pl.String), "round")
+        .agg(
+            latency.mean().alias("mean"),
+            *(latency.sort().get(rank[name]).alias(name) for name in rank),
+            pl.col("rpcs").cast(pl.Float64).mean(),
+        )
+        .sort("round")
+        .partition_by("arm", "op", as_dict=True)
+    )
+    return {
+        arm: {
+            f"{op}_{name}": estimates[arm, op][name].to_numpy() for op in OPS for name in ("mean", *QUANTILES)
+        }
+        | {"rpcs_per_step": estimates[arm, "step"]["rpcs"].to_numpy()}
+        for arm in arms
+    }
 
 
-def _of_arm(
-    arm: str, rpc: pl.DataFrame, operations: pl.DataFrame, blocks: Iterable[Block], rounds: list[int]
-) -> Iterator[tuple[str, Rounds]]:
-    yield from of_operations(arm, operations, rounds)
-    yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm), rounds, "latency_us")
+def _others(rpc: pl.DataFrame, blocks: Iterable[Block], rounds: Sequence[int]) -> dict[str, Rounds]:
+    """Of an arm in each of these rounds: metrics of its RPCs, and of its blocks as a whole."""
     of_round = {block.round: block for block in blocks}
     own = [of_round[number] for number in rounds]
-    for name, use in _PER_STEP.items():
-        yield name, np.array([use(block) / block.steps for block in own])
+    found = {"rpc_mean": _mean_rpc(rpc, rounds)}
+    found |= {name: np.array([use(block) / block.steps for block in own]) for name, use in _PER_STEP.items()}
     losses = [block.loss for block in own if block.loss is not None]
     if len(losses) == len(own):
-        yield "loss", np.array(losses)
+        found["loss"] = np.array(losses)
+    return found
 
 
 _PER_STEP: dict[str, Callable[[Block], float]] = {
@@ -103,10 +115,8 @@ _PER_STEP: dict[str, Callable[[Block], float]] = {
 }
 
 
-def _mean(rows: pl.DataFrame, rounds: Iterable[int], column: str) -> Rounds:
-    return _by_round(rows, rounds, pl.col(column).cast(pl.Float64).mean().alias("mean"))["mean"].to_numpy()
-
-
-def _by_round(rows: pl.DataFrame, rounds: Iterable[int], *estimates: pl.Expr) -> pl.DataFrame:
-    index = pl.DataFrame({"round": list(rounds)}, schema={"round": pl.Int32})
-    return index.join(rows.group_by("round").agg(estimates), on="round", how="left", maintain_order="left")
+def _mean_rpc(rpc: pl.DataFrame, rounds: Sequence[int]) -> Rounds:
+    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32})
+    means = rpc.group_by("round").agg(pl.col("latency_us").cast(pl.Float64).mean())
+    joined = index.join(means, on="round", how="left", maintain_order="left")
+    return joined["latency_us"].fill_null(float("nan")).to_numpy()

@@ -224,7 +224,7 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
         arms = [AGAIN.name, NEITHER.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
-        again, neither = (dict(of_operations(arm, at_load, rounds)) for arm in arms)
+        again, neither = of_operations(at_load, arms, rounds).values()
         for metric in ("pull_mean", "pull_p99", "push_mean", "push_p99"):
             yield f"{run.name}, {load:g}, {metric}", recorded(again[metric], neither[metric])
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from analysis.differences import complete_rounds, differences, of_operations
-from analysis.precision import LEAST_ROUNDS, widest, widths
+from analysis.precision import GOALS, LEAST_ROUNDS, widest, widths
 from analysis.statistics import Rounds
 from logs.columns import ARMS, load_name
 from topologies.config import Config
@@ -75,9 +75,9 @@ class RoundCount:
         for load in self._config.loads:
             at_load = measured.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
             rounds = complete_rounds(at_load, ARMS)
-            for arm in ARMS:
-                for metric, values in of_operations(arm, at_load, rounds):
-                    self._estimates.setdefault((load_name(load), arm, metric), []).append(values)
+            for arm, metrics in of_operations(at_load, ARMS if rounds else (), rounds).items():
+                for metric in GOALS:
+                    self._estimates.setdefault((load_name(load), arm, metric), []).append(metrics[metric])
 
     def _is_precise(self) -> bool:
         found = []
