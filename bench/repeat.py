@@ -1,8 +1,8 @@
 """`python -m bench.repeat`: whether runs repeat. Makes consecutive runs, or takes run folders.
 
 `null`: short runs with seeds of their own, so that each has another order of blocks. Of all 95 % intervals of
-arm *again* some 5 % leave out 0. `default`: default runs. The estimates of *hot* - *neither* of any two of them
-differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases.
+arm *again* some 5 % leave out 0. `default`: default runs. The estimates of *hot* - *neither* of any two of
+them differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Pair(NamedTuple):
 
 
 def tallies(summaries: Sequence[Summary]) -> list[Tally]:
-    """The intervals of *again* in all runs, by load and metric; without those of no width, of what is no noise."""
+    """The intervals of *again* in all runs, by load and metric; those of no width show no noise."""
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for summary in summaries:
         for load, of_load in summary.loads.items():
@@ -206,7 +206,7 @@ def read(run: Path) -> Summary:
 @click.option("--number", type=click.IntRange(min=1), help="Runs to make: 20 for null, 5 for default.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where to make them; a temporary folder.")
 def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | None) -> None:
-    """Compare RUNS, or runs that are made for it, as WHAT says. The exit code is 1 where they do not repeat."""
+    """Compare RUNS, or runs that are made for it, as WHAT says; exit code 1 if they do not repeat."""
     console = Console(width=130)
     is_null = what == "null"
     if not runs:
