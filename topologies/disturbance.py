@@ -72,6 +72,11 @@ def others_ticks(processes: Iterable[Process], own: int) -> int:
     return sum(each.ticks for each in found.values() if not is_ours(each.pid))
 
 
+def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
+    """Threads of the kernel itself."""
+    return [each.pid for each in _processes(proc) if each.parent == _KTHREADD]
+
+
 def _steal_ms(stat: str, cpus: set[int]) -> float:
     of_cpu = {
         int(number): int(fields.split()[7]) for number, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)

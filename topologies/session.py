@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
 from topologies.disturbance import Reading, read
+from topologies.isolation import cpu_ns
 from topologies.machine import run_queue_ns
 from topologies.progress import Reporter
 
@@ -58,6 +60,8 @@ class Session:
     reporter: Reporter
     next_step: int = 0
     """First step of the trace that nothing has used yet."""
+    cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
+    """Those that the run may use."""
     _seen: set[Path] = field(default_factory=set)
     """Part files that `new_operations` has read."""
 
@@ -121,7 +125,7 @@ class Session:
 
     def read_machine(self) -> Reading:
         """What takes the CPUs from the run."""
-        return read()
+        return read(cpus=self.cpus)
 
     async def new_operations(self) -> pl.DataFrame:
         """What the workers have logged since the last call, without blocks that were run again."""
@@ -131,6 +135,11 @@ class Session:
         rows = [pl.read_parquet(file) for file in files]
         found = pl.concat(rows) if rows else pl.DataFrame(schema=OPERATIONS)
         return found.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
+
+    def switch_threads(self) -> dict[int, int]:
+        """CPU time of each thread of the switch, in ns."""
+        running = self.network.switch.running
+        return {} if running is None else cpu_ns(running.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
         """Run-queue delay of every process since it started."""
