@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test soak mutants check bench lock p4 shell clean
+.PHONY: help setup run-topo test soak mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ check: setup ## style and types
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")
 	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
+
+repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
+	@$(AS_ROOT) $(PYTHON) -m bench.repeat $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeGuard
 
+import numpy as np
 import polars as pl
 
 from analysis.record import Block
-from analysis.statistics import Comparison, Estimator, compare_paired, quantile, ratio
+from analysis.statistics import Comparison, Rounds, compare_paired
 from logs.columns import ARMS, BASELINE, OPS
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+ONE_COURSE = ("loss",)
+"""Metrics of which rounds are no repetitions: an arm's model is one, and each round trains it further."""
+
+Metrics = Mapping[str, Rounds]
+"""Metric -> one estimate a round."""
 
 
 def compare(
@@ -19,49 +26,84 @@ def compare(
     """Arm -> metric -> comparison, for one load.
 
     Only rounds in which every arm measured every operation count, so all differences are of the same ones.
+    Runs of before there was *again* are compared without it.
     """
+    arms = [arm for arm in ARMS if any(block.arm == arm for block in blocks)]
     operations = operations.filter(pl.col("measured"))
     rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
-    rounds = _complete_rounds(operations)
+    rounds = complete_rounds(operations, arms)
     if not rounds:
         return {}
-    estimators = {arm: dict(_estimators(arm, rpc, operations, blocks, rounds)) for arm in ARMS}
+    metrics = of_operations(operations, arms, rounds)
+    for arm in arms:
+        own = [block for block in blocks if block.arm == arm]
+        metrics[arm] |= _others(rpc.filter(pl.col("arm") == arm), own, rounds)
+    return differences(metrics)
+
+
+def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
+    """Arm -> metric -> comparison, from what each arm has for each round."""
     return {
         arm: {
-            metric: compare_paired(estimator, estimators[BASELINE][metric], len(rounds))
-            for metric, estimator in estimators[arm].items()
+            metric: compare_paired(values, reference, metric not in ONE_COURSE)
+            for metric, values in of_arm.items()
+            if _known(values) and _known(reference := metrics[BASELINE].get(metric))
         }
-        for arm in ARMS
+        for arm, of_arm in metrics.items()
         if arm != BASELINE
     }
 
 
-def _complete_rounds(operations: pl.DataFrame) -> list[int]:
-    measured = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
-    return sorted(measured.filter(pl.col("kinds") == len(ARMS) * len(OPS))["round"].to_list())
+def _known(values: Rounds | None) -> TypeGuard[Rounds]:
+    """Whether there is an estimate for every round."""
+    return values is not None and bool(np.isfinite(values).all())
 
 
-def _estimators(
-    arm: str, rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], rounds: list[int]
-) -> Iterator[tuple[str, Estimator]]:
-    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32}).with_row_index()
-    own_operations = operations.filter(pl.col("arm") == arm).join(index, on="round")
-    for op in OPS:
-        rows = own_operations.filter(pl.col("op") == op)
-        yield f"{op}_mean", _mean(rows, index)
-        for name, q in QUANTILES.items():
-            yield f"{op}_{name}", quantile(rows["latency_us"].to_numpy(), rows["index"].to_numpy(), q)
-        if op == "step":
-            yield "rpcs_per_step", _mean(rows, index, "rpcs")
-    yield "rpc_mean", _mean(rpc.filter(pl.col("arm") == arm).join(index, on="round"), index)
-    of_round = {block.round: block for block in blocks if block.arm == arm}
-    steps = [of_round[number].steps for number in rounds]
-    for name, use in _PER_STEP.items():
-        yield name, ratio([use(of_round[number]) for number in rounds], steps)
-    losses = [of_round[number].loss for number in rounds]
-    trained = [loss for loss in losses if loss is not None]
-    if len(trained) == len(rounds):
-        yield "loss", ratio([loss * number for loss, number in zip(trained, steps, strict=True)], steps)
+def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
+    """Rounds in which every arm has measured every operation."""
+    kinds = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
+    return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
+
+
+def of_operations(
+    operations: pl.DataFrame, arms: Iterable[str], rounds: Sequence[int]
+) -> dict[str, dict[str, Rounds]]:
+    """Arm -> metric -> mean or quantile (nearest rank) of measured operations in each round, in µs.
+
+    The rounds are complete ones.
+    """
+    latency = pl.col("latency_us").cast(pl.Float64)
+    rank = {name: (pl.len() * q).ceil().cast(pl.Int64) - 1 for name, q in QUANTILES.items()}
+    estimates = (
+        operations.filter(pl.col("round").is_in(rounds))
+        .group_by(pl.col("arm", "op").cast(pl.String), "round")
+        .agg(
+            latency.mean().alias("mean"),
+            *(latency.sort().get(rank[name]).alias(name) for name in rank),
+            pl.col("rpcs").cast(pl.Float64).mean(),
+        )
+        .sort("round")
+        .partition_by("arm", "op", as_dict=True)
+    )
+    return {
+        arm: {
+            f"{op}_{name}": estimates[arm, op][name].to_numpy() for op in OPS for name in ("mean", *QUANTILES)
+        }
+        | {"rpcs_per_step": estimates[arm, "step"]["rpcs"].to_numpy()}
+        for arm in arms
+    }
+
+
+def _others(rpc: pl.DataFrame, blocks: Iterable[Block], rounds: Sequence[int]) -> dict[str, Rounds]:
+    """Of an arm in each of these rounds: metrics of its RPCs, and of its blocks as a whole."""
+    of_round = {block.round: block for block in blocks}
+    own = [of_round[number] for number in rounds]
+    found = {"rpc_mean": _mean_rpc(rpc, rounds)}
+    found |= {name: np.array([use(block) / block.steps for block in own]) for name, use in _PER_STEP.items()}
+    losses = [block.loss for block in own if block.loss is not None]
+    if len(losses) == len(own):
+        found["loss"] = np.array(losses)
+    return found
 
 
 _PER_STEP: dict[str, Callable[[Block], float]] = {
@@ -73,8 +115,8 @@ _PER_STEP: dict[str, Callable[[Block], float]] = {
 }
 
 
-def _mean(rows: pl.DataFrame, index: pl.DataFrame, column: str = "latency_us") -> Estimator:
-    values = pl.col(column).cast(pl.Float64)
-    sums = rows.group_by("index").agg(values.sum().alias("sum"), values.len().alias("number"))
-    ordered = index.join(sums, on="index", how="left").sort("index").fill_null(0)
-    return ratio(ordered["sum"].to_numpy(), ordered["number"].to_numpy())
+def _mean_rpc(rpc: pl.DataFrame, rounds: Sequence[int]) -> Rounds:
+    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32})
+    means = rpc.group_by("round").agg(pl.col("latency_us").cast(pl.Float64).mean())
+    joined = index.join(means, on="round", how="left", maintain_order="left")
+    return joined["latency_us"].fill_null(float("nan")).to_numpy()

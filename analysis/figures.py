@@ -20,7 +20,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from analysis.summary import Summary
 from logs.columns import ARMS, CLASSES, METRICS, TRANSFERS
 
-COLOURS = dict(zip(ARMS, ("#555555", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
+COLOURS = dict(zip(ARMS, ("#555555", "#b0b0b0", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
 METRIC_COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#bdbdbd"), strict=True))
 POINTS = 400
 """Points of a CDF curve; more would not be seen."""

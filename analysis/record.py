@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.errors import AnalysisError
 from logs.parts import write_text
+from protocol.arms import AGAIN, NEITHER
 
 
 class _Model(BaseModel):
@@ -47,6 +48,27 @@ class Block(_Model):
     worker_cpu_s: float
     run_queue_ms: dict[str, float]
     """Time each process was runnable and did not run."""
+    begun_us: int = 0
+    """Unix time, and below when it had ended."""
+    ended_us: int = 0
+    duration_ms: float = 0.0
+    steal_ms: float = 0.0
+    """CPU time that the hypervisor took, all CPUs together."""
+    others_cpu_ms: float = 0.0
+    """CPU time of processes that are not the run's."""
+    pressure_ms: float = 0.0
+    """Time in which some task waited for a CPU."""
+    retransmissions: int = 0
+    disturbed: list[str] = Field(default_factory=list)
+    """What was beyond its bounds (`analysis.disturbance`)."""
+
+
+class CapacityCheck(_Model):
+    """What every arm carried later in the run."""
+
+    when: Literal["middle", "end"]
+    capacity: dict[str, float]
+    """Arm -> steps/s of all workers in a closed loop."""
 
 
 class Accounting(_Model):
@@ -85,6 +107,12 @@ class RunRecord(_Model):
     offered_rate: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)
+    """Each arm at each load in each round, as it was measured at last."""
+    repeated_blocks: list[Block] = Field(default_factory=list)
+    """Those that were disturbed and run again, which `blocks` has instead."""
+    ended_by: Literal["precision", "budget", "rounds"] | None = None
+    """Why there were no more rounds."""
+    capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     """None where the run was interrupted before."""
     switch: dict[str, Any] | None = None
@@ -92,9 +120,19 @@ class RunRecord(_Model):
     error: str | None = None
     """Why the run ended early."""
 
+    def repeated(self) -> list[tuple[int, int]]:
+        """From when to when (Unix time, µs) blocks lasted that were run again."""
+        return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
+
     def write(self, run: Path) -> None:
         """Write `run.json` into a run folder."""
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")
+
+
+def capacity_of_neither(capacity: dict[str, float]) -> float:
+    """In steps/s; *again* is *neither*, too, so that there may be two measurements of it."""
+    found = [capacity[arm.name] for arm in (NEITHER, AGAIN) if arm.name in capacity]
+    return sum(found) / len(found)
 
 
 def read_record(run: Path) -> RunRecord:

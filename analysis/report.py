@@ -8,11 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from analysis.facts import facts, without_intervals
 from analysis.figures import figures
 from analysis.record import RunRecord
-from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
-from analysis.table import DIFFERENCE_ROWS, DifferenceRow, facts, without_intervals
+from analysis.table import DIFFERENCE_ROWS, DifferenceRow
 from common.words import counted
 from logs.columns import ARMS, BASELINE
 from logs.parts import write_text
@@ -31,7 +31,6 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
         title=escape(f"Run {run.name} on {record.target}"),
         facts=_items(facts(summary)),
         sections="\n".join(sections),
-        resamples=RESAMPLES,
         record=escape(record.model_dump_json(indent=2, exclude={"blocks"})),
     )
     write_text(run / "summary.json", summary.model_dump_json(indent=2) + "\n")

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.differences import compare
 from analysis.errors import AnalysisError
-from analysis.record import Block, RunRecord, ServerUse
+from analysis.precision import Width, widest, widths
+from analysis.record import Block, CapacityCheck, RunRecord, ServerUse
 from analysis.statistics import Comparison
+from analysis.verdict import Verdict, verdict
 from logs.columns import ARMS, CLASSES, METRICS, OPS, TRANSFERS, load_name
 from protocol.arms import HOT
 
@@ -74,6 +76,13 @@ class LoadSummary(_Model):
     arms: dict[str, ArmSummary]
     differences: dict[str, dict[str, Comparison]]
     """Arm -> metric -> difference to the baseline."""
+    block_steps: int = 0
+    """Measured steps of the block that has the fewest."""
+    blocks_repeated: int = 0
+    """Blocks that were run again."""
+    blocks_disturbed: int = 0
+    """Blocks that were disturbed to the last and are counted all the same."""
+    verdict: Verdict | None = None
 
 
 class Summary(_Model):
@@ -96,6 +105,15 @@ class Summary(_Model):
     """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
     chance_loss: float | None = None
     """Log loss of a model that knows only how frequent the labels are."""
+    cpus: int | None = None
+    ended_by: str | None = None
+    """Why there were no more rounds: precision, budget or rounds."""
+    budget_s: float | None = None
+    widest: Width | None = None
+    """The interval of pull and push that is farthest from its goal."""
+    repeated: dict[str, dict[str, int]] = {}
+    """Arm -> reason -> blocks that were run again for it."""
+    capacity_checks: list[CapacityCheck] = []
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -108,6 +126,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     rpc = pl.read_parquet(run / "rpc.parquet").filter(pl.col("round") >= 0)
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     account = record.accounting
+    loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)}
     return Summary(
         target=record.target,
         offered_rate=record.offered_rate,
@@ -125,8 +144,14 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),
         chance_loss=record.workload.get("chance_loss"),
+        cpus=record.machine.get("cpus"),
+        ended_by=record.ended_by,
+        budget_s=record.config.get("budget_s"),
+        widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
+        repeated=_repeated(record.repeated_blocks),
+        capacity_checks=record.capacity_checks,
         arms=_arms(rpc, operations, record.blocks),
-        loads={load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)},
+        loads=loads,
     )
 
 
@@ -148,13 +173,33 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     same_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
+    differences = compare(rpc, operations, blocks)
     return LoadSummary(
         offered_rate=record.offered_rate[load_name(load)],
         rounds=len({block.round for block in blocks}),
         rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
         arms=_arms(rpc, operations, blocks),
-        differences=compare(rpc, operations, blocks),
+        differences=differences,
+        block_steps=_block_steps(operations),
+        blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
+        blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
+        verdict=verdict(load_name(load), differences, blocks, record.machine.get("cpus")),
     )
+
+
+def _block_steps(operations: pl.DataFrame) -> int:
+    steps = operations.filter(pl.col("measured") & (pl.col("op") == "step")).group_by("arm", "round").len()
+    least: int | None = steps["len"].min()  # type: ignore[assignment]  # it is of whatever type
+    return least or 0
+
+
+def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for block in blocks:
+        of_arm = found.setdefault(block.arm, {})
+        for reason in block.disturbed:
+            of_arm[reason] = of_arm.get(reason, 0) + 1
+    return found
 
 
 def _arms(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> dict[str, ArmSummary]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -10,10 +9,12 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from analysis.statistics import MIN_ROUNDS, Comparison
+from analysis.facts import facts, without_intervals
+from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
+from protocol.arms import AGAIN
 
 WIDTH = 100
 
@@ -65,77 +66,47 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
     console.print(render(summary))
 
 
-def facts(summary: Summary) -> Iterator[str]:
-    """The headline facts, one sentence each."""
-    share, updates = summary.hot_update_share, summary.updates
-    if share is not None:
-        yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
-    yield (
-        f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
-        f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
-        f"{counted(summary.overflows, 'overflow')}."
-    )
-    if summary.changed_arms:
-        arms = ", ".join(summary.changed_arms)
-        yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
-    if summary.last_loss is not None and summary.chance_loss:
-        yield _learning(summary.last_loss, summary.chance_loss)
-    empty = summary.empty_rpc_latency_us
-    if empty.p50 is not None and empty.p99 is not None:
-        yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
-    for name, load in summary.loads.items():
-        if load.rounds_fallen_behind:
-            yield (
-                f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
-                f"of {counted(load.rounds, 'round')}."
-            )
-
-
-def without_intervals(load: LoadSummary) -> Iterator[str]:
-    """Why a load's differences have no intervals, where they have none."""
-    comparisons = [each for metrics in load.differences.values() for each in metrics.values()]
-    if comparisons and all(each.low is None for each in comparisons):
-        why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
-        yield f"No 95 % intervals: {why}."
-
-
-def _learning(loss: float, chance: float) -> str:
-    """What the model has learned; `chance` is above 0, so that there was something to learn."""
-    told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
-    if loss < chance:
-        return told
-    return f"WARNING: the model has learned nothing. {told} Try another learning_rate, or more rounds."
-
-
 def _differences(load: LoadSummary) -> Table:
     table = _table()
     for row in DIFFERENCE_ROWS:
-        found = [metrics[row.metric] for metrics in load.differences.values() if row.metric in metrics]
-        if found:
-            baseline = format(found[0].baseline, row.format)
-            table.add_row(row.title, baseline, *(_relative(each) for each in found))
+        found = {arm: load.differences.get(arm, {}).get(row.metric) for arm in ARMS if arm != BASELINE}
+        known = [each for each in found.values() if each is not None]
+        if known:
+            baseline = _baseline(known[0].baseline, row.format)
+            table.add_row(row.title, baseline, *(_cell(arm, each) for arm, each in found.items()))
     return table
 
 
+def _baseline(value: float, form: str) -> str:
+    return format(value, form) if value < 1e6 else f"{value / 1e6:,.2f} M"
+
+
 def _table() -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    # Two blanks between columns: five arms leave no room for more.
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in ARMS:
         table.add_column(arm, justify="right", no_wrap=True)
     return table
 
 
-def _relative(found: Comparison) -> str:
-    if found.ratio is None:
+def _cell(arm: str, found: Comparison | None) -> str:
+    """A difference in %; of arm *again* the interval alone, which is what noise looks like."""
+    if found is None or found.ratio is None:
         return "–"
     if found.ratio_low is None or found.ratio_high is None:
         return _percent(found.ratio)
-    text = f"{_percent(found.ratio)} \\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
+    text = f"\\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
+    if arm != AGAIN.name:
+        text = f"{_percent(found.ratio)} {text}"
     return text if found.ratio_low <= 0 <= found.ratio_high else f"[bold]{text}[/bold]"
 
 
 def _percent(ratio: float) -> str:
+    """In %; what is more than ten times as much, as a multiple."""
     share = 100 * ratio
+    if share >= 1000:
+        return f"×{1 + ratio:.0f}"
     return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
 
 

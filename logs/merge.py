@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -18,12 +18,19 @@ from logs.parts import whole
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
 
+Window = tuple[int, int]
+"""From when to when, Unix time in µs, both included."""
+
+OPERATIONS_TIME = "scheduled_us"
+_TIMES = {"rpc": "t_send_us", "operations": OPERATIONS_TIME}
+"""Of logs whose last column is `measured`: the column with a row's time."""
 _LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
 
 
-def merge_logs(parts: Path, run: Path) -> None:
+def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
     """Write the four logs of a run from the part files in `parts`, and remove the parts.
 
+    What lies in the windows of blocks that were `repeated` is not measured.
     Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
     DataError, and keeps all parts, when one of them has other columns than its log, or when a log cannot be
     written.
@@ -31,9 +38,18 @@ def merge_logs(parts: Path, run: Path) -> None:
     files = sorted(parts.glob("*.parquet"))
     for log, schema in _LOGS.items():
         mine = _parts_of(log, files)
-        _merge(_last_parts(mine) if schema is UPDATES else mine, schema, run / f"{log}.parquet")
+        columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
+        if log in _TIMES:
+            columns = [*columns[:-1], measured(_TIMES[log], repeated)]
+        _merge(_last_parts(mine) if schema is UPDATES else mine, schema, columns, run / f"{log}.parquet")
     for file in files:
         file.unlink()
+
+
+def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
+    """Column `measured` without what lies in these windows, by a column of times."""
+    inside = [pl.col(time).is_between(begun, ended) for begun, ended in repeated]
+    return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
 
 
 def finish_merge(run: Path) -> None:
@@ -66,12 +82,11 @@ def _last_parts(files: list[Path]) -> list[Path]:
     return [file for _, file in newest.values()]
 
 
-def _merge(files: list[Path], schema: pl.Schema, target: Path) -> None:
+def _merge(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target: Path) -> None:
     for file in files:
         missing = set(schema) - set(pl.read_parquet_schema(file))
         if missing:
             raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
-    columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
     rows = [pl.scan_parquet(file).select(columns) for file in files]
     with whole(target) as partial:
         pl.concat(rows or [pl.LazyFrame(schema=schema)]).sink_parquet(partial)

@@ -100,8 +100,10 @@ class Config(_Model):
     """PS: number of parameter servers."""
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
     """TOP_K: size of the hot set."""
-    rounds: int = Field(default=20, ge=1)
-    """ROUNDS: each has a block for every arm and load."""
+    rounds: int | None = Field(default=None, ge=1)
+    """ROUNDS: each has a block for every arm and load; None is as many as the intervals take."""
+    budget_s: float = Field(default=100.0, gt=0, allow_inf_nan=False)
+    """Duration of all rounds, where their number is not given."""
     data: Path | None = None
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
     codec: Literal["fast", "scapy"] = "fast"
@@ -115,9 +117,11 @@ class Config(_Model):
     loads: tuple[float, ...] = (0.5, 0.8)
     """Offered load, as fractions of what *neither* carries in a closed loop."""
     block_ms: int = Field(default=550, ge=1)
-    """Duration of one arm at one load in one round."""
+    """Least duration of one arm at one load in one round."""
     discard_ms: int = Field(default=200, ge=0)
     """First part of a block that is not measured."""
+    block_steps: int = Field(default=100, ge=1)
+    """Least number of measured steps of a block, as far as `budget_s` has room for them."""
     trace_steps: int = Field(default=2500, ge=1)
     """Steps of each worker in the built-in workload; a longer run begins again."""
     profile_lanes: int | None = Field(default=None, ge=1)

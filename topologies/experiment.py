@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from analysis.record import RunRecord
@@ -20,11 +21,12 @@ from topologies.capture import capture
 from topologies.config import Config
 from topologies.errors import AgentFailed, secondary
 from topologies.fleet import fleet
+from topologies.isolation import isolated, quiet_threads
 from topologies.machine import describe_machine, describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.phases.accounting import account
-from topologies.phases.calibrate import calibrate
+from topologies.phases.calibrate import calibrate, check_capacity
 from topologies.phases.measure import measure, measure_emulator
 from topologies.phases.profile import profile
 from topologies.phases.provision import provision
@@ -60,7 +62,7 @@ async def experiment(
 
     `publish` reports a run whose logs are merged, before the command line opens.
     """
-    placement = place(config.placement)
+    placement = place(config.placement, config.servers, config.workers)
     record = new_record(config, placement)
     with _kept(run, record, reporter) as keep:
         trace = await make_trace(config, data, run / "trace", reporter)
@@ -77,7 +79,7 @@ async def experiment(
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
                 deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
                 try:
-                    await supervised(_traffic(session, trace), deaths)
+                    await supervised(_traffic(session, trace, placement.rest), deaths)
                 except AgentFailed:
                     with secondary():
                         await _account_for_survivors(session, trace)
@@ -96,12 +98,16 @@ async def experiment(
                         CLI(net.mininet)
 
 
-async def _traffic(session: Session, trace: Trace) -> None:
+async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
+    before = session.switch_threads()
     await profile(session, trace)
+    idle = quiet_threads(before, session.switch_threads())
     await load(session, await select(session))
-    capacity = await calibrate(session)
-    await measure(session, capacity)
-    await measure_emulator(session)
+    with isolated(rest, idle):
+        capacity = await calibrate(session)
+        await measure(session, capacity, partial(check_capacity, session, "middle"))
+        await check_capacity(session, "end")
+        await measure_emulator(session)
     if session.next_step > trace.steps:
         log.warning(
             "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
@@ -158,6 +164,6 @@ def _name(error: BaseException) -> str:
 def _merge(run: Path, record: RunRecord, reporter: Reporter) -> None:
     record.write(run)
     with reporter.phase("logs"):
-        merge_logs(run / "parts", run)
+        merge_logs(run / "parts", run, record.repeated())
     record.phases_s = reporter.durations
     record.write(run)

@@ -16,7 +16,7 @@ from protocol.header import HOTLINE_PORT
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import EPOCH, Config
 from topologies.network import Network
-from topologies.placement import Placement
+from topologies.placement import Placement, cpu_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _server_config(number: int, config: Config, run: Path, placement: Placement,
         "log_dir": str(run / "parts"),
         "n_ps": config.servers,
         "codec": config.codec,
-        "cpu": placement.servers,
+        "cpu": cpu_of(number, placement.servers),
         "service_time": config.server.model_dump(),
         **keys,
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.proxied} for arm in ARMS],
@@ -93,7 +93,7 @@ def _worker_config(
         "log_dir": str(run / "parts"),
         "n_ps": config.servers,
         "codec": config.codec,
-        "cpu": placement.workers,
+        "cpu": cpu_of(number, placement.workers),
         **config.worker.model_dump(),
         "seed": config.seed,
         **({} if training is None else asdict(training)),

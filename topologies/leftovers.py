@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from topologies.errors import PreflightError
+from topologies.isolation import give_back
 
 MARK = "HOTLINE_RUN"
 LOCK = Path("/run/hotline.lock")
@@ -108,6 +109,7 @@ def _read(lock: Path) -> Claim | None:
 def remove(interfaces: Sequence[str] = (), run: str | None = None) -> Leftovers:
     """Kill all marked processes, delete interfaces, and wait until they have gone. Hold the lock."""
     processes = _end_marked()
+    give_back()
     # A namespace goes with its last process, and takes its ends of the veth pairs along, a moment later.
     present = [name for name in interfaces if interface_exists(name)]
     for name in present:

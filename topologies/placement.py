@@ -1,42 +1,74 @@
-"""Which CPU each process runs on.
+"""Which CPU each process runs on: on 2 CPUs, 4, 16.
 
-The parameter servers share one and the workers another, so that neither steals from the other's latency, and
-the runner sleeps while a block runs. On two CPUs the switch is left to the kernel: pinned to either, it made
-no difference that could be told from noise; as SCHED_FIFO it interrupts a server for every single frame.
+Parameter servers and workers are kept apart, so that neither steals from the other's latency, and the
+runner sleeps while a block runs. On two CPUs the switch is left to the kernel: pinned to either, it made no
+difference that could be told from noise; as SCHED_FIFO it interrupts a server for every single frame. With
+a third the switch has a CPU of its own, and with a fourth whatever else runs does, too
+(`topologies.isolation`). All others are the agents', and with enough of them each agent has its own.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from topologies.config import PlacementConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPU numbers; None is any."""
+    """CPU numbers; none is any."""
 
-    switch: int | None
-    servers: int | None
-    workers: int | None
+    switch: int | None = None
+    servers: tuple[int, ...] = ()
+    """Agents take turns with them."""
+    workers: tuple[int, ...] = ()
+    rest: int | None = None
+    """Runner, gRPC and the kernel's threads while it is measured."""
 
-    def as_record(self) -> dict[str, int | str]:
-        """For `run.json`."""
-        return {name: "any" if cpu is None else cpu for name, cpu in asdict(self).items()}
+    def as_record(self) -> dict[str, int | str | list[int]]:
+        """For `run.json`; one CPU is a number, several are a list."""
+        return {
+            "switch": _told(() if self.switch is None else (self.switch,)),
+            "servers": _told(self.servers),
+            "workers": _told(self.workers),
+            "rest": _told(() if self.rest is None else (self.rest,)),
+        }
 
 
-def place(wanted: PlacementConfig, cpus: list[int] | None = None) -> Placement:
-    """Spread switch, servers and workers over the CPUs of this process, unless they are told."""
-    usable = sorted(os.sched_getaffinity(0)) if cpus is None else cpus
-    if len(usable) == 1:
-        found = Placement(None, None, None)
-    elif len(usable) == 2:
-        found = Placement(switch=None, servers=usable[0], workers=usable[1])
-    else:
-        found = Placement(switch=usable[2], servers=usable[0], workers=usable[1])
+def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] | None = None) -> Placement:
+    """Spread switch, agents and the rest over the CPUs of this process, unless they are told."""
+    found = _spread(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
     return Placement(
         switch=found.switch if wanted.switch is None else wanted.switch,
-        servers=found.servers if wanted.servers is None else wanted.servers,
-        workers=found.workers if wanted.workers is None else wanted.workers,
+        servers=found.servers if wanted.servers is None else (wanted.servers,),
+        workers=found.workers if wanted.workers is None else (wanted.workers,),
+        rest=found.rest,
     )
+
+
+def cpu_of(number: int, cpus: tuple[int, ...]) -> int | None:
+    """The CPU of the agent of that number, from 1 on."""
+    return cpus[(number - 1) % len(cpus)] if cpus else None
+
+
+def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
+    if len(cpus) == 1:
+        return Placement()
+    if len(cpus) == 2:
+        return Placement(servers=(cpus[0],), workers=(cpus[1],))
+    if len(cpus) == 3:
+        return Placement(switch=cpus[2], servers=(cpus[0],), workers=(cpus[1],))
+    # Interrupts tend to be on the first.
+    rest, switch, *agents = cpus
+    share = min(servers, round(len(agents) * servers / (servers + workers)))
+    at = min(max(1, share, len(agents) - workers), len(agents) - 1)
+    return Placement(
+        switch, servers=tuple(agents[:at][:servers]), workers=tuple(agents[at:][:workers]), rest=rest
+    )
+
+
+def _told(cpus: tuple[int, ...]) -> int | str | list[int]:
+    if not cpus:
+        return "any"
+    return cpus[0] if len(cpus) == 1 else list(cpus)

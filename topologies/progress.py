@@ -17,6 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+_REFRESH_HZ = 2
+"""What is shown takes CPU time from what is measured."""
+
 
 class RunConsole(Console):
     """Standard error, on which a run goes on, and tidies up, when whoever read it has gone."""
@@ -54,6 +57,7 @@ class Reporter:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
+            refresh_per_second=_REFRESH_HZ,
             disable=not console.is_terminal,
         )
 

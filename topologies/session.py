@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import RunRecord, ServerUse
 from common.concurrency import together
+from logs.columns import OPERATIONS
+from logs.merge import OPERATIONS_TIME, measured
 from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
+from topologies.disturbance import Reading, read
+from topologies.isolation import cpu_ns
 from topologies.machine import run_queue_ns
 from topologies.progress import Reporter
 
@@ -36,6 +42,7 @@ class Ran(BaseModel):
     steps: int
     behind_ns: int
     cpu_s: float
+    retransmissions: int = 0
     loss: float | None
     """None for a load that trains nothing."""
 
@@ -53,6 +60,10 @@ class Session:
     reporter: Reporter
     next_step: int = 0
     """First step of the trace that nothing has used yet."""
+    cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
+    """Those that the run may use."""
+    _seen: set[Path] = field(default_factory=set)
+    """Part files that `new_operations` has read."""
 
     @property
     def parts(self) -> Path:
@@ -111,6 +122,24 @@ class Session:
         """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm: _total_use(answers, job) for arm, job in JOBS.items()}
+
+    def read_machine(self) -> Reading:
+        """What takes the CPUs from the run."""
+        return read(cpus=self.cpus)
+
+    async def new_operations(self) -> pl.DataFrame:
+        """What the workers have logged since the last call, without blocks that were run again."""
+        await call_all(self.workers, {"cmd": "flush"})
+        files = set(self.parts.glob("operations-worker-*.parquet")) - self._seen
+        self._seen |= files
+        rows = [pl.read_parquet(file) for file in files]
+        found = pl.concat(rows) if rows else pl.DataFrame(schema=OPERATIONS)
+        return found.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
+
+    def switch_threads(self) -> dict[int, int]:
+        """CPU time of each thread of the switch, in ns."""
+        running = self.network.switch.running
+        return {} if running is None else cpu_ns(running.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
         """Run-queue delay of every process since it started."""

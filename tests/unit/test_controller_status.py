@@ -21,7 +21,7 @@ MAC = "00:00:00:00:00:01"
 
 
 def a_status() -> SwitchStatus:
-    """Five arms of one server and two workers; lane k hit 100 * k, missed 200; the last overflowed."""
+    """Six arms of one server and two workers; lane k hit 100 * k, missed 200; the last overflowed."""
     params = [HotParam(1, key, key % LANES, key, State.HOT) for key in range(100)]
     params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
     params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
@@ -69,14 +69,15 @@ def run(*arguments: str) -> str:
     return result.output
 
 
-def test_a_runs_switch_in_ten_lines(on_switch: Callable[..., None]) -> None:
+def test_a_runs_switch_in_eleven_lines(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
     lines = [line.split() for line in run("status").splitlines()]
     assert lines == [
-        ["switch", "127.0.0.1:9559:", "5", "jobs,", "152", "entries"],
+        ["switch", "127.0.0.1:9559:", "6", "jobs,", "152", "entries"],
         ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"],
         ["profile", "1", "on", "off", "2", "100", "0", "0", "0"],
         ["neither", "2", "off", "off", "2", "0", "0", "0", "0"],
+        ["again", "6", "off", "off", "2", "0", "0", "0", "0"],
         ["proxy", "3", "off", "on", "2", "0", "0", "0", "0"],
         ["hot", "4", "on", "off", "2", "0", "1", "1", "50"],
         ["both", "5", "on", "on", "2", "0", "0", "0", "0"],
@@ -121,7 +122,7 @@ def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
         ["1", "32768", "1", "7", "10.0.1.1", "20001", "3", "yes"],
     ]
     assert callers[0] == ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
-    assert (len(servers), len(callers), len(lanes), len(drops)) == (1 + 5, 1 + 15, 1 + LANES, 1 + 12)
+    assert (len(servers), len(callers), len(lanes), len(drops)) == (1 + 6, 1 + 18, 1 + LANES, 1 + 12)
     assert lanes[0] == ["lane", "entries", "hits", "misses", "overflows"]
     # Of keys 0 to 99 lane 31 has 3, of 0 to 49 one.
     assert lanes[-1] == ["31", "4", "3100", "200", "1"]
@@ -145,8 +146,8 @@ def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
         "hits": 49600, "misses": 6400, "overflows": 1, "entries": 152, "hit_rate": 49600 / 56000,
     }  # fmt: skip
     assert [job["arm"] for job in found["jobs"]] == [arm.name for arm in ARMS]
-    assert found["jobs"][3]["entries"] == {"hot": 0, "reserved": 1, "draining": 1, "parked": 50}
-    assert len(found["workers"]) == 15 and found["lanes"][2] == {
+    assert found["jobs"][4]["entries"] == {"hot": 0, "reserved": 1, "draining": 1, "parked": 50}
+    assert len(found["workers"]) == 18 and found["lanes"][2] == {
         "lane": 2, "entries": 7, "hits": 200, "misses": 200, "overflows": 0,
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 
 from protocol import addressing
 from protocol.addressing import Endpoint
-from protocol.arms import ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
+from protocol.arms import AGAIN, ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
 from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
 from protocol.frames import FRAME_OVERHEAD
 from protocol.header import (
@@ -32,13 +32,14 @@ def test_arms_and_what_each_uses_of_the_switch() -> None:
     assert [(arm.name, arm.job, arm.offloaded, arm.proxied) for arm in ARMS] == [
         ("profile", 1, True, False),
         ("neither", 2, False, False),
+        ("again", 6, False, False),
         ("proxy", 3, False, True),
         ("hot", 4, True, False),
         ("both", 5, True, True),
     ]
-    assert MEASURED == (NEITHER, PROXY, HOT, BOTH)
+    assert MEASURED == (NEITHER, AGAIN, PROXY, HOT, BOTH)
     assert OFFLOADED == (PROFILE, HOT, BOTH)
-    assert JOBS == {"profile": 1, "neither": 2, "proxy": 3, "hot": 4, "both": 5}
+    assert JOBS == {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
 
 
 def test_addresses_tell_what_a_host_is_and_its_number() -> None:

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
+from analysis.record import CapacityCheck, capacity_of_neither
 from logs.columns import load_name
-from protocol.arms import MEASURED, NEITHER, Arm
+from protocol.arms import MEASURED, Arm
 from topologies.session import START_AHEAD_NS, Session
 
 _PROBE_STEPS = 8
+_CHECK = 0.5
+"""A check's duration, as a share of the calibration's."""
 
 
 async def calibrate(session: Session) -> float:
     """Run every arm over the same steps, so that they stay alike; steps/s of *neither*, all workers together.
 
-    The first few steps only tell how many fill the time; they also warm every arm up.
+    The first few steps only tell how many fill the time; they also warm every arm up. As *again* is
+    *neither*, too, there are two measurements of it.
     """
-    with session.reporter.phase("calibrate", 2 * len(MEASURED)) as phase:
-        steps, done = _PROBE_STEPS, 0
-        capacity: dict[str, float] = {}
-        for _ in range(2):
-            first = session.take_steps(steps)
-            for arm in MEASURED:
-                capacity[arm.name] = await _rate(session, arm, first, steps)
-                done += 1
-                phase.update(done)
-            rate_each = capacity[NEITHER.name] / len(session.workers)
-            steps = max(_PROBE_STEPS, round(rate_each * session.config.calibration_s))
-    session.record.capacity = capacity
-    session.record.offered_rate = {
-        load_name(load): load * capacity[NEITHER.name] for load in session.config.loads
-    }
-    return capacity[NEITHER.name]
+    with session.reporter.phase("calibrate"):
+        probe = await _capacities(session, _PROBE_STEPS)
+        found = await _capacities(session, _steps(session, capacity_of_neither(probe), 1.0))
+    session.record.capacity = found
+    capacity = capacity_of_neither(found)
+    session.record.offered_rate = {load_name(load): load * capacity for load in session.config.loads}
+    return capacity
+
+
+async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
+    """Record what the arms carry now."""
+    with session.reporter.phase(f"check, {when}"):
+        steps = _steps(session, capacity_of_neither(session.record.capacity), _CHECK)
+        found = await _capacities(session, steps)
+    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
+
+
+def _steps(session: Session, capacity: float, share: float) -> int:
+    """Steps of each worker that fill a share of the configured time."""
+    return max(_PROBE_STEPS, round(capacity / len(session.workers) * session.config.calibration_s * share))
+
+
+async def _capacities(session: Session, steps: int) -> dict[str, float]:
+    first = session.take_steps(steps)
+    return {arm.name: await _rate(session, arm, first, steps) for arm in MEASURED}
 
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:

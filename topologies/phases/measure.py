@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from analysis.disturbance import reasons
 from analysis.record import Block, ServerUse
 from protocol.arms import MEASURED, NEITHER, Arm
 from topologies.agents import call_all
+from topologies.config import Config
+from topologies.phases.rounds import RoundCount
+from topologies.progress import Phase
 from topologies.session import Ran, Session
+
+_ATTEMPTS = 3
+"""Of a block that is disturbed; the last one counts, whatever it was like."""
+_REPEATS, _REPEATS_AT_LEAST = 0.25, 5
+"""Blocks that are run again at most, as a share of those that count: beyond that it is the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +38,27 @@ class Planned:
     """Delay of each worker: workers of asynchronous training are not in step."""
 
 
-async def measure(session: Session, capacity: float) -> None:
-    """Run all rounds at fractions of `capacity` (steps/s of all workers) and record their blocks."""
+async def measure(session: Session, capacity: float, halfway: Callable[[], Awaitable[None]]) -> None:
+    """Run rounds at fractions of `capacity` (steps/s of all workers) and record their blocks.
+
+    `halfway` is called between two rounds, once, if there are as many.
+    """
     config = session.config
     chance = random.Random(config.seed)
-    with session.reporter.phase("measure", config.rounds * len(config.loads) * len(MEASURED)) as phase:
-        use = await session.server_use()
-        for number in range(config.rounds):
-            blocks = _plan(session, number, capacity, chance)
+    rounds = RoundCount(config)
+    is_halfway = False
+    with session.reporter.phase("measure", 1.0) as phase:
+        while session.record.ended_by is None:
+            blocks = _plan(session, rounds, capacity, chance)
             chance.shuffle(blocks)
-            for planned in blocks:
-                block, use = await _run(session, planned, use)
-                session.record.blocks.append(block)
-                phase.update(len(session.record.blocks))
+            await _run_round(session, blocks, rounds, phase)
+            operations = await session.new_operations() if rounds.goes_on_until_precise else None
+            session.record.ended_by = rounds.end(operations)
+            if session.record.ended_by is None and not is_halfway and rounds.share_done() >= 0.5:
+                is_halfway = True
+                begun = time.monotonic()
+                await halfway()
+                rounds.leave_out(time.monotonic() - begun)
 
 
 async def measure_emulator(session: Session) -> None:
@@ -49,24 +70,51 @@ async def measure_emulator(session: Session) -> None:
             phase.update(done)
 
 
-def _plan(session: Session, number: int, capacity: float, chance: random.Random) -> list[Planned]:
+def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
+    """Steps of each worker: for `block_ms`, and `block_steps` measured ones if so many rounds allow that."""
+    blocks = rounds * len(config.loads) * len(MEASURED)
+    discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
+    wanted = discarded + math.ceil(config.block_steps / config.workers)
+    affordable = int(config.budget_s * 1e9 / blocks / period_ns)
+    # Two at least, so that one is measured.
+    return max(2, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
+
+
+def _plan(session: Session, rounds: RoundCount, capacity: float, chance: random.Random) -> list[Planned]:
     """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
     blocks = []
     for load in session.config.loads:
         period_ns = round(1e9 * len(session.workers) / (load * capacity))
-        # Two at least, so that one is measured.
-        steps = max(2, round(session.config.block_ms * 1e6 / period_ns))
+        steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
-        blocks += [Planned(number, load, arm, first, steps, period_ns, offsets) for arm in MEASURED]
+        blocks += [Planned(rounds.done, load, arm, first, steps, period_ns, offsets) for arm in MEASURED]
     return blocks
+
+
+async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount, phase: Phase) -> None:
+    """Run the blocks, and behind them those again that were disturbed."""
+    record = session.record
+    todo = deque((planned, 1) for planned in blocks)
+    use = await session.server_use()
+    while todo:
+        planned, attempt = todo.popleft()
+        block, use = await _run(session, planned, use)
+        repeats = max(_REPEATS_AT_LEAST, _REPEATS * len(record.blocks))
+        may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < repeats and rounds.has_time
+        if block.disturbed and may_repeat:
+            record.repeated_blocks.append(block)
+            todo.append((planned, attempt + 1))
+        else:
+            record.blocks.append(block)
+        phase.update(rounds.share_done(1 - len(todo) / len(blocks)))
 
 
 async def _run(
     session: Session, planned: Planned, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     """Run one block; its record, and what the servers have done until its end."""
-    queued_before = session.run_queues_ns()
+    queued_before, read_before = session.run_queues_ns(), session.read_machine()
     answers = await session.run_steps(
         planned.arm,
         planned.first_step,
@@ -76,7 +124,8 @@ async def _run(
         round_number=planned.round,
         load=planned.load,
     )
-    queued = session.run_queues_ns()
+    queued, read = session.run_queues_ns(), session.read_machine()
+    taken = read.since(read_before)
     after = await session.server_use()
     behind_ns = max(answer.behind_ns for answer in answers)
     block = Block(
@@ -92,7 +141,16 @@ async def _run(
         servers=_difference(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         run_queue_ms={name: (queued[name] - queued_before[name]) / 1e6 for name in queued},
+        begun_us=round(read_before.at_ms * 1e3),
+        ended_us=round(read.at_ms * 1e3),
+        duration_ms=taken.at_ms,
+        steal_ms=taken.steal_ms,
+        others_cpu_ms=taken.others_cpu_ms,
+        pressure_ms=taken.pressure_ms,
+        retransmissions=sum(answer.retransmissions for answer in answers),
     )
+    earlier = [each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)]
+    block.disturbed = reasons(block, earlier, session.record.machine["cpus"])
     return block, after
 
 

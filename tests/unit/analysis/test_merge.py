@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from logs.columns import CONNECTIONS, RPC, UPDATES
+from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 from logs.errors import DataError, reason_of
 from logs.merge import finish_merge, last_updates, merge_logs
 from logs.parts import save_arrays
@@ -56,6 +56,22 @@ def test_text_columns_become_the_logs_types(parts: Path, tmp_path: Path) -> None
     pl.DataFrame([row]).write_parquet(parts / "rpc-worker-1-0.parquet")
     merge_logs(parts, tmp_path)
     assert pl.read_parquet_schema(tmp_path / "rpc.parquet") == RPC
+
+
+def test_what_lies_in_a_block_that_was_run_again_is_not_measured(parts: Path, tmp_path: Path) -> None:
+    """Windows are from 20 to 40 and from 60 to 70, ends included; the first of all rows was discarded."""
+    text = {"arm": "hot", "op": "push", "class": "all_hit"}
+    for log, schema, time in (("rpc", RPC, "t_send_us"), ("operations", OPERATIONS, "scheduled_us")):
+        rows = [
+            {name: 0 for name in schema} | {name: text[name] for name in text if name in schema}
+            | {time: at, "measured": at > 5}
+            for at in (5, 19, 20, 40, 41, 65, 71)
+        ]  # fmt: skip
+        pl.DataFrame(rows).write_parquet(parts / f"{log}-worker-1-0.parquet")
+    merge_logs(parts, tmp_path, [(20, 40), (60, 70)])
+    for log in ("rpc", "operations"):
+        merged = pl.read_parquet(tmp_path / f"{log}.parquet")
+        assert merged["measured"].to_list() == [False, True, False, False, True, False, True]
 
 
 def test_a_run_without_logs_still_gets_files_that_can_be_read(parts: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.facts import facts
 from analysis.record import read_record
 from analysis.summary import Summary, summarise
-from analysis.table import facts
 from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
@@ -77,7 +77,7 @@ def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> 
         block.loss = None
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.last_loss is None
-    assert [arm.loss for arm in summary.arms.values()] == [None] * 4
+    assert [arm.loss for arm in summary.arms.values()] == [None] * 5
     assert all("loss" not in metrics for metrics in summary.loads["0.5"].differences.values())
 
 
@@ -155,7 +155,7 @@ def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun)
     written = json.loads(summarise(synthetic_run.folder, synthetic_run.record).model_dump_json())
     assert set(written) >= {"target", "offered_rate", "hot_update_share", "updates", "overflows", "arms"}
     assert set(written["updates"]) >= {"sent", "applied", "lost", "unknown"}
-    assert set(written["arms"]) == {"neither", "proxy", "hot", "both"}
+    assert set(written["arms"]) == {"neither", "again", "proxy", "hot", "both"}
     distribution = {"mean", "p50", "p95", "p99"}
     for arm in written["arms"].values():
         assert set(arm) >= {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.record import Accounting, Block, RunRecord, ServerUse
+from analysis.record import Accounting, Block, CapacityCheck, RunRecord, ServerUse
 from analysis.summary import Summary, summarise
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
@@ -30,7 +30,7 @@ from protocol.header import Header, Op
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2
-JOBS = {"profile": 1, "neither": 2, "proxy": 3, "hot": 4, "both": 5}
+JOBS = {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
 LOAD = 0.5
 ROUNDS, STEPS, DISCARDED = 10, 30, 5
 SPECIAL_ROUND = 7
@@ -72,6 +72,7 @@ class Arm:
 NEITHER = Arm(WITHOUT, pull=500, push=700, cpu_ns=2_700_000, cpu_s=0.012, worker_cpu_s=0.015, loss=0.5)
 PLANS = {
     "neither": NEITHER,
+    "again": NEITHER,
     "proxy": Arm(BY_PROXY, pull=490, push=700, cpu_ns=2_640_000, cpu_s=0.0117, worker_cpu_s=0.0153, loss=0.5),
     "hot": Arm(OFFLOADED, 400, 450, 2_100_000, 0.009, 0.018, 0.52, offloaded=True),
     "both": Arm(OFFLOADED, 390, 440, 1_800_000, 0.0084, 0.0186, 0.51, offloaded=True),
@@ -125,20 +126,37 @@ def make_run(folder: Path) -> GoldenRun:
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
-        config={"workers": WORKER},
-        machine={"kernel": "6.1"},
+        config={"workers": WORKER, "budget_s": 100.0},
+        machine={"kernel": "6.1", "cpus": 2},
         versions={"python": "3.11"},
         placement={"p1": 0},
         seeds={"seed": 1},
         jobs=JOBS,
         workload={"chance_loss": 0.69},
-        capacity={"neither": 200.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
+        capacity={"neither": 200.0, "again": 199.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
+        repeated_blocks=_repeated(blocks),
+        ended_by="precision",
+        capacity_checks=[
+            CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0}),
+            CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0}),
+        ],
         accounting=Accounting(sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5),
     )
     record.write(folder)
     return GoldenRun(folder, record, summarise(folder, record))
+
+
+def _repeated(blocks: list[Block]) -> list[Block]:
+    """Of arm *hot* two blocks were run again, of *proxy* one, which stayed disturbed."""
+    hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("hot", "proxy"))
+    proxy.disturbed = ["steal"]
+    return [
+        hot.model_copy(update={"disturbed": ["steal", "lateness"]}),
+        hot.model_copy(update={"disturbed": ["steal"]}),
+        proxy.model_copy(),
+    ]
 
 
 def _empty_rpcs(world: Timed, logs: WorkerLogs) -> None:

@@ -21,7 +21,7 @@ COMPLETION = "Completion of pull and push, from the scheduled start"
 BY_OP = "Latency of RPCs"
 BY_CLASS = "Latency of RPCs by class"
 BREAKDOWN = "Where an RPC's time goes"
-ARMS = ["neither", "proxy", "hot", "both"]
+ARMS = ["neither", "again", "proxy", "hot", "both"]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_where_an_rpcs_time_goes(drawn: dict[str, Figure]) -> None:
 
 
 def test_arms_and_metrics_can_be_told_apart() -> None:
-    assert len(set(COLOURS.values())) == len(COLOURS) == 4
+    assert len(set(COLOURS.values())) == len(COLOURS) == 5
     assert len(set(METRIC_COLOURS.values())) == len(METRIC_COLOURS) == 5
 
 

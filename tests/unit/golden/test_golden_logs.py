@@ -16,8 +16,8 @@ from protocol.header import Op
 from tests.harness.timed import Timed
 from tests.unit.golden.run import BATCH, DENSE, HINTED, SERVED_IN_MIXED, START, GoldenRun
 
-BLOCK_US = START // 1000 + (7 * 4 + 2) * 1_000_000
-"""Start of arm hot in round 7: the third of four arms, each block a second."""
+BLOCK_US = START // 1000 + (7 * 5 + 3) * 1_000_000
+"""Start of arm hot in round 7: the fourth of five arms, each block a second."""
 UNIX_US = 1_700_000_000_000_000 + BLOCK_US
 
 
@@ -144,17 +144,18 @@ def test_updates_are_what_the_ps_added(golden: GoldenRun) -> None:
     keys = {key for job, key in updates if job == 4}
     assert keys == set(DENSE) - set(SERVED_IN_MIXED)
     assert {key for job, key in updates if job == 2} == set(BATCH.tolist()) == {*DENSE, *HINTED}
-    assert {job for job, _ in updates} == {2, 3, 4, 5}
+    assert {job for job, _ in updates} == {2, 3, 4, 5, 6}
 
 
 def test_the_hot_set_ranks_keys_by_updates(golden: GoldenRun) -> None:
-    """Arms neither and proxy updated all keys 300 times each, hot and both only those that are cold."""
+    """Arms neither, again and proxy updated all keys 300 times each, hot and both the cold ones."""
     hot = hotset.build([golden.folder / "updates.parquet"], top_k=60)
     cold = sorted(set(DENSE) - set(SERVED_IN_MIXED))
     third, last = hot.row(2, named=True), hot.row(59, named=True)
-    total = 1200 * 54 + 600 * 18
-    assert third == {"rank": 3, "key": cold[2], "updates": 1200, "share": 1200 / total, "lane": third["lane"]}
-    assert (last["rank"], last["updates"], last["share"]) == (60, 600, 600 / total)
+    total = 1500 * 54 + 900 * 18
+    share = pytest.approx(1500 / total)
+    assert third == {"rank": 3, "key": cold[2], "updates": 1500, "share": share, "lane": third["lane"]}
+    assert (last["rank"], last["updates"], last["share"]) == (60, 900, pytest.approx(900 / total))
     lanes = dict(zip(hot["key"].to_list(), hot["lane"].to_list(), strict=True))
     # The top five bits of key * 0x9E3779B97F4A7C15 mod 2^64.
     assert all(lane == (key * 0x9E3779B97F4A7C15 % 2**64) >> 59 for key, lane in lanes.items())

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from rich.console import Console
 
+from analysis.precision import LEAST_ROUNDS
 from analysis.record import RunRecord, ServerUse
-from logs.columns import ARMS
+from logs.columns import ARMS, OPS
 from protocol.arms import JOBS, Arm
 from topologies.config import Config
-from topologies.phases.measure import measure
+from topologies.disturbance import Reading
+from topologies.phases.measure import measure, steps_of_block
 from topologies.progress import Reporter
 from topologies.session import Ran, Session
 
 CAPACITY = 400.0
+BLOCK_MS = 600.0
 WORKERS = 4
 
 
@@ -30,7 +35,7 @@ class PlayedSession(Session):
         record = RunRecord(
             target="softswitch",
             config={},
-            machine={},
+            machine={"cpus": 2},
             versions={},
             placement={},
             seeds={},
@@ -41,14 +46,49 @@ class PlayedSession(Session):
         self.workers = [None] * WORKERS  # type: ignore[list-item]  # only their number matters
         self.played: list[dict[str, Any]] = []
         self.behind_ns = behind_ns
+        self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
+        """What others take in the block of that number."""
+        self.read = Reading(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
+        self.halfway = 0
+        self.new = 0
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
     async def run_steps(self, arm: Arm, first_step: int, steps: int, **settings: Any) -> list[Ran]:
         self.played.append({"arm": arm.name, "first_step": first_step, "steps": steps, **settings})
         before = self.use[arm.name]
         self.use[arm.name] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
-        ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, loss=0.5)
+        taken = self.others_cpu_ms(len(self.played))
+        self.read = Reading(
+            self.read.at_ms + BLOCK_MS,
+            self.read.steal_ms + 2,
+            self.read.others_cpu_ms + taken,
+            self.read.pressure_ms + 30,
+        )
+        ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
         return [ran] * WORKERS
+
+    def read_machine(self) -> Reading:
+        return self.read
+
+    async def new_operations(self) -> pl.DataFrame:
+        """Every arm alike: as narrow as can be."""
+        self.new += 1
+        number = max(block.round for block in self.record.blocks)
+        rows = [
+            {
+                "arm": block.arm,
+                "op": op,
+                "round": number,
+                "load": block.load,
+                "latency_us": 100.0,
+                "rpcs": 1,
+                "measured": True,
+            }
+            for block in self.record.blocks
+            for op in OPS
+            if block.round == number
+        ]
+        return pl.DataFrame(rows, schema_overrides={"round": pl.Int32})
 
     async def server_use(self) -> dict[str, ServerUse]:
         return dict(self.use)
@@ -65,11 +105,22 @@ class Played:
 
 def play(config: Config, behind_ns: int = 0) -> Played:
     session = PlayedSession(config, behind_ns)
-    asyncio.run(measure(session, CAPACITY))
-    by_round = defaultdict(list)
+    play_on(session)
+    return Played(session, by_round(session))
+
+
+def play_on(session: PlayedSession) -> None:
+    async def halfway() -> None:
+        session.halfway = len(session.record.blocks)
+
+    asyncio.run(measure(session, CAPACITY, halfway))
+
+
+def by_round(session: PlayedSession) -> dict[int, list[dict[str, Any]]]:
+    rounds = defaultdict(list)
     for block in session.played:
-        by_round[block["round_number"]].append(block)
-    return Played(session, by_round)
+        rounds[block["round_number"]].append(block)
+    return rounds
 
 
 def test_every_round_has_every_arm_at_every_load_once_in_changing_order() -> None:
@@ -105,7 +156,7 @@ def test_arms_share_steps_and_nothing_else_does() -> None:
 
 
 def test_blocks_are_paced_at_their_load_for_their_time() -> None:
-    for block in play(Config(rounds=1)).session.played:
+    for block in play(Config(rounds=1, block_steps=1)).session.played:
         assert block["period_ns"] == round(1e9 * WORKERS / (block["load"] * CAPACITY))
         assert block["steps"] * block["period_ns"] == pytest.approx(550e6, rel=0.05)
 
@@ -121,3 +172,87 @@ def test_a_block_fell_behind_when_it_was_late_by_a_period(behind_ns: int, fell_b
     blocks = play(Config(rounds=1, loads=(0.5,)), behind_ns).session.record.blocks
     assert [block.period_ns for block in blocks] == [20_000_000] * len(ARMS)
     assert all(block.fell_behind is fell_behind for block in blocks)
+
+
+def disturbed(rounds: int, numbers: range) -> PlayedSession:
+    """A session in which others take half a CPU in the blocks of these numbers, from 1 on."""
+    session = PlayedSession(Config(rounds=rounds, loads=(0.5,)))
+    session.others_cpu_ms = lambda number: 0.5 * BLOCK_MS if number in numbers else 0.0
+    play_on(session)
+    return session
+
+
+def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
+    session = disturbed(2, range(2, 3))
+    record = session.record
+    assert [len(blocks) for blocks in by_round(session).values()] == [6, 5]
+    first = by_round(session)[0]
+    assert first[1] == first[5]
+    [repeated] = record.repeated_blocks
+    assert (repeated.arm, repeated.round, repeated.disturbed) == (first[1]["arm"], 0, ["others' CPU"])
+    assert len(record.blocks) == 10 and not any(block.disturbed for block in record.blocks)
+    assert record.blocks[4].begun_us > repeated.ended_us
+    assert record.repeated() == [(repeated.begun_us, repeated.ended_us)]
+
+
+def test_the_last_of_three_attempts_counts_and_says_that_it_is_disturbed() -> None:
+    session = disturbed(1, range(1, 100))
+    assert len(session.played) == 10
+    assert [block.disturbed for block in session.record.blocks] == [["others' CPU"]] * 5
+    again = disturbed(1, range(5, 8))
+    assert len(again.played) == 7
+    assert [block.disturbed for block in again.record.blocks] == [[]] * 4 + [["others' CPU"]]
+
+
+def test_blocks_that_are_run_again_are_a_quarter_at_most() -> None:
+    """Where all are disturbed rounds would otherwise take three times as long, and tell no more."""
+    session = disturbed(20, range(1, 1000))
+    assert (len(session.record.blocks), len(session.record.repeated_blocks)) == (100, 25)
+
+
+def test_a_block_has_what_was_taken_from_it() -> None:
+    block = disturbed(1, range(1, 2)).record.repeated_blocks[0]
+    assert (block.duration_ms, block.steal_ms, block.others_cpu_ms, block.pressure_ms) == (600, 2, 300, 30)
+    assert (block.begun_us, block.ended_us) == (1_000_000_000, 1_000_600_000)
+    assert block.retransmissions == 3 * WORKERS
+
+
+def test_rounds_that_are_asked_for_are_run_whatever_they_show() -> None:
+    session = play(Config(rounds=12, budget_s=1e-9)).session
+    assert len(by_round(session)) == 12
+    assert (session.record.ended_by, session.new) == ("rounds", 0)
+    assert session.halfway == 6 * 10
+
+
+def test_rounds_go_on_until_they_are_precise() -> None:
+    session = play(Config()).session
+    assert (len(by_round(session)), session.record.ended_by) == (LEAST_ROUNDS, "precision")
+    assert session.new == LEAST_ROUNDS
+
+
+def test_rounds_end_with_the_budget() -> None:
+    session = play(Config(budget_s=1e-9)).session
+    assert (len(by_round(session)), session.record.ended_by, session.halfway) == (1, "budget", 0)
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "settings", "steps"),
+    [
+        # 550 ms of 5 ms hold 110 steps of each of four workers: enough.
+        (5, {}, 110),
+        # 200 ms are discarded, 5 steps; 25 of each worker make 100.
+        (40, {"budget_s": 120.0}, 5 + 25),
+        # Ten rounds of ten blocks in 100 s: a second for each.
+        (100, {}, 10),
+        (100, {"rounds": 3}, 2 + 25),
+        (100, {"budget_s": 270.0}, 27),
+        (100, {"block_steps": 20}, 2 + 5),
+        (100, {"block_steps": 1, "loads": (0.5,)}, 6),
+        (1000, {}, 2),
+    ],
+)
+def test_a_block_holds_the_steps_of_its_quantile_as_far_as_the_budget_goes(
+    period_ms: int, settings: dict[str, Any], steps: int
+) -> None:
+    config = Config(**settings)
+    assert steps_of_block(config, period_ms * 1_000_000, config.rounds or LEAST_ROUNDS) == steps

@@ -5,21 +5,38 @@ from __future__ import annotations
 import pytest
 
 from topologies.config import PlacementConfig
-from topologies.placement import Placement, place
+from topologies.placement import Placement, cpu_of, place
 
 
 @pytest.mark.parametrize(
-    ("cpus", "expected"),
+    ("cpus", "servers", "workers", "expected"),
     [
-        ([3], Placement(None, None, None)),
-        ([0, 1], Placement(switch=None, servers=0, workers=1)),
-        ([2, 3, 5, 7], Placement(switch=5, servers=2, workers=3)),
+        ([3], 2, 4, Placement()),
+        ([0, 1], 2, 4, Placement(servers=(0,), workers=(1,))),
+        ([2, 3, 5], 2, 4, Placement(switch=5, servers=(2,), workers=(3,))),
+        ([2, 3, 5, 7], 2, 4, Placement(rest=2, switch=3, servers=(5,), workers=(7,))),
+        (list(range(6)), 2, 4, Placement(rest=0, switch=1, servers=(2,), workers=(3, 4, 5))),
+        (list(range(8)), 2, 4, Placement(rest=0, switch=1, servers=(2, 3), workers=(4, 5, 6, 7))),
+        (list(range(16)), 2, 4, Placement(rest=0, switch=1, servers=(2, 3), workers=(12, 13, 14, 15))),
+        (list(range(8)), 20, 1, Placement(rest=0, switch=1, servers=(2, 3, 4, 5, 6), workers=(7,))),
+        (list(range(8)), 1, 80, Placement(rest=0, switch=1, servers=(2,), workers=(3, 4, 5, 6, 7))),
     ],
 )
-def test_servers_and_workers_are_kept_apart(cpus: list[int], expected: Placement) -> None:
-    assert place(PlacementConfig(), cpus) == expected
+def test_servers_and_workers_are_kept_apart(
+    cpus: list[int], servers: int, workers: int, expected: Placement
+) -> None:
+    assert place(PlacementConfig(), servers, workers, cpus) == expected
 
 
 def test_what_is_configured_wins() -> None:
-    assert place(PlacementConfig(switch=1), [0, 1]) == Placement(switch=1, servers=0, workers=1)
-    assert place(PlacementConfig(switch=1), [0, 1]).as_record() == {"switch": 1, "servers": 0, "workers": 1}
+    found = place(PlacementConfig(switch=1), 2, 4, [0, 1])
+    assert found == Placement(switch=1, servers=(0,), workers=(1,))
+    assert found.as_record() == {"switch": 1, "servers": 0, "workers": 1, "rest": "any"}
+    found = place(PlacementConfig(servers=7, workers=7), 2, 4, list(range(8)))
+    assert found.as_record() == {"switch": 1, "servers": 7, "workers": 7, "rest": 0}
+    assert place(PlacementConfig(), 2, 4, list(range(8))).as_record()["workers"] == [4, 5, 6, 7]
+
+
+def test_agents_take_turns_with_their_cpus() -> None:
+    assert [cpu_of(number, (4, 6)) for number in (1, 2, 3, 4)] == [4, 6, 4, 6]
+    assert cpu_of(1, ()) is None

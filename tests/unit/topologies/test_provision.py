@@ -27,6 +27,7 @@ def test_arms_differ_in_offload_and_proxy_only() -> None:
     assert {arm: jobs[job] for arm, job in JOBS.items()} == {
         "profile": (True, False),
         "neither": (False, False),
+        "again": (False, False),
         "proxy": (False, True),
         "hot": (True, False),
         "both": (True, True),

@@ -1,0 +1,82 @@
+"""When a block was disturbed: by whom a CPU was taken, and what of a block is out of its arm's usual.
+
+The hypervisor's and others' share of the CPU are bounded as such. What the experiment does to itself, too, is
+bounded by what is usual: by the median of the arm's blocks at that load so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+
+from analysis.record import Block
+
+STEAL = 0.02
+"""Share of all CPU time of a block that the hypervisor may take."""
+OTHERS = 0.05
+"""Share of it that processes which are not the run's may take; the kernel's threads are the run's."""
+UNUSUAL = 3.0
+"""Times the median that is out of the usual."""
+LEAST_EARLIER = 3
+"""Blocks that tell what is usual."""
+WAITING = 0.1
+"""Share of a block for which waiting for a CPU is usual in any case."""
+RETRANSMISSIONS = 10
+"""As many are usual in any case."""
+TOO_MANY = 0.2
+"""Share of blocks, disturbed to the last, from which on the machine bears no verdict."""
+
+
+def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
+    """Why the block is to be run again, if it is; `earlier` are blocks of its arm at its load."""
+    all_cpu = cpus * block.duration_ms
+    found = []
+    if block.steal_ms > STEAL * all_cpu:
+        found.append("steal")
+    if block.others_cpu_ms > OTHERS * all_cpu:
+        found.append("others' CPU")
+    usual = list(earlier)
+    if len(usual) >= LEAST_EARLIER:
+        found += [name for name, of in _SYMPTOMS.items() if _is_unusual(block, usual, of)]
+    return found
+
+
+def too_many(blocks: Sequence[Block]) -> bool:
+    """Whether so many blocks stayed disturbed that they bear no verdict."""
+    return sum(bool(block.disturbed) for block in blocks) > TOO_MANY * len(blocks)
+
+
+def bounds() -> str:
+    """The bounds in words."""
+    return (
+        f"steal above {STEAL:.0%} or other processes above {OTHERS:.0%} of all CPU time; CPU pressure or a "
+        f"process's wait for a CPU above {WAITING:.0%} of the block, more than {RETRANSMISSIONS} "
+        f"retransmissions, or a load generator late by more than a period, each only above {UNUSUAL:.0f} "
+        "times its median in the arm's blocks before"
+    )
+
+
+Sizes = dict[str, tuple[float, float]]
+"""Of some symptom: name -> its size, and what is usual in any case."""
+
+
+def _is_unusual(block: Block, earlier: list[Block], of: Callable[[Block], Sizes]) -> bool:
+    before = [of(each) for each in earlier]
+    return any(
+        size > floor and size > UNUSUAL * median(sizes.get(name, (0.0, 0.0))[0] for sizes in before)
+        for name, (size, floor) in of(block).items()
+    )
+
+
+_SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
+    "pressure": lambda block: {"": (_share(block, block.pressure_ms), WAITING)},
+    "run queue": lambda block: {
+        name: (_share(block, ms), WAITING) for name, ms in block.run_queue_ms.items()
+    },
+    "retransmissions": lambda block: {"": (block.retransmissions, RETRANSMISSIONS)},
+    "lateness": lambda block: {"": (block.behind_ns, block.period_ns)},
+}
+
+
+def _share(block: Block, of_ms: float) -> float:
+    return of_ms / block.duration_ms if block.duration_ms else 0.0

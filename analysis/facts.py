@@ -1,0 +1,120 @@
+"""The headline facts of a run, one sentence each: what it says, and what its numbers rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.disturbance import bounds
+from analysis.precision import GOALS, Width
+from analysis.record import capacity_of_neither
+from analysis.statistics import MIN_ROUNDS
+from analysis.summary import LoadSummary, Summary
+from common.words import counted
+from logs.columns import BASELINE
+
+DRIFT = 0.1
+"""Change of the capacity that is said."""
+_P99_STEPS = 100
+"""Fewer have no p99 but their slowest."""
+
+
+def facts(summary: Summary) -> Iterator[str]:
+    """The headline facts, one sentence each."""
+    yield from (load.verdict.text for load in summary.loads.values() if load.verdict is not None)
+    yield from _rounds(summary)
+    yield from _disturbance(summary)
+    yield from _capacity(summary)
+    share, updates = summary.hot_update_share, summary.updates
+    if share is not None:
+        yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
+    yield (
+        f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
+        f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
+        f"{counted(summary.overflows, 'overflow')}."
+    )
+    if summary.changed_arms:
+        arms = ", ".join(summary.changed_arms)
+        yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
+    if summary.last_loss is not None and summary.chance_loss:
+        yield _learning(summary.last_loss, summary.chance_loss)
+    empty = summary.empty_rpc_latency_us
+    if empty.p50 is not None and empty.p99 is not None:
+        yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
+    for name, load in summary.loads.items():
+        if load.rounds_fallen_behind:
+            yield (
+                f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
+                f"of {counted(load.rounds, 'round')}."
+            )
+
+
+def without_intervals(load: LoadSummary) -> Iterator[str]:
+    """Why a load's differences have no intervals, where they have none."""
+    comparisons = [each for metrics in load.differences.values() for each in metrics.values()]
+    if comparisons and all(each.low is None for each in comparisons):
+        why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
+        yield f"No 95 % intervals: {why}."
+
+
+def _rounds(summary: Summary) -> Iterator[str]:
+    """Why there were no more rounds, and how wide that left the intervals."""
+    goal = f"±{GOALS['pull_mean']:.0%} (p99: ±{GOALS['pull_p99']:.0%})"
+    wide = "" if summary.widest is None else f"; the widest interval: {_width(summary.widest)}"
+    if summary.ended_by == "precision":
+        yield f"Rounds went on until the intervals of pull and push were below {goal}{wide}."
+    elif summary.ended_by == "budget":
+        yield f"Rounds ended with the budget of {summary.budget_s:.0f} s, the goal being {goal}{wide}."
+    elif summary.ended_by == "rounds":
+        yield f"As many rounds as were asked for{wide}."
+    for name, load in summary.loads.items():
+        if summary.ended_by is not None and load.block_steps < _P99_STEPS:
+            yield (
+                f"At load {name} a block has {counted(load.block_steps, 'measured step')}, and {_P99_STEPS} "
+                "were wanted: its p99 is its slowest."
+            )
+
+
+def _width(width: Width) -> str:
+    op, estimate = width.metric.split("_")
+    return f"load {width.load}, {width.arm}, {op} {estimate}, ±{width.half_width:.1%}"
+
+
+def _disturbance(summary: Summary) -> Iterator[str]:
+    """How many blocks were run again, for what, and how many stayed disturbed."""
+    if summary.ended_by is None:
+        return
+    repeated = sum(load.blocks_repeated for load in summary.loads.values())
+    disturbed = sum(load.blocks_disturbed for load in summary.loads.values())
+    if not repeated and not disturbed:
+        yield "No block was disturbed."
+        return
+    of_arms = "; ".join(
+        f"{arm}: {', '.join(f'{reason} {number}' for reason, number in found.items())}"
+        for arm, found in summary.repeated.items()
+    )
+    again = f"{counted(repeated, 'block')} disturbed and run again" + (f" ({of_arms})" if of_arms else "")
+    yield f"{again}; {disturbed} disturbed to the last, and counted."
+    yield f"Disturbed is: {bounds()}."
+
+
+def _capacity(summary: Summary) -> Iterator[str]:
+    """What *neither* carried at first and later."""
+    if not summary.capacity_checks:
+        return
+    first = capacity_of_neither(summary.capacity)
+    later = [(check.when, capacity_of_neither(check.capacity)) for check in summary.capacity_checks]
+    told = ", ".join(f"{rate:,.0f} {_WHEN[when]} ({rate / first - 1:+.0%})" for when, rate in later)
+    has_drifted = any(abs(rate / first - 1) > DRIFT for _, rate in later)
+    warning = "WARNING: capacity has drifted, and loads are fractions of the first. " if has_drifted else ""
+    yield f"{warning}Capacity of {BASELINE}: {first:,.0f} steps/s at first, {told}."
+
+
+_WHEN = {"middle": "in the middle", "end": "at the end"}
+
+
+def _learning(loss: float, chance: float) -> str:
+    """What the model has learned; `chance` is above 0, so that there was something to learn."""
+    told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
+    if loss < chance:
+        return told
+    return f"WARNING: the model has learned nothing. {told} Try another learning_rate, or more rounds."

@@ -1,0 +1,237 @@
+"""`python -m bench.repeat`: whether runs repeat. Makes consecutive runs, or takes run folders.
+
+`null`: short runs with seeds of their own, so that each has another order of blocks. Of all 95 % intervals of
+arm *again* some 5 % leave out 0. `default`: default runs. The estimates of *hot* - *neither* of any two of
+them differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from common.words import counted
+from logs.columns import TRANSFERS
+from protocol.arms import AGAIN, HOT
+
+SHORT: dict[str, float] = {
+    "budget_s": 50.0,
+    "block_ms": 300,
+    "discard_ms": 100,
+    "block_steps": 50,
+    "calibration_s": 1.0,
+    "empty_rpcs": 50,
+    "profile_lanes": 300_000,
+}
+"""Settings of a short run: it ends by the same rule as any, but sooner."""
+WANTED = (0.02, 0.08)
+"""Share of null intervals that leave out 0."""
+MOST = 0.2
+"""Share of the intervals of one metric that may."""
+AGREE = 0.85
+"""Share of comparisons that agree."""
+
+
+class Tally(NamedTuple):
+    """Of one metric at one load: how many runs have an interval, and how many of those leave out 0."""
+
+    load: str
+    metric: str
+    intervals: int
+    left_out: int
+
+
+class Pair(NamedTuple):
+    """Two runs' differences of *hot* to *neither*, and their half widths."""
+
+    runs: tuple[int, int]
+    load: str
+    op: str
+    apart: float
+    widths: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the runs differ by no more than their half widths together."""
+        return self.apart <= self.widths
+
+
+def tallies(summaries: Sequence[Summary]) -> list[Tally]:
+    """The intervals of *again* in all runs, by load and metric; those of no width show no noise."""
+    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for summary in summaries:
+        for load, of_load in summary.loads.items():
+            for metric, each in of_load.differences.get(AGAIN.name, {}).items():
+                if each.low is not None and each.high is not None and each.low < each.high:
+                    found[load, metric].append(not each.low <= 0 <= each.high)
+    return [Tally(*key, len(outside), sum(outside)) for key, outside in found.items()]
+
+
+def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair]:
+    """Every two runs, at every load that both have, for pull and push; in µs, or as shares of *neither*."""
+    for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
+        for load in [load for load in first.loads if load in second.loads]:
+            for op in TRANSFERS:
+                both = [_estimate(summary, load, op, relative) for summary in (first, second)]
+                if both[0] is not None and both[1] is not None:
+                    (d1, h1), (d2, h2) = both[0], both[1]
+                    yield Pair((one, other), load, op, abs(d1 - d2), math.hypot(h1, h2))
+
+
+def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
+    """Difference and half width."""
+    found = _of_hot(summary, load, op)
+    if found is None or found.low is None or found.high is None:
+        return None
+    if not relative:
+        return found.difference, (found.high - found.low) / 2
+    if found.ratio is None or found.half_width is None:
+        return None
+    return found.ratio, found.half_width
+
+
+def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
+    of_load = summary.loads.get(load)
+    return None if of_load is None else of_load.differences.get(HOT.name, {}).get(f"{op}_mean")
+
+
+def print_null(summaries: Sequence[Summary], console: Console) -> bool:
+    """The table of null intervals; whether they cover as they should."""
+    found = tallies(summaries)
+    by_load: dict[str, dict[str, Tally]] = defaultdict(dict)
+    for tally in found:
+        by_load[tally.metric][tally.load] = tally
+    loads = sorted({tally.load for tally in found})
+    table = _table("intervals of again that leave out 0", *(f"load {load}" for load in loads))
+    for metric, of_load in by_load.items():
+        table.add_row(metric, *(_of(of_load.get(load)) for load in loads))
+    console.print(table)
+    intervals, left_out = sum(each.intervals for each in found), sum(each.left_out for each in found)
+    if not intervals:
+        console.print("No run has intervals.")
+        return False
+    share, worst = left_out / intervals, max(each.left_out / each.intervals for each in found)
+    is_met = WANTED[0] <= share <= WANTED[1] and worst <= MOST
+    console.print(
+        f"{left_out} of {counted(intervals, 'interval')} leave out 0: {share:.1%}, "
+        f"{WANTED[0]:.0%} to {WANTED[1]:.0%} wanted; of one metric {worst:.0%} at most, {MOST:.0%} wanted: "
+        f"{'met' if is_met else 'missed'}."
+    )
+    return is_met
+
+
+def print_default(summaries: Sequence[Summary], console: Console) -> bool:
+    """The runs beside one another, and how many of their comparisons agree; whether enough do."""
+    loads = sorted({load for summary in summaries for load in summary.loads})
+    columns = [(load, op) for load in loads for op in TRANSFERS]
+    table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))
+    for number, summary in enumerate(summaries, start=1):
+        cells = [
+            _cell(_of_hot(summary, *column)) if column[0] in summary.loads else "–" for column in columns
+        ]
+        table.add_row(str(number), f"{summary.capacity.get('neither', 0):,.0f}", *cells)
+    console.print(table)
+    verdicts = []
+    for unit, relative in (("µs", False), ("% of neither", True)):
+        found = list(pairs(summaries, relative))
+        agree = sum(pair.agrees for pair in found)
+        verdicts.append(bool(found) and agree >= AGREE * len(found))
+        console.print(
+            f"hot - neither in {unit}: {agree} of {counted(len(found), 'comparison')} differ by at most "
+            f"√(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {'met' if verdicts[-1] else 'missed'}."
+        )
+    return verdicts[0]
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _of(tally: Tally | None) -> str:
+    return "–" if tally is None else f"{tally.left_out} of {tally.intervals}"
+
+
+def _cell(found: Comparison | None) -> str:
+    if found is None or found.ratio is None:
+        return "–"
+    told = f"{found.difference:+,.0f} µs, {found.ratio:+.1%}"
+    return told if found.half_width is None else f"{told} ±{found.half_width:.1%}"
+
+
+def make_runs(number: int, settings: dict[str, float], folder: Path, with_seeds: bool) -> Iterator[Path]:
+    """Make runs one after the other; each one's folder. Ends the process with the first that fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "run.toml"
+    values: dict[str, object] = {**settings, "runs": str(folder)}
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
+    for seed in range(1, number + 1):
+        seeds = [f"SEED={seed}"] if with_seeds else []
+        command = [sys.executable, "-m", "topologies.run", f"CONFIG={config}", *seeds]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            raise click.ClickException(f"run {seed} of {number} failed; see above, and {folder}")
+        yield (folder / "latest").resolve()
+
+
+def read(run: Path) -> Summary:
+    """The summary of a run folder."""
+    try:
+        return Summary.model_validate_json((run / "summary.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{run}: no summary.json that can be read: {error}") from None
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["null", "default"]))
+@click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--number", type=click.IntRange(min=1), help="Runs to make: 20 for null, 5 for default.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to make them; a temporary folder.")
+def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | None) -> None:
+    """Compare RUNS, or runs that are made for it, as WHAT says; exit code 1 if they do not repeat."""
+    console = Console(width=130)
+    is_null = what == "null"
+    if not runs:
+        folder = folder or Path(tempfile.mkdtemp(prefix=f"hotline-{what}-"))
+        number = number or (20 if is_null else 5)
+        runs = tuple(make_runs(number, SHORT if is_null else {}, folder, with_seeds=is_null))
+        console.print(f"runs in {folder}")
+    summaries = [read(run) for run in runs]
+    for run, summary in zip(runs, summaries, strict=True):
+        console.print(f"{run.name}: {_told(summary)}", highlight=False)
+    is_met = (print_null if is_null else print_default)(summaries, console)
+    sys.exit(not is_met)
+
+
+def _told(summary: Summary) -> str:
+    """How a run went."""
+    rounds = max(load.rounds for load in summary.loads.values())
+    repeated = sum(load.blocks_repeated for load in summary.loads.values())
+    disturbed = sum(load.blocks_disturbed for load in summary.loads.values())
+    bears = [name for name, load in summary.loads.items() if load.verdict is not None and load.verdict.bears]
+    return (
+        f"{counted(rounds, 'round')}, ended by {summary.ended_by}; {counted(repeated, 'block')} run again, "
+        f"{disturbed} disturbed to the last; verdict at loads {', '.join(bears) or 'none'}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Which blocks are out of their bounds, and of what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.disturbance import bounds, reasons, too_many
+from analysis.record import Block
+from tests.unit.analysis.synthetic import block
+
+QUIET: dict[str, Any] = {"duration_ms": 500.0, "run_queue_ms": {"ps-0": 5.0, "worker-1": 20.0}}
+
+
+def a_block(**changes: Any) -> Block:
+    return block(0, 0.5, "hot").model_copy(update={**QUIET, **changes})
+
+
+EARLIER = [
+    a_block(pressure_ms=100.0, retransmissions=8, behind_ns=9_000_000),
+    a_block(pressure_ms=120.0, retransmissions=9, behind_ns=8_000_000),
+    a_block(pressure_ms=130.0, retransmissions=70, behind_ns=900_000_000),
+]
+"""Medians: 24 % pressure, 9 retransmissions, 9 ms late; waits of 1 % and 4 %."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, []),
+        # Of two CPUs' 1,000 ms 2 % and 5 %.
+        ({"steal_ms": 20.0, "others_cpu_ms": 50.0}, []),
+        ({"steal_ms": 20.1}, ["steal"]),
+        ({"others_cpu_ms": 50.1}, ["others' CPU"]),
+        # Three times as much as usual.
+        ({"pressure_ms": 360.0}, []),
+        ({"pressure_ms": 361.0}, ["pressure"]),
+        ({"retransmissions": 27}, []),
+        ({"retransmissions": 28}, ["retransmissions"]),
+        # The period is 10 ms.
+        ({"behind_ns": 27_000_000}, []),
+        ({"behind_ns": 27_000_001}, ["lateness"]),
+        # Three times as long as usual, but less than a tenth of the block; and that of another process.
+        ({"run_queue_ms": {"ps-0": 50.0, "worker-1": 60.0}}, []),
+        ({"run_queue_ms": {"ps-0": 50.1, "worker-1": 60.0}}, ["run queue"]),
+        ({"run_queue_ms": {"ps-0": 50.0, "worker-1": 60.1}}, ["run queue"]),
+        ({"run_queue_ms": {"new": 51.0}}, ["run queue"]),
+        ({"steal_ms": 400.0, "pressure_ms": 400.0}, ["steal", "pressure"]),
+    ],
+)
+def test_a_block_is_disturbed_by(changes: dict[str, Any], found: list[str]) -> None:
+    assert reasons(a_block(**changes), EARLIER, cpus=2) == found
+
+
+def test_what_is_usual_in_any_case_is_no_disturbance() -> None:
+    still = [a_block(run_queue_ms={}) for _ in range(3)]
+    waits = {"pressure_ms": 50.0, "retransmissions": 10, "behind_ns": 10_000_000, "run_queue_ms": {"a": 50.0}}
+    assert reasons(a_block(**waits), still, cpus=2) == []
+
+
+def test_two_blocks_tell_nothing_of_what_is_usual() -> None:
+    assert reasons(a_block(pressure_ms=500.0, steal_ms=100.0), EARLIER[:2], cpus=2) == ["steal"]
+
+
+def test_blocks_of_before_these_were_counted_are_not_disturbed() -> None:
+    assert reasons(block(0, 0.5, "hot"), [block(1, 0.5, "hot")] * 3, cpus=2) == []
+
+
+@pytest.mark.parametrize(("disturbed", "noisy"), [(0, False), (2, False), (3, True)])
+def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -> None:
+    blocks = [a_block(disturbed=["steal"])] * disturbed + [a_block()] * (10 - disturbed)
+    assert too_many(blocks) is noisy
+
+
+def test_the_bounds_in_words() -> None:
+    assert bounds().startswith("steal above 2% or other processes above 5% of all CPU time; ")

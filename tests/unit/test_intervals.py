@@ -1,0 +1,81 @@
+"""Which intervals cover on made-up nulls: the report's do, those of before did not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bench.intervals import METHODS, NULLS, cover, cover_until_narrow, main, recorded
+
+TRIALS = 400
+OURS = METHODS["sign flips, log ratios"]
+
+
+@pytest.mark.parametrize("rounds", [6, 10, 20])
+@pytest.mark.parametrize("null", NULLS)
+def test_the_reports_interval_covers_whatever_the_null(null: str, rounds: int) -> None:
+    """95 %, give or take three standard errors; of 6 rounds 97."""
+    assert 0.917 < cover(OURS, NULLS[null], rounds, TRIALS).coverage < 0.99
+
+
+@pytest.mark.parametrize(("null", "goal"), [("quiet", 0.09), ("stalls", 0.2), ("bad times", 0.1)])
+def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float) -> None:
+    found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal, least=10)
+    assert 0.917 < found.coverage < 0.98
+    assert found.rounds < 28
+
+
+@pytest.mark.parametrize("method", ["percentile", "percentile, expanded", "BCa"])
+def test_bootstraps_of_sums_do_not(method: str) -> None:
+    """The tail of 20 rounds is not the tail of blocks."""
+    assert cover(METHODS[method], NULLS["stalls"], 20, TRIALS).coverage < 0.93
+
+
+def test_log_ratios_bear_half_the_width_of_sums_where_blocks_stall() -> None:
+    sums, logs = (
+        cover(METHODS[f"sign flips, {of}"], NULLS["stalls"], 20, TRIALS).width
+        for of in ("ratio of sums", "log ratios")
+    )
+    assert logs < 0.65 * sums
+
+
+def test_a_recorded_null_is_its_rounds_in_a_row_with_labels_at_random() -> None:
+    arm, baseline = np.arange(10.0, 20), np.arange(30.0, 40)
+    draw = recorded(arm, baseline)
+    seen = set()
+    for seed in range(20):
+        one, other = draw(np.random.default_rng(seed), 4)
+        assert sorted((one - 10) % 20) == sorted((other - 10) % 20)
+        number = (one - 10) % 20 % 10
+        assert (np.diff(number) % 10 == 1).all()
+        seen |= {float(value) for value in one}
+    assert seen & set(arm) and seen & set(baseline)
+
+
+def test_the_table_has_made_up_and_recorded_nulls(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        {
+            "arm": arm,
+            "op": op,
+            "round": number,
+            "load": 0.5,
+            "latency_us": rng.lognormal(),
+            "rpcs": 1,
+            "measured": True,
+        }
+        for arm in ("neither", "again", "hot")
+        for op in ("pull", "push", "step")
+        for number in range(8)
+        for _ in range(3)
+    ]
+    run = tmp_path / "run"
+    run.mkdir()
+    pl.DataFrame(rows, schema_overrides={"round": pl.Int32}).write_parquet(run / "operations.parquet")
+    output = CliRunner().invoke(main, [str(run), "--trials", "2"])
+    assert output.exit_code == 0, output.output
+    assert all(null in output.output for null in (*NULLS, "run, 0.5, push_p99", "until ±20%"))

@@ -1,0 +1,176 @@
+"""Whether runs repeat, on made-up summaries; and the runs that are made for it, played."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli
+from click import ClickException
+from click.testing import CliRunner
+from rich.console import Console
+
+from analysis.report import write_report
+from analysis.statistics import Comparison
+from analysis.summary import LoadSummary, Summary, summarise
+from bench.repeat import SHORT, main, make_runs, pairs, print_default, print_null, tallies
+from tests.unit.analysis.synthetic import make_run
+from topologies.config import Config
+
+
+def comparison(difference: float, half: float | None, baseline: float = 1000.0) -> Comparison:
+    bounds = (None, None) if half is None else (difference - half, difference + half)
+    ratio = [None if each is None else each / baseline for each in bounds]
+    return Comparison(
+        baseline=baseline,
+        value=baseline + difference,
+        difference=difference,
+        low=bounds[0],
+        high=bounds[1],
+        ratio=difference / baseline,
+        ratio_low=ratio[0],
+        ratio_high=ratio[1],
+    )
+
+
+def a_summary(**arms: dict[str, Comparison]) -> Summary:
+    """Of one load, with these differences."""
+    load = LoadSummary(
+        offered_rate=100, rounds=10, rounds_fallen_behind=0, arms={}, differences=arms, block_steps=100
+    )
+    nothing: Any = dict.fromkeys(("mean", "p50", "p95", "p99"))
+    updates: Any = dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0)
+    return Summary(
+        target="softswitch",
+        offered_rate={},
+        capacity={"neither": 200.0},
+        hot_update_share=None,
+        updates=updates,
+        overflows=0,
+        empty_rpc_latency_us=nothing,
+        arms={},
+        loads={"0.5": load},
+    )
+
+
+def null(outside: bool) -> Summary:
+    """Of one metric that is outside or is not, one without noise, and one without an interval."""
+    of_pull = comparison(10 if outside else -3, 5)
+    return a_summary(
+        again={"pull_mean": of_pull, "rpcs_per_step": comparison(1, 0), "loss": comparison(1, None)},
+        hot={"pull_mean": comparison(500, 5)},
+    )
+
+
+def printed(printer: Any, summaries: list[Summary]) -> tuple[bool, str]:
+    output = io.StringIO()
+    return printer(summaries, Console(file=output, width=130)), output.getvalue()
+
+
+def test_null_intervals_are_counted_by_load_and_metric() -> None:
+    assert tallies([null(True), null(False), null(False)]) == [("0.5", "pull_mean", 3, 1)]
+
+
+@pytest.mark.parametrize(("outside", "met"), [(0, False), (1, True), (2, False), (5, False)])
+def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, met: bool) -> None:
+    """Of 20: 5 % are wanted, 2 to 8 allowed."""
+    is_met, text = printed(print_null, [null(number < outside) for number in range(20)])
+    assert is_met is met
+    assert f"pull_mean {outside} of 20" in " ".join(text.split())
+    assert f"{outside} of 20 intervals leave out 0: {outside / 20:.1%}, 2% to 8% wanted" in text
+
+
+def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
+    def runs(of_push: int) -> list[Summary]:
+        metrics = [f"metric {number}" for number in range(9)]
+        return [
+            a_summary(
+                again={
+                    "push_mean": comparison(10 if number < of_push else 0, 5),
+                    **{metric: comparison(0, 5) for metric in metrics},
+                }
+            )
+            for number in range(20)
+        ]
+
+    assert printed(print_null, runs(4))[0]
+    is_met, text = printed(print_null, runs(5))
+    assert not is_met
+    assert "5 of 200 intervals leave out 0: 2.5%" in text and "of one metric 25% at most, 20% wanted" in text
+
+
+def test_runs_without_intervals_show_nothing() -> None:
+    assert printed(print_null, [a_summary(again={"loss": comparison(1, None)})])[0] is False
+
+
+def runs_with(*pulls: tuple[float, float]) -> list[Summary]:
+    push = comparison(-200, 30)
+    return [a_summary(hot={"pull_mean": comparison(*pull), "push_mean": push}) for pull in pulls]
+
+
+def test_two_runs_agree_within_their_half_widths_together() -> None:
+    found = list(pairs(runs_with((-100, 30), (-150, 40), (-151, 40))))
+    assert [(pair.runs, pair.op, pair.agrees) for pair in found] == [
+        ((1, 2), "pull", True),
+        ((1, 2), "push", True),
+        ((1, 3), "pull", False),
+        ((1, 3), "push", True),
+        ((2, 3), "pull", True),
+        ((2, 3), "push", True),
+    ]
+    assert (found[0].apart, found[0].widths) == pytest.approx((50, 50))
+
+
+def test_shares_of_neither_are_compared_as_well() -> None:
+    one, other = (a_summary(hot={"pull_mean": comparison(-100, 1, base)}) for base in (1000.0, 500.0))
+    [in_us], [in_shares] = pairs([one, other]), pairs([one, other], relative=True)
+    assert in_us.agrees and not in_shares.agrees
+    assert in_shares.apart == pytest.approx(0.1)
+
+
+def test_34_of_40_comparisons_have_to_agree() -> None:
+    """One of five runs is apart in its pulls: 4 of 20 comparisons, where 3 may be."""
+    is_met, text = printed(print_default, runs_with(*[(-100.0, 10.0)] * 5))
+    assert is_met
+    assert "hot - neither in µs: 20 of 20 comparisons differ by at most √(h₁² + h₂²), 17 wanted: met." in text
+    assert "-100 µs, -10.0% ±1.0%" in text
+    is_met, text = printed(print_default, runs_with(*[(-100.0, 10.0)] * 4, (-200.0, 10.0)))
+    assert not is_met
+    assert "16 of 20 comparisons differ by at most √(h₁² + h₂²), 17 wanted: missed." in text
+
+
+def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command[3:])
+        folder = tmp_path / "made" / f"run-{len(commands)}"
+        folder.mkdir()
+        (tmp_path / "made" / "latest").unlink(missing_ok=True)
+        (tmp_path / "made" / "latest").symlink_to(folder.name)
+        return subprocess.CompletedProcess(command, 1 if len(commands) == 4 else 0)
+
+    monkeypatch.setattr("bench.repeat.subprocess.run", run)
+    made = list(make_runs(2, SHORT, tmp_path / "made", with_seeds=True))
+    assert [folder.name for folder in made] == ["run-1", "run-2"]
+    config = tmp_path / "made" / "run.toml"
+    assert commands == [[f"CONFIG={config}", "SEED=1"], [f"CONFIG={config}", "SEED=2"]]
+    values = tomli.loads(config.read_text())
+    assert Config.model_validate(values).runs == tmp_path / "made"
+    with pytest.raises(ClickException, match=r"^run 2 of 3 failed"):
+        list(make_runs(3, {}, tmp_path / "made", with_seeds=False))
+    assert commands[2:] == [[f"CONFIG={config}"]] * 2
+
+
+def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.report.figures", lambda run, summary: {})
+    made = make_run(tmp_path / "run")
+    write_report(made.folder, made.record, summarise(made.folder, made.record))
+    compared = CliRunner().invoke(main, ["default", str(made.folder), str(made.folder)])
+    assert (compared.exit_code, "4 of 4 comparisons" in compared.output) == (0, True)
+    assert "run: 6 rounds, ended by None; 0 blocks run again" in compared.output
+    missing = CliRunner().invoke(main, ["null", str(tmp_path)])
+    assert missing.exit_code == 1 and "no summary.json that can be read" in missing.output

@@ -1,0 +1,67 @@
+"""What the arms carry, played: a closed loop takes as long as a made-up clock says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from analysis.record import RunRecord, capacity_of_neither
+from logs.columns import ARMS
+from protocol.arms import JOBS, Arm
+from topologies.config import Config
+from topologies.phases.calibrate import calibrate, check_capacity
+from topologies.progress import Reporter
+from topologies.session import START_AHEAD_NS, Ran, Session
+
+RATES = {"neither": 90.0, "again": 110.0, "proxy": 100.0, "hot": 120.0, "both": 140.0}
+WORKERS = 4
+
+
+class Played(Session):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        record = RunRecord(
+            target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
+        )
+        nothing: Any = None
+        workers: Any = [None] * WORKERS
+        super().__init__(Config(), Path(), nothing, workers, [], record, Reporter(Console(quiet=True)))
+        self.now = 0
+        self.played: list[tuple[str, int, int]] = []
+        monkeypatch.setattr("topologies.phases.calibrate.time.monotonic_ns", lambda: self.now)
+
+    async def run_steps(self, arm: Arm, first_step: int, steps: int, **_: Any) -> list[Ran]:
+        self.played.append((arm.name, first_step, steps))
+        self.now += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm.name])
+        return []
+
+
+def test_loads_are_fractions_of_what_neither_carries_both_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Played(monkeypatch)
+    assert asyncio.run(calibrate(session)) == pytest.approx(100)
+    assert session.record.capacity == pytest.approx(RATES)
+    assert session.record.offered_rate == pytest.approx({"0.5": 50, "0.8": 80})
+    # 100 steps/s are 25 of each worker, for two seconds.
+    assert session.played == [(arm, 0, 8) for arm in ARMS] + [(arm, 8, 50) for arm in ARMS]
+
+
+def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = Played(monkeypatch)
+    asyncio.run(calibrate(session))
+    session.played.clear()
+    monkeypatch.setitem(RATES, "neither", 70.0)
+    asyncio.run(check_capacity(session, "middle"))
+    asyncio.run(check_capacity(session, "end"))
+    middle, end = session.record.capacity_checks
+    assert (middle.when, end.when) == ("middle", "end")
+    assert middle.capacity == pytest.approx(RATES) and capacity_of_neither(end.capacity) == pytest.approx(90)
+    assert session.played == [(arm, 58, 25) for arm in ARMS] + [(arm, 83, 25) for arm in ARMS]
+
+
+def test_what_neither_carried_in_runs_of_before_it_was_measured_again() -> None:
+    assert capacity_of_neither({"neither": 90.0, "hot": 120.0}) == 90

@@ -1,0 +1,97 @@
+"""What the kernel counts, read from made-up files of /proc and from the real ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.waiting import wait_for
+from topologies.disturbance import Process, Reading, others_ticks, read
+
+STAT = """\
+cpu  9 9 9 9 9 9 9 999 0 0
+cpu0 1 2 3 4 5 6 7 100 0 0
+cpu1 1 2 3 4 5 6 7 20 0 0
+cpu2 1 2 3 4 5 6 7 3 0 0
+intr 12 0 7
+"""
+PRESSURE = """\
+some avg10=30.27 avg60=16.70 avg300=10.33 total=8330219
+full avg10=0.00 avg60=0.00 avg300=0.00 total=77
+"""
+
+
+def a_proc(folder: Path, processes: dict[int, str]) -> Path:
+    (folder / "stat").write_text(STAT)
+    (folder / "pressure").mkdir()
+    (folder / "pressure" / "cpu").write_text(PRESSURE)
+    (folder / "self").mkdir()
+    for pid, line in processes.items():
+        (folder / str(pid)).mkdir()
+        (folder / str(pid) / "stat").write_text(line)
+    return folder
+
+
+def line(pid: int, parent: int, name: str, *ticks: int) -> str:
+    return f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {' '.join(map(str, ticks))} 20 0 1 0"
+
+
+def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
+    processes = {
+        1: line(1, 0, "init", 1, 2, 30, 40),
+        2: line(2, 0, "kthreadd", 500, 500, 0, 0),
+        7: line(7, 2, "kworker/0:1", 500, 500, 0, 0),
+        50: line(50, 1, "sh -c (a) b", 100, 200, 0, 0),
+        60: line(60, 50, "python", 5000, 5000, 5000, 5000),
+        70: line(70, 60, "worker", 5000, 5000, 0, 0),
+        80: line(80, 70, "deeper", 5000, 5000, 0, 0),
+    }
+    proc = a_proc(tmp_path, processes)
+    (proc / "99").mkdir()  # it has just ended
+    tick = 1000 / os.sysconf("SC_CLK_TCK")
+    found = read(proc, own=60, cpus=[0, 2])
+    assert (found.steal_ms, found.others_cpu_ms) == pytest.approx((103 * tick, (73 + 300) * tick))
+    assert found.pressure_ms == pytest.approx(8330.219)
+
+
+def test_a_kernel_without_pressure(tmp_path: Path) -> None:
+    proc = a_proc(tmp_path, {})
+    (proc / "pressure" / "cpu").unlink()
+    assert read(proc, own=1, cpus=[0]).pressure_ms == 0
+    (proc / "pressure" / "cpu").write_text("")
+    assert read(proc, own=1, cpus=[0]).pressure_ms == 0
+
+
+def test_time_that_went_with_a_process_is_not_negative() -> None:
+    assert Reading(10, 4, 3, 2).since(Reading(1, 5, 4, 3)) == Reading(9, 0, 0, 0)
+    assert Reading(10, 4, 3, 2).since(Reading(1, 1, 1, 1)) == Reading(9, 3, 2, 1)
+
+
+def test_a_child_that_has_ended_is_in_what_its_parent_has_waited_for() -> None:
+    before = [Process(5, 1, 100), Process(6, 5, 40)]
+    after = [Process(5, 1, 100 + 45)]
+    assert others_ticks(after, own=9) - others_ticks(before, own=9) == 5
+
+
+def test_somebody_else_who_computes_is_seen() -> None:
+    """Seen from a process that it does not descend from."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            with subprocess.Popen(["sleep", "1000"]) as other:
+                try:
+                    before = read(own=other.pid)
+                    wait_for(lambda: read(own=other.pid).since(before).others_cpu_ms >= 50)
+                finally:
+                    other.kill()
+        finally:
+            busy.kill()
+
+
+def test_this_machine_tells() -> None:
+    first = read()
+    taken = read().since(first)
+    assert taken.at_ms >= 0 and first.steal_ms >= 0 and first.pressure_ms >= 0

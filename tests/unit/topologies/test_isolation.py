@@ -1,0 +1,71 @@
+"""What is moved out of the way, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.waiting import wait_for
+from topologies.isolation import cpu_ns, give_back, isolated, quiet_threads
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Two processes that sleep; the second stands for the kernel's threads."""
+    sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    monkeypatch.setattr("topologies.isolation.kernel_threads", lambda: [sleepers[1].pid, 2**22])
+    try:
+        yield [sleeper.pid for sleeper in sleepers]
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
+def test_others_share_one_cpu_for_a_while(others: list[int], tmp_path: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    one = {min(usable)}
+    everybody = [threading.get_native_id(), *others]
+    with isolated(min(usable), others[:1], tmp_path / "kept") as moved:
+        assert [os.sched_getaffinity(each) for each in everybody] == [one] * 3
+        assert moved >= 2
+    assert [os.sched_getaffinity(each) for each in everybody] == [usable] * 3
+    assert not (tmp_path / "kept").exists()
+
+
+def test_without_a_cpu_for_them_nothing_is_moved(others: list[int], tmp_path: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    with isolated(None, others[:1], tmp_path / "kept") as moved:
+        assert moved == 0
+        assert [os.sched_getaffinity(each) for each in others] == [usable] * 2
+        assert not (tmp_path / "kept").exists()
+
+
+def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    kept = tmp_path / "kept"
+    kept.write_text(json.dumps({others[1]: sorted(usable), 2**22: [0]}))
+    os.sched_setaffinity(others[1], {min(usable)})
+    give_back(kept)
+    assert os.sched_getaffinity(others[1]) == usable
+    assert not kept.exists()
+    give_back(kept)  # nothing is left to do
+
+
+def test_quiet_threads_did_less_than_a_twentieth() -> None:
+    before = {1: 1000, 2: 50, 3: 0}
+    assert quiet_threads(before, {1: 1950, 2: 100, 3: 0, 4: 49}) == [2, 3, 4]
+    assert quiet_threads(before, before) == []
+    assert quiet_threads({}, {}) == []
+
+
+def test_the_cpu_time_of_this_process_by_thread() -> None:
+    this = threading.get_native_id()
+    before = cpu_ns(os.getpid())[this]
+    wait_for(lambda: cpu_ns(os.getpid())[this] > before)

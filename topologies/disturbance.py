@@ -1,0 +1,104 @@
+"""What takes the CPU from a run while a block lasts, as the kernel counts it since the machine began."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+_TICKS_S = os.sysconf("SC_CLK_TCK")
+_KTHREADD = 2
+"""Parent of all kernel threads: what they do, they do for the run, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters at some time; only their differences mean anything."""
+
+    at_ms: float
+    """Unix time."""
+    steal_ms: float
+    """Taken by the hypervisor from the CPUs of this process, all together."""
+    others_cpu_ms: float
+    """CPU time of all processes but this one, those that it has started, and the kernel's."""
+    pressure_ms: float
+    """Time in which some task waited for a CPU (PSI); 0 where the kernel does not tell."""
+
+    def since(self, before: Reading) -> Reading:
+        """What has been added; at least 0, as a process that nobody waits for takes its time with it."""
+        return Reading(
+            at_ms=self.at_ms - before.at_ms,
+            steal_ms=max(0.0, self.steal_ms - before.steal_ms),
+            others_cpu_ms=max(0.0, self.others_cpu_ms - before.others_cpu_ms),
+            pressure_ms=max(0.0, self.pressure_ms - before.pressure_ms),
+        )
+
+
+class Process(NamedTuple):
+    """A line of /proc/*/stat."""
+
+    pid: int
+    parent: int
+    ticks: int
+    """CPU time of it and of the children that it has waited for."""
+
+
+def read(proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None) -> Reading:
+    """The counters now. `own` is the run's first process, and `cpus` are those that it may use."""
+    wanted = os.sched_getaffinity(0) if cpus is None else set(cpus)
+    return Reading(
+        at_ms=time.time_ns() / 1e6,
+        steal_ms=_steal_ms((proc / "stat").read_text(), wanted),
+        others_cpu_ms=others_ticks(_processes(proc), own or os.getpid()) * 1e3 / _TICKS_S,
+        pressure_ms=_pressure_ms(proc / "pressure" / "cpu"),
+    )
+
+
+def others_ticks(processes: Iterable[Process], own: int) -> int:
+    """CPU time of the processes that do not descend from `own`, nor from the kernel's."""
+    found = {each.pid: each for each in processes}
+
+    def is_ours(pid: int) -> bool:
+        while pid in found:
+            if pid in (own, _KTHREADD):
+                return True
+            pid = found[pid].parent
+        return False
+
+    return sum(each.ticks for each in found.values() if not is_ours(each.pid))
+
+
+def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
+    """Threads of the kernel itself."""
+    return [each.pid for each in _processes(proc) if each.parent == _KTHREADD]
+
+
+def _steal_ms(stat: str, cpus: set[int]) -> float:
+    of_cpu = {
+        int(number): int(fields.split()[7]) for number, fields in re.findall(r"^cpu(\d+) (.*)$", stat, re.M)
+    }
+    return sum(ticks for cpu, ticks in of_cpu.items() if cpu in cpus) * 1e3 / _TICKS_S
+
+
+def _pressure_ms(file: Path) -> float:
+    try:
+        found = re.search(r"^some .*\btotal=(\d+)", file.read_text(), re.M)
+    except OSError:  # without PSI, or not enabled
+        return 0.0
+    return int(found[1]) / 1e3 if found else 0.0
+
+
+def _processes(proc: Path) -> Iterator[Process]:
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The name, in parentheses, may have anything in it.
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        yield Process(int(entry.name), int(fields[1]), sum(map(int, fields[11:15])))
