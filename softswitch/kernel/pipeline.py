@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softswitch import ir
-from softswitch.kernel import bpf, control, direct
+from softswitch.kernel import bpf, control, direct, tcx
 from softswitch.kernel.arena import CONSTANTS, Arena
 from softswitch.kernel.assembler import with_maps
 from softswitch.kernel.notices import NoticeRing
@@ -45,6 +45,10 @@ class KernelPipeline(StatePipeline):
         super().__init__(program, layout, memory)
         self.close = weakref.finalize(self, _close, self.arena, memory, self.notices, self.descriptor)
         """Give memory and programs back; packets go on through a program that is attached."""
+
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call, oldest first."""
+        return [self.decode_notice(record) for record in self.notices.take()]
 
     def decode_notice(self, record: bytes) -> Notice:
         """A notice as the ports hand it over: a record without its padding."""
@@ -85,3 +89,10 @@ class DirectPipeline(KernelPipeline):
         """What packets told since the last call (`Pipeline.take_notices`)."""
         taken, self._notices = self._notices, []
         return taken
+
+
+class TcxPipeline(KernelPipeline):
+    """A program that interfaces run on what comes in by them (`ports`)."""
+
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+        super().__init__(program, tcx.build_tcx, bpf.SCHED_CLS, priority_queues=priority_queues)
