@@ -18,7 +18,8 @@ import pytest
 
 import softswitch
 from softswitch import cli
-from softswitch.ports import PortCounters, PortLoop, SwitchCounters
+from softswitch.datapath import SwitchPorts
+from softswitch.ports import PortCounters, SwitchCounters
 from softswitch.ports.report import describe
 from tests.harness.waiting import wait_for
 
@@ -147,7 +148,7 @@ def test_lost_notices_are_among_what_the_signal_prints(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     counters = SwitchCounters({}, no_such_port=0, lost_notices=7)
-    ports = cast(PortLoop, SimpleNamespace(counters=lambda: counters, describe=lambda: describe(counters)))
+    ports = cast(SwitchPorts, SimpleNamespace(counters=lambda: counters, describe=lambda: describe(counters)))
     cli._report_counters(ports, tmp_path / "counters.json")
     assert capsys.readouterr().err == "softswitch: digests and log records lost (not taken in time): 7\n"
     assert json.loads((tmp_path / "counters.json").read_bytes())["lost_notices"] == 7
