@@ -122,7 +122,14 @@ def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "counters.json"
     nothing = dict.fromkeys(PortCounters._fields[1:], 0)
-    written = {"ports": {"255": {"name": "CPU", **nothing}}, "no_such_port": 0, "lost_notices": 0}
+    written = {
+        "ports": {"255": {"name": "CPU", **nothing}},
+        "no_such_port": 0,
+        "lost_notices": 0,
+        "datapath": "sockets",
+        "program_ns": 0,
+        "program_runs": 0,
+    }
     options = ["--cpu-port", "255", "--grpc-server-addr", "127.0.0.1:0", "--log-level", "info"]
     options += ["--counters", str(file)]
     command = [sys.executable, "-m", "softswitch", str(PROGRAM), *options]
