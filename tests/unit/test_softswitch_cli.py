@@ -19,7 +19,8 @@ import pytest
 
 import softswitch
 from softswitch import cli
-from softswitch.ports import PortCounters, PortLoop, SwitchCounters
+from softswitch.datapath import SwitchPorts
+from softswitch.ports import PortCounters, SwitchCounters
 from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -151,6 +152,9 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
         "no_such_port": 0,
         "lost_notices": 0,
         "lost_messages": 0,
+        "datapath": "sockets",
+        "program_ns": 0,
+        "program_runs": 0,
     }
     counters = "port 255 (CPU): received 0, sent 0"
     with running("--cpu-port", "255", "--log-level", "info", "--counters", str(file)) as switch:
@@ -177,7 +181,7 @@ def test_what_was_lost_is_among_what_the_signal_prints(
     file = tmp_path / "counters.json"
 
     def report() -> None:
-        cli._report(lambda: cli._count(cast(PortLoop, ports), cast(Any, server)), file)
+        cli._report(lambda: cli._count(cast(SwitchPorts, ports), cast(Any, server)), file)
 
     report()
     assert capsys.readouterr().err == (

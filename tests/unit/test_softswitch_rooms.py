@@ -12,13 +12,15 @@ PACKAGE = rooms.ROOT / "softswitch"
 
 FLOORS = (
     {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "words"},
-    {"ir"},
+    {"ir", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
     {"codegen", "interpreter", "state"},
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
+    {"kernel"},
+    {"datapath"},
     {"cli", "warm"},
     {"__main__"},
 )
