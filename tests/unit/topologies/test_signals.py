@@ -34,11 +34,20 @@ STOP.listen()
 BEHIND_THE_ECHO_S = 0.6
 
 
+def hear_hangups() -> None:
+    """As if the tests themselves had not been started by nohup, whose children ignore them."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @contextmanager
 def playing(program: str) -> Iterator[subprocess.Popen[str]]:
     """A program that has said it is ready."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PRELUDE + program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_hangups,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
