@@ -125,7 +125,7 @@ class Config(_Model):
     """First part of a block that is not measured."""
     block_steps: int = Field(default=100, ge=1)
     """Least number of measured steps of a block, as far as `budget_s` has room for them."""
-    trace_steps: int = Field(default=2500, ge=1)
+    trace_steps: int = Field(default=4000, ge=1)
     """Steps of each worker in the built-in workload; a longer run begins again."""
     profile_lanes: int | None = Field(default=None, ge=1)
     """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000, with Scapy 50,000."""
