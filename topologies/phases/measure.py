@@ -22,6 +22,8 @@ _ATTEMPTS = 3
 """Of a block that is disturbed; the last one counts, whatever it was like."""
 _REPEATS, _REPEATS_AT_LEAST = 0.25, 5
 """Blocks that are run again at most, as a share of those that count: beyond that it is the machine."""
+_BETWEEN_S = 0.1
+"""Between two blocks: a common start in the future, readings, logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     blocks = rounds * len(config.loads) * len(MEASURED)
     discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
-    affordable = int(config.budget_s * 1e9 / blocks / period_ns)
+    affordable = int((config.budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
     # Two at least, so that one is measured.
     return max(2, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 
