@@ -234,7 +234,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"window": 65}, "window: Input should be less than or equal to 64"),
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
-        ({"worker": 2}, "trace: has 1 workers, this is 2"),
+        ({"worker": 2}, "trace: has 1 worker, this is 2"),
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
     ],
 )
