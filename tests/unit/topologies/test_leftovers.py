@@ -112,7 +112,7 @@ from pathlib import Path
 from topologies import leftovers
 from topologies.leftovers import only_run
 leftovers.MARK = {leftovers.MARK!r}  # or it would end the runs that go on beside this test
-with only_run(["s1-eth1"], Path({str(lock)!r})) as only:
+with only_run(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interface of theirs
     only.name(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
