@@ -34,7 +34,7 @@ check: setup ## style and types
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
 
-bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")
+bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
 	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
