@@ -34,7 +34,7 @@ check: setup ## style and types
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
 
-bench: setup ## speed of the switch, beside BMv2's where it is installed (ARGS="--quick soak")
+bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
 	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)

@@ -1,1 +1,1 @@
-"""`python -m bench`: packets/s, one-way latency and install time of the switches, in paired runs."""
+"""`python -m bench`: what the switches carry and what the agents cost, in paired runs."""

@@ -11,9 +11,10 @@ import click
 from rich.console import Console
 
 from bench.processes import choose_cores
-from bench.report import as_json, as_table, machine, placed
+from bench.report import as_json, as_tables, machine, placed
 from bench.results import Result
 from bench.scale import FULL, QUICK
+from bench.sections.agents import agents
 from bench.sections.control import memory, writes
 from bench.sections.forwarding import forwarding
 from bench.sections.function import function
@@ -28,7 +29,7 @@ from softswitch.errors import SwitchError
 from targets.processes import NO_BMV2
 
 _LOG = logging.getLogger("bench")
-_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak)
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents)
 SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 
@@ -39,7 +40,8 @@ _WIDTH = 200  # where the output is no terminal
 @click.option("--seed", default=1, show_default=True, help="Of the order of the targets in each round.")
 @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
 def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
-    """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work.
+    """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
+    and the agents, paired with an echo.
 
     SECTIONS are measured, by default all. Needs root and two cores.
     """
@@ -57,7 +59,7 @@ def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> Non
         print(json.dumps(as_json(results, cores), indent=2))
         return
     print(f"{machine()}\n{placed(cores)}\n")
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(as_table(results))
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(*as_tables(results), sep="\n")
 
 
 def main() -> None:

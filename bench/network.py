@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
+HERE, THERE = "198.18.0.1", "198.18.0.2"
+"""Addresses of the two ends of a line; their net is set aside for benchmarks (RFC 2544)."""
 _NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # no frames but the bench's
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -43,6 +45,15 @@ def network(ports: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         _remove()
+
+
+@contextmanager
+def line() -> Iterator[None]:
+    """Make one pair, with an IPv4 address at each end, and remove it at the end."""
+    with network([1]):
+        _ip(iter([f"addr add {HERE}/30 dev {switch_interface(1)}"]))
+        _ip(iter([f"addr add {THERE}/30 dev {host_interface(1)}"]), "-n", NAMESPACE)
+        yield
 
 
 @contextmanager

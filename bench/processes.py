@@ -39,8 +39,13 @@ def pinned(cores: Iterable[int]) -> Iterator[None]:
 
 def cpu_seconds(pid: int) -> float:
     """CPU time so far of all threads of a process but this one."""
-    tasks = [task for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(get_native_id())]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    tasks = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(thread_cpu_seconds(task) for task in tasks if task != get_native_id())
+
+
+def thread_cpu_seconds(thread: int) -> float:
+    """CPU time so far of a thread of any process, by its native id."""
+    return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0]) / 1e9
 
 
 def resident_bytes(pid: int) -> int:

@@ -2,20 +2,16 @@
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from bench.baseline import C_LOOP
 from bench.processes import Cores
-from bench.results import Result
-from bench.switches import BMV2, SOFTSWITCH
+from bench.results import AGENTS, SWITCHES, Result, Targets
 from common.words import counted
-
-_TARGETS = (SOFTSWITCH, BMV2, C_LOOP)
 
 
 def machine() -> str:
@@ -29,20 +25,29 @@ def machine() -> str:
 def placed(cores: Cores) -> str:
     """Where everything runs."""
     bmv2 = " and ".join(map(str, cores.bmv2))
-    loops = f"softswitch and C loop on {cores.softswitch}"
-    return f"generator and sink on core {cores.generator}, {loops}, BMv2 on {bmv2}"
+    measured = f"softswitch and C loop, PS and echo on {cores.softswitch}"
+    return f"generator and sink, and worker, on core {cores.generator}, {measured}, BMv2 on {bmv2}"
 
 
-def as_table(results: Sequence[Result]) -> Table:
+def as_tables(results: Sequence[Result]) -> Iterator[Table]:
+    """A table of the switches and one of the agents, of what was measured."""
+    for targets in (SWITCHES, AGENTS):
+        lines = [result for result in results if result.targets == targets]
+        if lines:
+            yield _table(lines, targets)
+
+
+def _table(results: Sequence[Result], targets: Targets) -> Table:
     """Medians, ratios and goals, in Markdown, so that it can be pasted into docs/performance.md."""
+    columns = (targets.ours, *targets.others)
     table = Table(box=box.MARKDOWN)
     table.add_column("what")
-    for heading in ("unit", *_TARGETS, f"/ {BMV2}", f"/ {C_LOOP}"):
+    for heading in ("unit", *columns, *(f"/ {other}" for other in targets.others)):
         table.add_column(heading, justify="right")
     table.add_column("goal")
     for result in results:
-        values = [_cell(result.value(target)) for target in _TARGETS]
-        ratios = [_cell(result.ratio(target)) for target in (BMV2, C_LOOP)]
+        values = [_cell(result.value(target)) for target in columns]
+        ratios = [_cell(result.ratio(target)) for target in targets.others]
         table.add_row(result.what, result.unit, *values, *ratios, _goals(result))
     return table
 
@@ -58,7 +63,7 @@ def as_json(results: Sequence[Result], cores: Cores) -> dict[str, Any]:
                 "what": result.what,
                 "unit": result.unit,
                 "rounds": {target: list(values) for target, values in result.samples.items()},
-                "ratios": {target: result.ratio(target) for target in (BMV2, C_LOOP)},
+                "ratios": {target: result.ratio(target) for target in result.targets.others},
                 "goals": [{"goal": goal.text(), "met": result.is_met(goal)} for goal in result.goals],
             }
             for result in results

@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from bench.baseline import C_LOOP
 from bench.switches import BMV2, SOFTSWITCH
+
+AGENT = "agent"
+ECHO = "echo"
 
 Samples = Mapping[str, Sequence[float]]
 """By target, one value a round; the targets of a round are measured right after one another."""
 
 
+class Targets(NamedTuple):
+    """The columns of a table: what is measured, and what it is held against."""
+
+    ours: str
+    others: tuple[str, ...]
+
+
+SWITCHES = Targets(SOFTSWITCH, (BMV2, C_LOOP))
+AGENTS = Targets(AGENT, (ECHO,))
+
+
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on the softswitch's value, or on its ratio to another target's."""
+    """A bound on our value, or on its ratio to another target's."""
 
     at_least: bool
     bound: float
@@ -36,6 +51,7 @@ class Result:
     unit: str
     samples: Samples
     goals: tuple[Goal, ...] = ()
+    targets: Targets = SWITCHES
 
     def value(self, target: str) -> float | None:
         """Median of a target's rounds."""
@@ -43,15 +59,15 @@ class Result:
         return median(values) if values else None
 
     def ratio(self, target: str) -> float | None:
-        """The softswitch's value over another target's: the median of each round's ratio."""
-        ours, theirs = self.samples.get(SOFTSWITCH), self.samples.get(target)
+        """Our value over another target's: the median of each round's ratio."""
+        ours, theirs = self.samples.get(self.targets.ours), self.samples.get(target)
         if not ours or not theirs:
             return None
         return median(a / b for a, b in zip(ours, theirs, strict=True))
 
     def is_met(self, goal: Goal) -> bool | None:
         """Whether a goal is met; None where what it is measured against is not here."""
-        reached = self.value(SOFTSWITCH) if goal.against is None else self.ratio(goal.against)
+        reached = self.value(self.targets.ours) if goal.against is None else self.ratio(goal.against)
         if reached is None:
             return None
         return reached >= goal.bound if goal.at_least else reached <= goal.bound
@@ -77,3 +93,12 @@ LOAD_S = (at_most(2),)
 MEMORY_MB = (at_most(200),)
 LOST = (at_most(0),)
 IDLE_MS = (at_most(10),)
+HANDLE_US = {
+    (900_000, False): (at_most(0.75),),
+    (150_000_000, False): (at_most(1),),
+    (150_000_000, True): (at_most(3),),
+}
+"""By number of keys, and whether they are hashed."""
+SERVED = (at_least(0.8, ECHO),)
+WORKER_US = (at_most(1.7, ECHO),)
+ISSUE_US = (at_most(60),)

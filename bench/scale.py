@@ -17,6 +17,7 @@ class Scale(NamedTuple):
     writes: int
     stored: int  # entries whose memory is measured
     soak_seconds: float
+    shares: tuple[tuple[int, bool], ...]  # of a PS: keys, and whether they are hashed
 
 
 FULL = Scale(
@@ -29,6 +30,7 @@ FULL = Scale(
     writes=200_000,
     stored=1_000_000,
     soak_seconds=60.0,
+    shares=((900_000, False), (150_000_000, False), (150_000_000, True)),
 )
 QUICK = Scale(
     rounds=1,
@@ -40,4 +42,5 @@ QUICK = Scale(
     writes=40_000,
     stored=100_000,
     soak_seconds=5.0,
+    shares=((900_000, False),),
 )

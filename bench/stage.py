@@ -31,9 +31,9 @@ class Stage:
     tell: Callable[[str], None]
     """Says on a terminal what is being done."""
 
-    def shuffled(self, targets: Sequence[T]) -> Iterator[T]:
-        """The targets of all rounds, in random order in each."""
-        for _ in range(self.scale.rounds):
+    def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
+        """The targets of all rounds, or of so many `times` as many, in random order in each."""
+        for _ in range(times * self.scale.rounds):
             yield from self.order.sample(targets, len(targets))
 
     def switches(self) -> list[str]:

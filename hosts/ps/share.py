@@ -57,12 +57,17 @@ def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     # The keys are mapped from a file, which may be larger than memory.
     chunks = range(0, len(keys), _CHUNK)
     ours = sum(count_ours(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
-    bits = max(int(np.ceil(np.log2(max(ours, 1) / _FULLEST))), 1)
+    bits = table_bits(ours)
     share = share._replace(table=np.full(1 << bits, NOBODY))
     share.me.places, share.me.shift = 1 << bits, 64 - bits
     for at in chunks:
         insert_ours(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
     return share
+
+
+def table_bits(keys: int) -> int:
+    """Binary logarithm of the size of a table that takes so many keys."""
+    return max(int(np.ceil(np.log2(max(keys, 1) / _FULLEST))), 1)
 
 
 def keys_of(share: Share) -> tuple[Places, Keys]:

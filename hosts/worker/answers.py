@@ -39,12 +39,19 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
         sample(me, read - slot.t0)
     row = NOTHING if me.registers else _log(state, slot, h, length, arrival, read)
     _take_in(state, state.calls[slot.call], rpc, h, read)
+    end_call(state, slot)
+    return row
+
+
+@compiled
+def end_call(state: Calls, slot: Any) -> None:
+    """Free a slot for its next turn, and its call's record for another."""
+    me = state.me
     slot.busy = 0
-    state.free[me.free] = h.seq + WINDOW
+    state.free[me.free] = slot.seq + WINDOW
     me.free += 1
     state.spare[me.spare] = slot.call
     me.spare += 1
-    return row
 
 
 @compiled
