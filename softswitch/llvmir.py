@@ -6,7 +6,11 @@ from llvmlite import ir as llvm
 
 I1, I8, I32, I64 = (llvm.IntType(width) for width in (1, 8, 32, 64))
 POINTER = llvm.PointerType()
-NULL = llvm.Constant(POINTER, None)
+
+
+def null(pointer: llvm.PointerType) -> llvm.Constant:
+    """The null pointer of a type."""
+    return llvm.Constant(pointer, None)
 
 
 def integer(width: int, value: int) -> llvm.Constant:
@@ -52,4 +56,4 @@ def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.
 
 def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
     """An `i1`: is it the null pointer?"""
-    return b.icmp_unsigned("==", pointer, NULL)
+    return b.icmp_unsigned("==", pointer, null(pointer.type))

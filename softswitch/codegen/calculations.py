@@ -15,7 +15,8 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import join, store_bits
 from softswitch.errors import UnsupportedConstruct
 from softswitch.hashing import ALGORITHMS, InternetChecksum
-from softswitch.llvmir import I8, I64, byte_offset, integer, resize, untyped
+from softswitch.llvmir import I8, I64, byte_offset, integer, resize
+from softswitch.target import target_of
 
 FRAME_BYTES = 1 << 16
 """Room for the payload behind the fields."""
@@ -73,7 +74,7 @@ class Calculations:
         most = sum(run.bits for run in runs)
         with b.goto_entry_block():
             size = most // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
-            buffer = untyped(b.alloca(llvm.ArrayType(I8, size)))
+            buffer = target_of(b.module).reserve(b, llvm.ArrayType(I8, size))
         if all(run.whole_bytes for run in runs):
             end = buffer
             for run in runs:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from softswitch import ir
+from softswitch.codegen.loops import Tally
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic
-from softswitch.llvmir import I64, POINTER, byte_offset, integer, resize
+from softswitch.llvmir import I64, integer, resize
 
 
 def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
@@ -25,14 +26,12 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         start, fits = b.select(again, memory, start), b.select(again, has_room, fits)
     packet.require(fits, traffic.following)
 
-    with b.goto_entry_block():
-        position = b.alloca(POINTER, name="position")
-    b.store(start, position)
+    position = Tally(b, start.type, start, name="position")
     for header in program.deparser:
         with b.if_then(packet.is_valid(header)):
-            b.store(packet.emit(header, b.load(position, typ=POINTER)), position)
-    end = b.load(position, typ=POINTER)
-    packet.copy_bytes(end, byte_offset(b, packet.get("frame"), resize(b, cursor, 64)), payload)
+            position.set(packet.emit(header, position.get()))
+    end = position.get()
+    actions.output.payload(start, end, payload)
     length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
 
     if recirculates:

@@ -9,7 +9,8 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.xxh64 import emit_xxh64
 from softswitch.hashing import Algorithm, Crc, Identity, InternetChecksum, Toeplitz, Xor, Xxh64, reflect
-from softswitch.llvmir import I8, I64, POINTER, byte_offset, integer, resize
+from softswitch.llvmir import I8, I64, byte_offset, integer, resize
+from softswitch.target import target_of
 
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
@@ -17,7 +18,7 @@ def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
     name = _name(algorithm)
     if name in module.globals:
         return module.globals[name]
-    function = llvm.Function(module, llvm.FunctionType(I64, [POINTER, I64]), name)
+    function = llvm.Function(module, llvm.FunctionType(I64, [target_of(module).pointer, I64]), name)
     function.linkage = "internal"
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     data, size = function.args
@@ -68,6 +69,7 @@ def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: l
     accumulator.add_incoming(initial, before)
     b.cbranch(b.icmp_unsigned("<", position, size), body, after)
     b.position_at_end(body)
+    target_of(b.module).guard(b)
     byte = b.load(byte_offset(b, data, position), typ=I8)
     loop = _Loop(accumulator, byte, position)
     yield loop
@@ -89,10 +91,7 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
     else:
         entries, initial = list(crc.table), crc.initial
     array = llvm.ArrayType(kind, 256)
-    table = llvm.GlobalVariable(b.module, array, f"{_name(crc)}_table")
-    table.global_constant = True
-    table.linkage = "internal"
-    table.initializer = llvm.Constant(array, entries)
+    table = target_of(b.module).constant(b, f"{_name(crc)}_table", entries, width)
     with _each_byte(b, data, size, integer(width, initial)) as loop:
         remainder = loop.accumulator
         if crc.reflected:
@@ -101,7 +100,7 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
         else:
             index = b.xor(resize(b, b.lshr(remainder, integer(width, width - 8)), 8), loop.byte)
             rest = b.shl(remainder, integer(width, 8)) if width > 8 else integer(width, 0)
-        address = b.gep(table, [integer(32, 0), resize(b, index, 32)], inbounds=True)
+        address = b.gep(table, [integer(32, 0), resize(b, index, 32)], inbounds=True, source_etype=array)
         loop.result = b.xor(b.load(address, typ=kind), rest)
     return resize(b, b.xor(loop.result, integer(width, crc.final)), 64)
 

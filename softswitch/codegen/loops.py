@@ -7,16 +7,23 @@ from contextlib import contextmanager
 
 from llvmlite import ir as llvm
 
+from softswitch.target import target_of
+
 
 class Variable:
     """A value that changes: `get` and `set`."""
 
-    def __init__(self, b: llvm.IRBuilder, kind: llvm.Type, value: llvm.Value | None = None) -> None:
+    def __init__(
+        self, b: llvm.IRBuilder, kind: llvm.Type, value: llvm.Value | None = None, name: str = ""
+    ) -> None:
         self.b = b
         self.kind = kind
         with b.goto_entry_block():
-            self._slot = b.alloca(kind)
+            self._slot = self._reserve(name)
         self.set(llvm.Constant(kind, None) if value is None else value)
+
+    def _reserve(self, name: str) -> llvm.Value:
+        return self.b.alloca(self.kind, name=name)
 
     def get(self) -> llvm.Value:
         """The value now."""
@@ -27,12 +34,27 @@ class Variable:
         self.b.store(value, self._slot)
 
 
+class Tally(Variable):
+    """A variable of the packet function that takes many values, one after another, as a count does.
+
+    A kernel's verifier would follow each of them; so it is kept where it does not look.
+    """
+
+    def _reserve(self, name: str) -> llvm.Value:
+        return target_of(self.b.module).reserve(self.b, self.kind, name)
+
+    def get(self) -> llvm.Value:
+        """The value now."""
+        return target_of(self.b.module).load_unfollowed(self.b, self._slot, self.kind)
+
+
 @contextmanager
 def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iterator[llvm.Block]:
     """Repeat the block while the condition holds; gives the block that follows."""
     head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
     b.branch(head)
     b.position_at_end(head)
+    target_of(b.module).guard(b)
     b.cbranch(condition(), body, done)
     b.position_at_end(body)
     yield done

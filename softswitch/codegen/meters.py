@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.llvmir import I8, I64, POINTER, integer, word
+from softswitch.llvmir import I8, I64, integer, word
 from softswitch.memory.layout import BUCKET_WORDS, meter_bucket
 from softswitch.memory.words import WORD
+from softswitch.target import target_of
 from softswitch.v1model import Colour
 
 DOUBLE = llvm.DoubleType()
@@ -16,7 +17,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
     """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
     if "meter" in module.globals:
         return module.globals["meter"]
-    kind = llvm.FunctionType(I8, [POINTER, I64, I64])
+    kind = llvm.FunctionType(I8, [target_of(module).pointer, I64, I64])
     function = llvm.Function(module, kind, "meter")
     function.linkage = "internal"
     meter, now, amount = function.args

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import split
 from softswitch.llvmir import I32, I64, byte_offset, extend, integer, resize
@@ -21,33 +22,37 @@ class OutputWriter:
         self.packet, self.b = packet, packet.b
         self.memory = memory
         self.capacity = resize(self.b, capacity, 64)
-        self._count = self.b.alloca(I32, name="records")
-        self._used = self.b.alloca(I64, name="used")
-        self.b.store(integer(32, 0), self._count)
-        self.b.store(integer(64, 0), self._used)
+        self._count = Tally(self.b, I32, name="records")
+        self._used = Tally(self.b, I64, name="used")
 
     def count(self) -> llvm.Value:
         """Records so far, an `i32`."""
-        return self.b.load(self._count, typ=I32)
+        return self._count.get()
 
     def room(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Where the bytes of a record go, and an `i1`: are there so many?"""
-        used = self.b.load(self._used, typ=I64)
+        used = self._used.get()
         needed = self.b.add(used, self.b.add(size, integer(64, HEAD_BYTES)))
         fits = self.b.icmp_unsigned("<=", needed, self.capacity)
         return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEAD_BYTES))), fits
 
+    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+        """Put what the parser left behind the headers, which lie from `start` to `end`."""
+        packet, b = self.packet, self.b
+        left = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
+        packet.copy_bytes(end, left, size)
+
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
         """Put the head before bytes that `room` has given."""
         b = self.b
-        used = b.load(self._used, typ=I64)
+        used = self._used.get()
         head = {"kind": kind, "length": resize(b, length, 32)}
         for position, name in enumerate(HEAD_FIELDS):
             at = byte_offset(b, self.memory, b.add(used, integer(64, 4 * position)))
             b.store(head[name], at, align=4)
         padded = b.and_(b.add(length, integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
-        b.store(b.add(used, b.add(padded, integer(64, HEAD_BYTES))), self._used)
-        b.store(b.add(self.count(), integer(32, 1)), self._count)
+        self._used.set(b.add(used, b.add(padded, integer(64, HEAD_BYTES))))
+        self._count.set(b.add(self.count(), integer(32, 1)))
 
     def digest(self, number: int) -> None:
         """Send the values of a digest as they are now."""

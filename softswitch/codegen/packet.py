@@ -12,7 +12,8 @@ from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
 from softswitch.codegen.storage import Storage
 from softswitch.codegen.wire import load_fields, store_fields
-from softswitch.llvmir import I8, I32, I64, POINTER, byte_offset, extend, integer, resize
+from softswitch.llvmir import I8, I32, I64, byte_offset, extend, integer, resize
+from softswitch.target import target_of
 from softswitch.v1model import Standard
 
 
@@ -329,5 +330,4 @@ class Packet(Storage):
 
     def copy_bytes(self, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""
-        memcpy = self.b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-        self.b.call(memcpy, [target, source, size, integer(1, 0)])
+        target_of(self.b.module).copy(self.b, target, source, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Instance
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.wire import join, split
@@ -12,6 +13,7 @@ from softswitch.errors import located
 from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.words import WORD
+from softswitch.target import target_of
 from softswitch.v1model import MOST_VARBIT_BITS, CoreError, Standard
 
 
@@ -36,7 +38,7 @@ class _ParserEmitter:
         b = self.b
         states = self.program.parser
         blocks = [b.append_basic_block(f"parse_{state.name}") for state in states]
-        steps = self._steps() if _may_exceed(states, MAX_PARSER_STEPS) else None
+        steps = Tally(b, I32, name="steps") if _may_exceed(states, MAX_PARSER_STEPS) else None
         b.branch(blocks[self.program.start_state])
         for state, block in zip(states, blocks, strict=True):
             b.position_at_end(block)
@@ -49,16 +51,11 @@ class _ParserEmitter:
             self._select(state, blocks)
         b.position_at_end(self.done)
 
-    def _steps(self) -> llvm.Value:
-        with self.b.goto_entry_block():
-            steps = self.b.alloca(I32, name="steps")
-        self.b.store(integer(32, 0), steps)
-        return steps
-
-    def _count_step(self, steps: llvm.Value) -> None:
+    def _count_step(self, steps: Tally) -> None:
         b = self.b
-        count = b.add(b.load(steps, typ=I32), integer(32, 1))
-        b.store(count, steps)
+        target_of(b.module).guard(b)
+        count = b.add(steps.get(), integer(32, 1))
+        steps.set(count)
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
 
     def _failure(self, error: CoreError) -> llvm.Block:
@@ -186,6 +183,8 @@ class _ParserEmitter:
         b.position_at_end(probe)
         index = b.phi(I64)
         index.add_incoming(integer(64, 0), before)
+        target_of(b.module).guard(b)
+        probed = b.block
         b.cbranch(b.icmp_unsigned("<", index, count), compare, after)
         b.position_at_end(compare)
         equal: llvm.Value = integer(1, 1)
@@ -197,7 +196,7 @@ class _ParserEmitter:
         b.cbranch(equal, after, probe)
         b.position_at_end(after)
         found = b.phi(llvm.IntType(1))
-        found.add_incoming(integer(1, 0), probe)
+        found.add_incoming(integer(1, 0), probed)
         found.add_incoming(integer(1, 1), compare)
         return found
 

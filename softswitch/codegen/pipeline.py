@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
@@ -13,21 +15,39 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic, needs_queues
-from softswitch.llvmir import I32, I64, POINTER, integer
+from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
 from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
+from softswitch.target import NATIVE, Module, Target
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
 
-TYPES = {Kind.ADDRESS: POINTER, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
-PROCESS = llvm.FunctionType(TYPES[RESULT], [TYPES[argument.kind] for argument in ARGUMENTS])
+MakeOutput = Callable[[Packet, llvm.Value, llvm.Value], OutputWriter]
 
 
 def build_module(
     program: ir.Program, layout: Layout, priority_queues: int = 1
 ) -> tuple[llvm.Module, llvm.Type]:
     """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
-    module = llvm.Module("pipeline")
-    function = llvm.Function(module, PROCESS, NAME)
+    module = Module("pipeline", NATIVE)
+    return module, emit_process(module, program, layout, priority_queues).type
+
+
+def process_type(target: Target) -> llvm.FunctionType:
+    """The type of the packet function (`memory.process`)."""
+    types = {Kind.ADDRESS: target.pointer, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
+    return llvm.FunctionType(types[RESULT], [types[argument.kind] for argument in ARGUMENTS])
+
+
+def emit_process(
+    module: Module,
+    program: ir.Program,
+    layout: Layout,
+    priority_queues: int = 1,
+    make_output: MakeOutput = OutputWriter,
+) -> Packet:
+    """Add a program's packet function to a module; gives the packet that it handles."""
+    target = module.target
+    function = llvm.Function(module, process_type(target), NAME)
     for value, (name, kind) in zip(function.args, ARGUMENTS, strict=True):
         value.name = name
         if kind is Kind.ADDRESS:
@@ -36,11 +56,12 @@ def build_module(
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
 
-    packet = Packet(b, program, copied=needs_queues(program))
-    output = OutputWriter(packet, out, capacity)
+    copied = needs_queues(program) or target.copies_packets
+    packet = Packet(b, program, copied)
+    output = make_output(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, following)
     traffic = Traffic(actions, ingress, egress, priority_queues)
-    if needs_queues(program):
+    if copied:
         packet.clear()
     packet.begin(frame, length, port)
     packet.store_standard(Standard.INGRESS_PORT, port)
@@ -59,7 +80,7 @@ def build_module(
     traffic.count_pass()
     packet.store_standard(Standard.EGRESS_PORT, packet.get("egress_port"))
     packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, EGRESS_SPEC_OF_EGRESS))
-    packet.store_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
+    packet.store_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, target.clock(b, now))
     packet.store_standard(Standard.PACKET_LENGTH, packet.get("length"))
     emit_control(actions, program.egress)
     traffic.clone_after_egress()
@@ -70,4 +91,4 @@ def build_module(
 
     b.position_at_end(following)
     traffic.next()
-    return module, packet.type
+    return packet

@@ -5,9 +5,10 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.llvmir import I64, integer, untyped, word
+from softswitch.llvmir import I64, integer, word
 from softswitch.memory.layout import NO_ACTION, TableLayout, member_reference
 from softswitch.memory.words import HALF, LOW, WORD
+from softswitch.target import target_of
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
@@ -24,7 +25,11 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
     number = b.sub(reference, integer(WORD, member_reference(0)))
     offset = b.add(b.mul(number, integer(WORD, layout.stride)), integer(WORD, layout.members))
     is_none = b.icmp_unsigned("==", reference, integer(WORD, 0))
-    return b.select(is_none, _no_action(b), word(b, actions.state, offset))
+    return b.select(
+        is_none,
+        target_of(b.module).constant(b, "no_action", [NO_ACTION], WORD),
+        word(b, actions.state, offset),
+    )
 
 
 def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
@@ -53,15 +58,3 @@ def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.
     for value, block in ((reference, before), (integer(WORD, 0), group), (member, some)):
         result.add_incoming(value, block)
     return result
-
-
-def _no_action(b: llvm.IRBuilder) -> llvm.Value:
-    """A record without an action."""
-    name = "no_action"
-    if name in b.module.globals:
-        return b.module.globals[name]
-    record = llvm.GlobalVariable(b.module, I64, name)
-    record.global_constant = True
-    record.linkage = "internal"
-    record.initializer = integer(WORD, NO_ACTION)
-    return untyped(record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
+from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Packet
 from softswitch.limits import MAX_PASSES
 from softswitch.llvmir import I64, byte_offset, integer
@@ -21,27 +22,25 @@ class Queue:
         self.memory = memory
         self.item_bytes = self.b.add(packet.size(), integer(64, RUN_BYTES))
         self.bytes = self.b.mul(self.item_bytes, integer(64, CAPACITY))
-        self._head, self._tail = (self.b.alloca(I64, name=name) for name in ("head", "tail"))
-        for end in (self._head, self._tail):
-            self.b.store(integer(64, 0), end)
+        self._head, self._tail = (Tally(self.b, I64, name=name) for name in ("head", "tail"))
 
-    def _at(self, end: llvm.Value) -> llvm.Value:
-        return byte_offset(self.b, self.memory, self.b.mul(self.b.load(end, typ=I64), self.item_bytes))
+    def _at(self, end: Tally) -> llvm.Value:
+        return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
 
     def is_waiting(self) -> llvm.Value:
         """An `i1`: is there a packet?"""
         b = self.b
-        return b.icmp_unsigned("!=", b.load(self._head, typ=I64), b.load(self._tail, typ=I64))
+        return b.icmp_unsigned("!=", self._head.get(), self._tail.get())
 
     def push(self, run: llvm.Value) -> None:
         """Append the packet as it is now."""
         b = self.b
-        tail = b.load(self._tail, typ=I64)
+        tail = self._tail.get()
         with b.if_then(b.icmp_unsigned("<", tail, integer(64, CAPACITY))):
             item = self._at(self._tail)
             b.store(run, item, align=8)
             self.packet.copy_bytes(byte_offset(b, item, RUN_BYTES), self.packet.memory, self.packet.size())
-            b.store(b.add(tail, integer(64, 1)), self._tail)
+            self._tail.set(b.add(tail, integer(64, 1)))
 
     def run(self) -> llvm.Value:
         """The run of the first packet."""
@@ -58,4 +57,4 @@ class Queue:
 
     def advance(self) -> None:
         """Take the first packet out."""
-        self.b.store(self.b.add(self.b.load(self._head, typ=I64), integer(64, 1)), self._head)
+        self._head.set(self.b.add(self._head.get(), integer(64, 1)))

@@ -6,20 +6,33 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, leave_unless, repeat_while
 from softswitch.codegen.wire import join
-from softswitch.llvmir import I64, NULL, POINTER, integer, is_null, word
+from softswitch.llvmir import I64, integer, is_null, null, word
 from softswitch.memory.index import call_find, emit_record, index_at
 from softswitch.memory.layout import GROUPS, TableLayout
 from softswitch.memory.words import WORD, words_of
+from softswitch.target import passed, passed_types, taken, target_of
 
 
-def ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
-    """`find(state, key words..., range values...)`: the matching record of the highest rank, or null."""
-    values = table.bound_words // 2
-    kind = llvm.FunctionType(POINTER, [POINTER] + [I64] * (table.field_words + values))
-    function = llvm.Function(module, kind, f"find_{table.table.name}")
+def call_find_ranked(
+    b: llvm.IRBuilder, state: llvm.Value, table: TableLayout, words: list[llvm.Value]
+) -> llvm.Value:
+    """The matching record of the highest rank, or null; `words` are the key's, then the ranges'."""
+    return b.call(_ranked_function(b.module, table), [state, *passed(b, words, before=1)])
+
+
+def _ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
+    pointer = target_of(module).pointer
+    words = passed_types(target_of(module), _word_count(table), before=1)
+    function = llvm.Function(
+        module, llvm.FunctionType(pointer, [pointer, *words]), f"find_{table.table.name}"
+    )
     function.linkage = "internal"
     _Search(function, table).emit()
     return function
+
+
+def _word_count(table: TableLayout) -> int:
+    return table.field_words + table.bound_words // 2
 
 
 class _Search:
@@ -27,10 +40,12 @@ class _Search:
 
     def __init__(self, function: llvm.Function, table: TableLayout) -> None:
         self.table = table
-        self.state, *arguments = function.args
-        self.key, self.values = arguments[: table.field_words], arguments[table.field_words :]
         self.b = llvm.IRBuilder(function.append_basic_block("entry"))
-        self.best, self.record = Variable(self.b, POINTER), Variable(self.b, POINTER)
+        self.state, *arguments = function.args
+        words = taken(self.b, arguments, _word_count(table), before=1)
+        self.key, self.values = words[: table.field_words], words[table.field_words :]
+        pointer = self.state.type
+        self.best, self.record = Variable(self.b, pointer), Variable(self.b, pointer)
         self.best_rank, self.index = Variable(self.b, I64), Variable(self.b, I64)
 
     def emit(self) -> None:
@@ -75,7 +90,7 @@ class _Search:
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
         address = emit_record(b, index_at(b, self.state, table), link)
-        return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), NULL, address)
+        return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:
         """An `i1`: do all range fields lie within the record's bounds?"""

@@ -8,13 +8,14 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.externs import Externs
-from softswitch.codegen.loops import Variable
+from softswitch.codegen.loops import Tally, Variable
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
 from softswitch.errors import located
 from softswitch.limits import MAX_LOOPS
 from softswitch.llvmir import integer, resize
 from softswitch.memory.layout import Layout
+from softswitch.target import target_of
 from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS, Standard
 
 
@@ -45,7 +46,7 @@ class ActionEmitter:
         """Emit one action's body; an `i1`: does it leave the control (`exit`)?"""
         self.packet.parameters = parameters
         self._left = Variable(self.b, llvm.IntType(1))
-        self._loops = Variable(self.b, llvm.IntType(32))
+        self._loops = Tally(self.b, llvm.IntType(32))
         blocks = _blocks(self.b, action.body)
         lines = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
@@ -111,6 +112,7 @@ class ActionEmitter:
             case ir.Exit():
                 self._left.set(integer(1, 1))
             case ir.CountLoop(message):
+                target_of(self.b.module).guard(self.b)
                 self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
                 full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
                 self._fail_if(full, message)

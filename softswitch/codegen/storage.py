@@ -9,11 +9,11 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.llvmir import I8, I32, I64, POINTER, integer, untyped
+from softswitch.llvmir import I8, I32, I64, POINTER, integer, null, untyped
+from softswitch.target import target_of
 
-# What the packet carries besides its headers, by name.
+# What the packet carries besides its headers, by name; and `frame`, the address of the bytes that came in.
 SCALARS = {
-    "frame": POINTER,  # as it came in
     "ingress_length": I32,
     "cursor": I32,  # bytes that the parser took
     "length": I32,  # as BMv2 counts it through add_header and remove_header
@@ -53,10 +53,11 @@ class Storage:
         stacks = [self._declare_fields(s.headers[0], len(s.headers)) for s in program.stacks]
         cursors = 1 + max((s.cursor for s in program.stacks), default=-1)
         next_index = [self._declare(I32) for _ in range(cursors)]
-        scalars = {name: self._declare(kind) for name, kind in SCALARS.items()}
+        self._scalar_kinds = {"frame": target_of(b.module).pointer, **SCALARS}
+        scalars = {name: self._declare(kind) for name, kind in self._scalar_kinds.items()}
         self.type = llvm.LiteralStructType(self._kinds)
         if copied:
-            self.memory = untyped(b.alloca(self.type))
+            self.memory = target_of(b.module).reserve(b, self.type)
             slots = [self._part(number) for number in range(len(self._kinds))]
         else:
             slots = [untyped(b.alloca(kind)) for kind in self._kinds]
@@ -96,9 +97,8 @@ class Storage:
         return self._offset_of_slot(None)
 
     def _offset_of_slot(self, number: int | None) -> llvm.Value:
-        null = llvm.Constant(POINTER, None)
         indices = [integer(32, 1)] if number is None else [integer(32, 0), integer(32, number)]
-        return self.b.ptrtoint(self.b.gep(null, indices, source_etype=self.type), I64)
+        return self.b.ptrtoint(self.b.gep(null(POINTER), indices, source_etype=self.type), I64)
 
     def clear(self) -> None:
         """Make everything 0."""
@@ -109,8 +109,7 @@ class Storage:
         self._zero(self._offset_of_slot(self._metadata_slots))
 
     def _zero(self, size: llvm.Value) -> None:
-        memset = self.b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
-        self.b.call(memset, [self.memory, integer(8, 0), size, integer(1, 0)])
+        target_of(self.b.module).zero(self.b, self.memory, size)
 
     def begin(self, frame: llvm.Value, length: llvm.Value, port: llvm.Value) -> None:
         """A new packet, all of whose fields are 0: the frame that came in by a port."""
@@ -120,9 +119,9 @@ class Storage:
         self.set("cut", integer(32, WHOLE))
 
     def get(self, name: str) -> llvm.Value:
-        """One of `SCALARS`."""
-        return self.b.load(self._scalars[name], typ=SCALARS[name])
+        """One of `SCALARS`, or the `frame`."""
+        return self.b.load(self._scalars[name], typ=self._scalar_kinds[name])
 
     def set(self, name: str, value: llvm.Value) -> None:
-        """Store one of `SCALARS`."""
+        """Store one of `SCALARS`, or the `frame`."""
         self.b.store(value, self._scalars[name])

@@ -6,7 +6,7 @@ from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.packet import Packet
-from softswitch.codegen.ranked import ranked_function
+from softswitch.codegen.ranked import call_find_ranked
 from softswitch.codegen.wire import join, split
 from softswitch.llvmir import integer, resize, word
 from softswitch.memory.index import call_find
@@ -21,7 +21,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     words = _key_words(packet, table)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, table.table.key[i]))]
-        return b.call(ranked_function(b.module, table), [state, *words, *bounded])
+        return call_find_ranked(b, state, table, [*words, *bounded])
     return call_find(b, state, table, words)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.queue import CAPACITY, RUN_BYTES, Queue
@@ -19,6 +20,7 @@ from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import SESSION_WORDS
 from softswitch.memory.words import HALF, LOW, halves
+from softswitch.target import target_of
 from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 
@@ -47,16 +49,15 @@ class Traffic:
             self.to_ingress = Queue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
             both = self.b.shl(self.to_egress.bytes, integer(64, 1))
             self.frames = byte_offset(self.b, base, both)
-            self._frames_used = self.b.alloca(I64, name="frames_used")
-            self._passes = self.b.alloca(I32, name="passes")
-            self.b.store(integer(64, 0), self._frames_used)
-            self.b.store(integer(32, 0), self._passes)
+            self._frames_used = Tally(self.b, I64, name="frames_used")
+            self._passes = Tally(self.b, I32, name="passes")
 
     def count_pass(self) -> None:
         """At the beginning of a pass: end where there have been too many."""
         if self.has_queues:
-            passes = self.b.add(self.b.load(self._passes, typ=I32), integer(32, 1))
-            self.b.store(passes, self._passes)
+            target_of(self.b.module).guard(self.b)
+            passes = self.b.add(self._passes.get(), integer(32, 1))
+            self._passes.set(passes)
             enough = self.b.append_basic_block("passes_ended")
             self.packet.require(self.b.icmp_unsigned("<=", passes, integer(32, MAX_PASSES)), enough)
             with self.b.goto_block(enough):
@@ -168,14 +169,14 @@ class Traffic:
     def frame_memory(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Where a recirculated frame goes, and an `i1`: is there room?"""
         b = self.b
-        used = b.load(self._frames_used, typ=I64)
+        used = self._frames_used.get()
         fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))
         return byte_offset(b, self.frames, used), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
         """Queue a frame that lies where `frame_memory` said."""
         b, packet = self.b, self.packet
-        b.store(b.add(b.load(self._frames_used, typ=I64), length), self._frames_used)
+        self._frames_used.set(b.add(self._frames_used.get(), length))
         wanted = packet.get("recirculate_list")
         self._save()
         self._start_again(frame, resize(b, length, 32))

@@ -16,9 +16,10 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir as llvm
 
 from softswitch.hashing import GOLDEN
-from softswitch.llvmir import I1, I64, NULL, POINTER, integer, word
+from softswitch.llvmir import I1, I64, POINTER, integer, null, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import HALF, LOW, WORD
+from softswitch.target import passed, passed_types, taken, target_of
 
 
 class SearchKey(Protocol):
@@ -153,6 +154,7 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, full)
 
     b.position_at_end(full)
+    target_of(b.module).guard(b)
     b.cbranch(b.icmp_unsigned("==", b.lshr(bucket, integer(WORD, HALF)), tag), same_tag, next_bucket)
 
     b.position_at_end(same_tag)
@@ -177,7 +179,11 @@ def call_find(
     b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout, words: Sequence[llvm.Value]
 ) -> llvm.Value:
     """Address of the record whose key is `words`, or null."""
-    return b.call(find_function(b.module, len(words)), [*index_at(b, state, layout), *words])
+    index = index_at(b, state, layout)
+    if target_of(b.module).most_arguments is None:
+        return b.call(find_function(b.module, len(words)), [*index, *words])
+    function = find_in_function(b.module, layout, len(words))
+    return b.call(function, [index.buckets, *passed(b, words, before=1)])
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
@@ -189,7 +195,25 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
         b.position_at_end(found.hit)
         b.ret(found.record)
         b.position_at_end(found.miss)
-        b.ret(NULL)
+        b.ret(null(POINTER))
+    return function
+
+
+def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
+    """`find(buckets, key...)`: as `find_function`, for tables of this size, where arguments are few."""
+    target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
+    arguments = [target.pointer, *passed_types(target, key_words, before=1)]
+    function, is_new = _function(module, name, target.pointer, arguments)
+    if is_new:
+        b = llvm.IRBuilder(function.append_basic_block("entry"))
+        buckets, *key = function.args
+        records = word(b, buckets, layout.records - layout.buckets)
+        index = Index(buckets, integer(WORD, layout.mask), records, integer(WORD, layout.stride))
+        found = emit_probe(b, index, KeyValues(taken(b, key, key_words, before=1)))
+        b.position_at_end(found.hit)
+        b.ret(found.record)
+        b.position_at_end(found.miss)
+        b.ret(null(target.pointer))
     return function
 
 

@@ -12,7 +12,7 @@ PACKAGE = rooms.ROOT / "softswitch"
 
 FLOORS = (
     {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "words"},
-    {"ir"},
+    {"ir", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
     {"codegen", "interpreter", "state"},

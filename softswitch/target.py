@@ -1,0 +1,109 @@
+"""The machine that LLVM IR is made for: what differs between a CPU and the kernel's BPF.
+
+A module is made for one target; what emits into it asks `target_of`. `Target` itself is this process's CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir as llvm
+
+from softswitch.llvmir import I64, POINTER, integer, untyped
+
+
+class Target:
+    """A CPU: plain pointers, a stack of any size, loops and arguments without limit."""
+
+    pointer = POINTER
+    """The type of pointers into state, frames and output."""
+    most_arguments: int | None = None
+    """Arguments that a function may have."""
+    copies_packets = False
+    """A packet in flight is always one struct in memory: there are not registers enough."""
+
+    def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
+        """Memory for a value as long as the function runs."""
+        return untyped(b.alloca(kind, name=name))
+
+    def load_unfollowed(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
+        """Load a value of `reserve` that nothing may conclude anything about from what was stored."""
+        return b.load(address, typ=kind)
+
+    def guard(self, b: llvm.IRBuilder) -> None:
+        """At each turn of a loop whose end is not plain: the machine may end it."""
+
+    def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
+        """Copy memory that does not overlap."""
+        memcpy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
+        b.call(memcpy, [target, source, size, integer(1, 0)])
+
+    def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
+        """Make memory 0."""
+        memset = b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
+        b.call(memset, [address, integer(8, 0), size, integer(1, 0)])
+
+    def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
+        """Address of an array of constants, made at the first use of the name in the module."""
+        if name not in b.module.globals:
+            array = llvm.ArrayType(llvm.IntType(width), len(values))
+            variable = llvm.GlobalVariable(b.module, array, name)
+            variable.global_constant = True
+            variable.linkage = "internal"
+            variable.initializer = llvm.Constant(array, list(values))
+            untyped(variable)
+        return b.module.globals[name]
+
+    def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:
+        """The time in us where egress begins; `now` is when the packet function was called."""
+        return now
+
+
+NATIVE = Target()
+
+
+class Module(llvm.Module):  # type: ignore[misc]  # llvmlite has no types
+    """A module for a target."""
+
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(name)
+        self.target = target
+
+
+def target_of(module: llvm.Module) -> Target:
+    """What a module is made for; one that is not ours (numba's) is for this CPU."""
+    return module.target if isinstance(module, Module) else NATIVE
+
+
+def passed(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
+    """Words as arguments, after `before` other ones: by memory where they are more than the target takes."""
+    target = target_of(b.module)
+    if not _by_memory(target, len(words), before):
+        return list(words)
+    array = llvm.ArrayType(I64, len(words))
+    with b.goto_entry_block():
+        memory = target.reserve(b, array)
+    for position, word in enumerate(words):
+        b.store(word, _element(b, memory, position), align=8)
+    return [memory]
+
+
+def passed_types(target: Target, count: int, before: int) -> list[llvm.Type]:
+    """Types of the arguments that `passed` gives for so many words."""
+    return [target.pointer] if _by_memory(target, count, before) else [I64] * count
+
+
+def taken(b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int) -> list[llvm.Value]:
+    """The words, in the function to which they were passed."""
+    if not _by_memory(target_of(b.module), count, before):
+        return list(arguments)
+    [memory] = arguments
+    return [b.load(_element(b, memory, position), typ=I64, align=8) for position in range(count)]
+
+
+def _by_memory(target: Target, count: int, before: int) -> bool:
+    return target.most_arguments is not None and before + count > target.most_arguments
+
+
+def _element(b: llvm.IRBuilder, memory: llvm.Value, position: int) -> llvm.Value:
+    return b.gep(memory, [integer(64, position)], inbounds=True, source_etype=I64)
