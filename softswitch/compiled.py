@@ -7,52 +7,30 @@ and control plane take turns by a mutex: the one holds it for a burst, the other
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
 
 from softswitch import ir
 from softswitch.jit import MachineCode
 from softswitch.memory.output import HEAD_BYTES, read_head, read_records
-from softswitch.pipeline import (
-    ActionCall,
-    CounterValue,
-    EntryAction,
-    EntryKey,
-    EntryWrite,
-    MeterConfig,
-    Notice,
-    Output,
-    Replica,
-    StoredEntry,
-)
-from softswitch.state.cells import Cells
-from softswitch.state.entries import Entries
+from softswitch.pipeline import Notice, Output
 from softswitch.state.memory import Memory
 from softswitch.state.notices import decode_notice, is_notice
-from softswitch.state.profiles import Profile
-from softswitch.state.replication import Replication
+from softswitch.state.pipeline import StatePipeline
 
 OUT_CAPACITY = 1 << 21
 
 
-class CompiledPipeline:
+class CompiledPipeline(StatePipeline):
     """A `Pipeline` in machine code. `code` may be that of another pipeline of the same program."""
 
     def __init__(
         self, program: ir.Program, code: MachineCode | None = None, priority_queues: int = 1
     ) -> None:
-        self.program = program
         self.code = code or MachineCode(program, priority_queues)
         self.process_address = self.code.process_address
-        self._memory = Memory(self.code.state_bytes)
+        super().__init__(program, self.code.layout, Memory(self.code.state_bytes))
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address
-        layout = self.code.layout
-        self._profiles = [Profile(program, profile, self._memory) for profile in layout.profiles]
-        self._profile_index = {profile.name: i for i, profile in enumerate(program.profiles)}
-        self._entries = Entries(program, layout, self._memory, self._profiles)
-        self._replication = Replication(layout.replication, self._memory)
-        self._cells = Cells(program, layout, self._memory)
         self._out = (ctypes.c_char * OUT_CAPACITY)()
         self._notices: list[Notice] = []
 
@@ -81,90 +59,3 @@ class CompiledPipeline:
         """A notice as the port loop hands it over: a record without its padding."""
         kind, _ = read_head(record)
         return decode_notice(self.program, kind, record[HEAD_BYTES:])
-
-    def seed_random(self, seed: int) -> None:
-        """Start the sequence of `random` anew (`Pipeline.seed_random`)."""
-        with self._memory.locked():
-            self._memory.words[self.code.layout.random] = seed
-
-    # -- tables
-
-    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Apply writes in order as one batch (`Pipeline.write_entries`)."""
-        return self._entries.write(writes)
-
-    def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        """Entries as they are now (`Pipeline.find_entries`)."""
-        return self._entries.find(entries)
-
-    def read_entries(self, table: str) -> Iterator[StoredEntry]:
-        """All entries of a table (`Pipeline.read_entries`)."""
-        return self._entries.read(table)
-
-    def entry_count(self, table: str) -> int:
-        """Entries of a table (`Pipeline.entry_count`)."""
-        return self._entries.count(table)
-
-    def set_default(self, table: str, action: EntryAction | None) -> None:
-        """Replace or restore a table's default action (`Pipeline.set_default`)."""
-        self._entries.set_default(table, action)
-
-    def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter (`Pipeline.entry_counter`)."""
-        return self._entries.counter(entry)
-
-    def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
-        self._entries.set_counter(entry, value)
-
-    def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
-        self._entries.set_meter(entry, config)
-
-    def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        """When each entry was last hit (`Pipeline.last_hits`)."""
-        return self._entries.last_hits(entries)
-
-    # -- action profiles and replication
-
-    def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        """Add, change or remove a member (`Pipeline.write_member`)."""
-        self._profiles[self._profile_index[profile]].write_member(member, action)
-
-    def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        """Add, change or remove a group (`Pipeline.write_group`)."""
-        self._profiles[self._profile_index[profile]].write_group(group, members)
-
-    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Replace the copies of a group (`Pipeline.write_multicast_group`)."""
-        self._replication.write_multicast_group(group, replicas)
-
-    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Replace the copies of a session (`Pipeline.write_clone_session`)."""
-        self._replication.write_clone_session(session, replicas, length)
-
-    # -- counters, meters, registers, value sets
-
-    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read counter cells (`Pipeline.read_counter`)."""
-        return self._cells.read_counter(name, start, stop)
-
-    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        """Write a counter cell (`Pipeline.write_counter`)."""
-        self._cells.write_counter(name, index, value)
-
-    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure a meter cell (`Pipeline.write_meter`)."""
-        self._cells.write_meter(name, index, config)
-
-    def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        """Read register cells (`Pipeline.read_register`)."""
-        return self._cells.read_register(name, start, stop)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        """Write a register cell (`Pipeline.write_register`)."""
-        self._cells.write_register(name, index, value)
-
-    def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
-        """Replace the members of a value set (`Pipeline.write_value_set`)."""
-        self._cells.write_value_set(name, members)

@@ -42,7 +42,10 @@ class Cells:
         base = self._layout.counters[index]
         stop = min(stop, self._program.counters[index].size)
         with self._memory.locked():
-            cells = self._memory.words[base + COUNTER_WORDS * start : base + COUNTER_WORDS * stop].tolist()
+            words = self._memory.read(
+                base + COUNTER_WORDS * start, base + COUNTER_WORDS * stop, COUNTER_WORDS
+            )
+        cells = words.tolist()
         return [CounterValue(*cell) for cell in zip(cells[::2], cells[1::2], strict=True)]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
@@ -51,7 +54,7 @@ class Cells:
         check_index(name, index, self._program.counters[counter].size)
         at = self._layout.counters[counter] + COUNTER_WORDS * index
         with self._memory.locked():
-            self._memory.words[at : at + COUNTER_WORDS] = value
+            self._memory.store(at, value)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure a meter cell (`Pipeline.write_meter`)."""
@@ -59,17 +62,20 @@ class Cells:
         check_index(name, index, self._program.meters[meter].size)
         at = self._layout.meters[meter] + METER_WORDS * index
         with self._memory.locked():
-            self._memory.words[at : at + METER_WORDS] = meter_words(config)
+            self._memory.store(at, meter_words(config))
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Read register cells (`Pipeline.read_register`)."""
         register = self._registers[name]
         declared = self._program.registers[register]
         size = self._layout.register_bytes(declared.width)
-        base = self._layout.registers[register] * WORD_BYTES
+        base = self._layout.registers[register]
         stop = min(stop, declared.size)
+        first = start * size // WORD_BYTES
+        last = -(-stop * size // WORD_BYTES)
         with self._memory.locked():
-            data = self._memory.map[base + start * size : base + stop * size]
+            words = self._memory.read(base + first, base + last, max(1, size // WORD_BYTES))
+        data = words.tobytes()[start * size - first * WORD_BYTES : stop * size - first * WORD_BYTES]
         return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
     def write_register(self, name: str, index: int, value: int) -> None:
@@ -80,7 +86,7 @@ class Cells:
         size = self._layout.register_bytes(declared.width)
         at = self._layout.registers[register] * WORD_BYTES + index * size
         with self._memory.locked():
-            self._memory.map[at : at + size] = value.to_bytes(size, "little")
+            self._memory.store_bytes(at, value.to_bytes(size, "little"))
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a value set (`Pipeline.write_value_set`)."""
@@ -92,4 +98,4 @@ class Cells:
             words += split(ir.join_key(member, declared.widths), count)
         at = self._layout.value_sets[number]
         with self._memory.locked():
-            self._memory.words[at : at + len(words)] = words
+            self._memory.store(at, words)

@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.checks import check_action, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
-from softswitch.memory.layout import ENTRIES, FREED, NO_ACTION, USED, Layout, TableLayout
+from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREED, NO_ACTION, USED, Layout, TableLayout
 from softswitch.memory.rows import Words, rows
 from softswitch.pipeline import (
     ActionCall,
@@ -88,9 +88,11 @@ class Entries:
         results = np.zeros(len(ops), dtype=np.int8)
         flat, starts = _flat(ops)
         memory = self._memory
-        with memory.control:
+        tables = list(self._layout.tables.values())
+        changed = [tables[row] for row in sorted({op[1] for op in ops})]
+        with memory.changing([slice(table.header, table.end) for table in changed]) as words:
             write.write_entries(
-                memory.words, self._tables, flat, starts, results, memory.mutex_address, memory.waiting
+                words, self._tables, flat, starts, results, memory.mutex_address, memory.waiting
             )
         return results
 
@@ -113,8 +115,8 @@ class Entries:
             words = [0 if declared.profile is not None else NO_ACTION]
         at = layout.default + layout.parameters
         with self._memory.locked():
-            self._memory.words[layout.default + layout.action] = words[0]
-            self._memory.words[at : at + len(words) - 1] = words[1:]
+            self._memory.store(layout.default + layout.action, words[:1])
+            self._memory.store(at, words[1:])
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
@@ -148,20 +150,20 @@ class Entries:
         """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
-            return CounterValue(*self._memory.words[cell : cell + 2].tolist())
+            return CounterValue(*self._memory.read(cell, cell + COUNTER_WORDS, COUNTER_WORDS).tolist())
 
     def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
-            self._memory.words[cell : cell + 2] = value
+            self._memory.store(cell, value)
 
     def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         words = meter_words(config)
         with self._record(entry) as record:
             at = record + self._layout.tables[entry.table].meter
-            self._memory.words[at : at + len(words)] = words
+            self._memory.store(at, words)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """When each entry was last hit (`Pipeline.last_hits`)."""
@@ -194,7 +196,7 @@ class Entries:
         """Words of a record, those of its group's mask, and what it refers to; with the lock held."""
         if record < 0:
             return None
-        words: list[int] = self._memory.words[record : record + layout.stride].tolist()
+        words: list[int] = self._memory.read(record, record + layout.stride, layout.stride).tolist()
         use = self._uses(layout).get(words[layout.action])
         if not layout.is_ranked:
             return words, [], use
@@ -211,7 +213,7 @@ class Entries:
         with self._memory.locked():
             used = int(self._memory.words[layout.header + USED])
             end = layout.records + used * layout.stride
-            records = self._memory.words[layout.records : end].copy().reshape(used, layout.stride)
+            records = self._memory.read(layout.records, end, layout.stride).reshape(used, layout.stride)
             masks = self._group_masks(layout)
             uses = self._uses(layout).copy()
         live = records[records[:, layout.action] != np.uint64(FREED)] if used else records

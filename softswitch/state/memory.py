@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+
+from softswitch.memory.rows import Words
 
 MUTEX_BYTES = 64
 
@@ -20,7 +22,12 @@ class Memory:
 
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, max(8, size))
-        self.words = np.frombuffer(self.map, dtype=np.uint64, count=max(8, size) // 8)
+        self.share(np.frombuffer(self.map, dtype=np.uint64, count=max(8, size) // 8))
+
+    def share(self, words: Words) -> None:
+        """Make these the words."""
+        self.words = words
+        """As they are now, to be read; `store` and its like change them."""
         self.address: int = self.words.ctypes.data
         lock = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
         self.waiting = lock[-1:]
@@ -42,3 +49,21 @@ class Memory:
             finally:
                 _libc.pthread_mutex_unlock(ctypes.c_void_p(self.mutex_address))
                 self.waiting[0] = 0
+
+    def read(self, first: int, stop: int, unit: int = 1) -> Words:
+        """A copy of words that packets change, with the lock held; those of a unit are of one time."""
+        return self.words[first:stop].copy()
+
+    def store(self, at: int, values: Sequence[int] | Words) -> None:
+        """Change words, with the lock held."""
+        self.words[at : at + len(values)] = values
+
+    def store_bytes(self, at: int, data: bytes) -> None:
+        """Change bytes, with the lock held; packets may change others of the same word meanwhile."""
+        self.map[at : at + len(data)] = data
+
+    @contextmanager
+    def changing(self, parts: Sequence[slice]) -> Iterator[Words]:
+        """The words for compiled code to change in these parts, which takes the mutex itself."""
+        with self.control:
+            yield self.words

@@ -1,18 +1,17 @@
-"""Runs of words in a fixed region: members of groups, and replicas of packets."""
+"""Runs of words in a fixed region of the shared memory: members of groups, and replicas of packets."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from softswitch.memory.words import halves
+from softswitch.state.memory import Memory
 
 
 class RunPool:
     """Runs of words by key, each put behind the others; at the region's end all move to its beginning."""
 
-    def __init__(self, words: npt.NDArray[np.uint64]) -> None:
-        self._words = words
+    def __init__(self, memory: Memory, first: int, size: int) -> None:
+        self._memory = memory
+        self._first, self._size = first, size
         self._runs: dict[int, tuple[int, int]] = {}
         self._end = 0
         self.held = 0
@@ -22,9 +21,9 @@ class RunPool:
         """Replace the run of a key, for which there has to be room; gives all keys whose `word` is new."""
         self.remove(key)
         moved: list[int] = []
-        if self._end + len(values) > len(self._words):
+        if self._end + len(values) > self._size:
             moved = self._compact()
-        self._words[self._end : self._end + len(values)] = values
+        self._memory.store(self._first + self._end, values)
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
         self.held += len(values)
@@ -37,7 +36,8 @@ class RunPool:
         """
         end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
-            self._words[end : end + count] = self._words[first : first + count].copy()
+            run = self._memory.words[self._first + first : self._first + first + count].copy()
+            self._memory.store(self._first + end, run)
             self._runs[key] = (end, count)
             end += count
         self._end = end

@@ -45,7 +45,7 @@ class Profile:
         self._layout = layout
         self._memory = memory
         self._members, self._groups = Slots(), Slots()
-        self._pool = RunPool(memory.words[layout.pool : layout.pool + layout.pool_size])
+        self._pool = RunPool(memory, layout.pool, layout.pool_size)
         self.uses: dict[int, Use] = {}
         """What entries' words refer to; it changes under `Memory.control`."""
 
@@ -63,7 +63,7 @@ class Profile:
             self.uses[member_reference(slot)] = UseMember(member)
             at = self._layout.members + slot * self._layout.stride
             with self._memory.locked():
-                self._memory.words[at : at + len(words)] = words
+                self._memory.store(at, words)
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
         """Add or change a group, None removes it (`Pipeline.write_group`)."""
@@ -89,7 +89,7 @@ class Profile:
                 self._set_run(slot, 0)
 
     def _set_run(self, slot: int, run: int) -> None:
-        self._memory.words[self._layout.groups + slot] = run
+        self._memory.store(self._layout.groups + slot, [run])
 
     def reference(self, use: Use) -> int:
         """The word by which an entry refers to a member or group."""

@@ -19,7 +19,7 @@ class Replication:
     def __init__(self, layout: ReplicationLayout, memory: Memory) -> None:
         self._layout = layout
         self._memory = memory
-        self._pool = RunPool(memory.words[layout.pool : layout.pool + MAX_REPLICAS])
+        self._pool = RunPool(memory, layout.pool, MAX_REPLICAS)
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Replace the copies of a group (`Pipeline.write_multicast_group`)."""
@@ -38,5 +38,5 @@ class Replication:
             check_replicas(self._pool.held - self._pool.length(at) + len(values))
             with self._memory.locked():
                 for key in self._pool.put(at, values):
-                    self._memory.words[key] = self._pool.word(key)
-                self._memory.words[at + 1 : at + 1 + len(after)] = after
+                    self._memory.store(key, [self._pool.word(key)])
+                self._memory.store(at + 1, after)

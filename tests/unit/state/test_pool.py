@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 
 SIZE = 12
@@ -14,9 +14,10 @@ STEPS = st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0
 
 @given(STEPS)
 def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
-    words = np.zeros(SIZE + 2, dtype=np.uint64)
-    words[SIZE:] = 77
-    pool, model, seen = RunPool(words[:SIZE]), dict[int, list[int]](), dict[int, int]()
+    memory = Memory(8 * (SIZE + 4))
+    memory.words[:] = 77
+    words = memory.words[2:]
+    pool, model, seen = RunPool(memory, 2, SIZE), dict[int, list[int]](), dict[int, int]()
     for turn, (key, length) in enumerate(steps):
         if length is None:
             pool.remove(key)
@@ -36,12 +37,12 @@ def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
             first, count = pool.word(k) >> 32, pool.word(k) & 0xFFFFFFFF
             assert count == pool.length(k) == len(values)
             assert words[first : first + count].tolist() == values
-        assert words[SIZE:].tolist() == [77, 77]
+        assert [*memory.words[:2].tolist(), *words[SIZE:].tolist()] == [77] * 4
 
 
 def test_a_run_follows_the_last_one_until_the_end_is_reached() -> None:
-    words = np.zeros(6, dtype=np.uint64)
-    pool = RunPool(words)
+    memory = Memory(8 * 6)
+    words, pool = memory.words, RunPool(memory, 0, 6)
     assert (pool.put(1, [11, 12]), pool.put(2, [21, 22, 23])) == ([1], [2])
     assert (pool.word(1), pool.word(2), pool.word(3)) == (0 << 32 | 2, 2 << 32 | 3, 0)
     assert pool.put(3, [31]) == [3]
@@ -54,8 +55,8 @@ def test_a_run_follows_the_last_one_until_the_end_is_reached() -> None:
 
 def test_runs_move_in_order_so_that_none_is_overwritten() -> None:
     """The run put last lies last; moved first, it would be written over what has not moved yet."""
-    words = np.zeros(6, dtype=np.uint64)
-    pool = RunPool(words)
+    memory = Memory(8 * 6)
+    words, pool = memory.words, RunPool(memory, 0, 6)
     for key, values in ((5, [1]), (4, [2, 3]), (3, [4, 5]), (2, [6])):
         pool.put(key, values)
     pool.remove(5)
@@ -64,7 +65,7 @@ def test_runs_move_in_order_so_that_none_is_overwritten() -> None:
 
 
 def test_removing_gives_room_back() -> None:
-    pool = RunPool(np.zeros(4, dtype=np.uint64))
+    pool = RunPool(Memory(8 * 4), 0, 4)
     pool.put(1, [1, 2, 3])
     pool.remove(1)
     pool.remove(1)
