@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
@@ -14,3 +18,23 @@ def user_cache() -> Path:
 def cache_of(package: Path) -> Path:
     """The folder for a package's compiled functions: in it, or the user's where it cannot be written."""
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name
+
+
+def kept(made_of: Sequence[str], make: Callable[[], bytes]) -> bytes:
+    """Object code, from disk if this user has had it made before of the same texts."""
+    digest = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:32]
+    path = user_cache() / f"{digest}.o"
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    code = make()
+    _store(path, code)
+    return code
+
+
+def _store(path: Path, code: bytes) -> None:
+    """Keep object code, whole or not at all; a disk that cannot be written only costs time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import hashlib
-import os
-import tempfile
-from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
-from softswitch.cache import user_cache
+from softswitch.cache import kept
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
@@ -58,12 +53,9 @@ class MachineCode:
 
 def _cached(source: str, target: llvm.TargetMachine) -> bytes:
     """Object code of LLVM IR, from disk if this machine has compiled it before."""
-    path = _object_file(source)
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
-    code = _compile(source, target)
-    _store(path, code)
-    return code
+    features = llvm.get_host_cpu_features().flatten()
+    made_of = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
+    return kept(made_of, lambda: _compile(source, target))
 
 
 def _compile(source: str, target: llvm.TargetMachine) -> bytes:
@@ -72,20 +64,3 @@ def _compile(source: str, target: llvm.TargetMachine) -> bytes:
     passes = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
     passes.getModulePassManager().run(module, passes)
     return bytes(target.emit_object(module))
-
-
-def _object_file(source: str) -> Path:
-    """Where the object code of this IR, for this CPU and LLVM, is kept."""
-    features = llvm.get_host_cpu_features().flatten()
-    parts = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return user_cache() / f"{digest}.o"
-
-
-def _store(path: Path, code: bytes) -> None:
-    """Keep object code, whole or not at all; a disk that cannot be written only costs time."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
-        os.replace(file.name, path)
