@@ -11,6 +11,8 @@ from llvmlite import ir as llvm
 
 from softswitch.llvmir import I64, POINTER, integer, untyped
 
+DOUBLE = llvm.DoubleType()
+
 
 class Target:
     """A CPU: plain pointers, a stack of any size, loops and arguments without limit."""
@@ -29,6 +31,10 @@ class Target:
     def load_unfollowed(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
         """Load a value of `reserve` that nothing may conclude anything about from what was stored."""
         return b.load(address, typ=kind)
+
+    def forget(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+        """The same value, where there would be too many to follow one by one."""
+        return value
 
     def guard(self, b: llvm.IRBuilder) -> None:
         """At each turn of a loop whose end is not plain: the machine may end it."""
@@ -53,6 +59,27 @@ class Target:
             variable.initializer = llvm.Constant(array, list(values))
             untyped(variable)
         return b.module.globals[name]
+
+    def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
+        """The product modulo 2^width."""
+        return b.mul(left, right)
+
+    def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
+        """The quotient of numbers without sign."""
+        return b.udiv(dividend, divisor)
+
+    def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
+        """The remainder of numbers without sign."""
+        return b.urem(dividend, divisor)
+
+    def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
+        """`shl`, `lshr` or `ashr`, by less than the width."""
+        return getattr(b, how)(value, amount)
+
+    def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
+        """floor(number x factor), where `factor` is the address of a double."""
+        product = b.fmul(b.sitofp(number, DOUBLE), b.load(factor, typ=DOUBLE))
+        return b.fptoui(product, I64)
 
     def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:
         """The time in us where egress begins; `now` is when the packet function was called."""

@@ -72,13 +72,14 @@ class Calculations:
     def _of_bytes(self, calculation: ir.Calculation, runs: list[_Run]) -> llvm.Value:
         b = self.b
         most = sum(run.bits for run in runs)
+        target = target_of(b.module)
         with b.goto_entry_block():
             size = most // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
-            buffer = target_of(b.module).reserve(b, llvm.ArrayType(I8, size))
+            buffer = target.reserve(b, llvm.ArrayType(I8, size))
         if all(run.whole_bytes for run in runs):
             end = buffer
             for run in runs:
-                end = run.append(end)
+                end = target.forget(b, run.append(end))
         elif any(run.has_varbit for run in runs):
             construct = f"calculation `{calculation.name}` over a varbit field and parts of bytes"
             raise UnsupportedConstruct(construct, calculation.location)
@@ -86,21 +87,22 @@ class Calculations:
             end = self._append_bits(runs, buffer, most)
         if calculation.payload:
             end = self._append_payload(end)
-        length = b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64))
+        length = target.forget(b, b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64)))
         result = b.call(hash_function(b.module, ALGORITHMS[calculation.algorithm]), [buffer, length])
         return resize(b, result, 64)
 
     def _append_bits(self, runs: list[_Run], buffer: llvm.Value, most: int) -> llvm.Value:
         """Join all bits in one number, first bit at the top, and store it from the top."""
-        b = self.b
+        b, target = self.b, target_of(self.b.module)
         width = -(-most // 8) * 8
         joined: llvm.Value = integer(width, 0)
         room: llvm.Value = integer(width, width)
         for run in runs:
             left = b.sub(room, integer(width, run.bits))
-            with_run = b.or_(joined, b.shl(resize(b, run.joined(), width), left))
+            with_run = b.or_(joined, target.shift(b, "shl", resize(b, run.joined(), width), left))
             present = run.present()
-            joined, room = b.select(present, with_run, joined), b.select(present, left, room)
+            joined = b.select(present, with_run, joined)
+            room = target.forget(b, b.select(present, left, room))
         store_bits(b, buffer, joined, width // 8)
         bits = b.sub(integer(64, width), resize(b, room, 64))
         return byte_offset(b, buffer, b.lshr(b.add(bits, integer(64, 7)), integer(64, 3)))

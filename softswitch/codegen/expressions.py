@@ -9,6 +9,7 @@ many there can be (`exact`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from llvmlite import ir as llvm
@@ -17,6 +18,7 @@ from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 from softswitch.limits import MAX_EXPRESSION_BITS
 from softswitch.llvmir import extend, integer, resize
+from softswitch.target import target_of
 
 COMPARISONS = {
     ir.Op.EQ: "==",
@@ -150,7 +152,7 @@ class Arithmetic:
                 emit = {
                     ir.Op.ADD: b.add,
                     ir.Op.SUB: b.sub,
-                    ir.Op.MUL: b.mul,
+                    ir.Op.MUL: partial(target_of(b.module).multiply, b),
                     ir.Op.OR: b.or_,
                     ir.Op.XOR: b.xor,
                 }[op]
@@ -215,7 +217,8 @@ class Arithmetic:
         dividend, divisor = resize(b, dividend, room), resize(b, divisor, room)
         is_zero = b.icmp_unsigned("==", divisor, integer(room, 0))
         safe = b.select(is_zero, integer(room, 1), divisor)
-        result = b.udiv(dividend, safe) if op is ir.Op.DIV else b.urem(dividend, safe)
+        target = target_of(b.module)
+        result = (target.quotient if op is ir.Op.DIV else target.remainder)(b, dividend, safe)
         return resize(b, b.select(is_zero, integer(room, 0), result), width)
 
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
@@ -224,7 +227,7 @@ class Arithmetic:
         amount, amounts = self.exact(right)
         room = max(width, amount.type.width, width.bit_length() + 1)
         amount = (resize if amounts.low >= 0 else extend)(b, amount, room)
-        shifted = resize(b, b.shl(resize(b, value, room), amount), width)
+        shifted = resize(b, target_of(b.module).shift(b, "shl", resize(b, value, room), amount), width)
         inside = b.icmp_unsigned("<", amount, integer(room, width))
         return b.select(inside, shifted, integer(width, 0))
 
@@ -238,10 +241,11 @@ class Arithmetic:
         if interval.low < 0:
             wide = self._extended(left, interval, room)
             held = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
-            shifted = b.ashr(wide, held)
+            shifted = target_of(b.module).shift(b, "ashr", wide, held)
             return b.sext(shifted, llvm.IntType(width)) if width > room else resize(b, shifted, width)
         inside = b.icmp_unsigned("<=", amount, limit)
-        shifted = b.lshr(resize(b, value, room), b.select(inside, amount, integer(room, 0)))
+        held = b.select(inside, amount, integer(room, 0))
+        shifted = target_of(b.module).shift(b, "lshr", resize(b, value, room), held)
         return resize(b, b.select(inside, shifted, integer(room, 0)), width)
 
 

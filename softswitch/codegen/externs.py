@@ -15,6 +15,7 @@ from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
 from softswitch.memory.words import WORD, WORD_BYTES
+from softswitch.target import target_of
 
 
 class Externs:
@@ -120,7 +121,7 @@ class Externs:
                 mixed = b.mul(b.xor(mixed, b.lshr(mixed, integer(WORD, shift))), integer(WORD, factor))
             mixed = b.xor(mixed, b.lshr(mixed, integer(WORD, SPLITMIX_LAST)))
             count = b.add(b.sub(high, low), integer(WORD, 1))
-            product = b.mul(resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
+            product = target_of(b.module).multiply(b, resize(b, mixed, 2 * WORD), resize(b, count, 2 * WORD))
             scaled = resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
             everything = b.icmp_unsigned("==", count, integer(WORD, 0))
             value = b.add(low, b.select(everything, mixed, scaled))

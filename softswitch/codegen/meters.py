@@ -10,8 +10,6 @@ from softswitch.memory.words import WORD
 from softswitch.target import target_of
 from softswitch.v1model import Colour
 
-DOUBLE = llvm.DoubleType()
-
 
 def meter_function(module: llvm.Module) -> llvm.Function:
     """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
@@ -27,7 +25,7 @@ def meter_function(module: llvm.Module) -> llvm.Function:
         b.ret(integer(8, Colour.GREEN))
     for bucket, colour in enumerate((Colour.RED, Colour.YELLOW)):
         rate, burst, tokens, last = (word(b, meter, meter_bucket(bucket) + i) for i in range(BUCKET_WORDS))
-        since_start = b.fptoui(b.fmul(b.sitofp(now, DOUBLE), b.load(rate, typ=DOUBLE)), I64)
+        since_start = target_of(module).scaled(b, now, rate)
         new = b.sub(since_start, b.load(last, typ=I64))
         b.store(since_start, last)
         filled, limit = b.add(b.load(tokens, typ=I64), new), b.load(burst, typ=I64)

@@ -19,6 +19,7 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
+    {"kernel"},
     {"cli", "warm"},
     {"__main__"},
 )

@@ -1,0 +1,123 @@
+"""A BPF arena: memory that BPF programs and this process share, and what lies where in it.
+
+control     one page: the lock, the clock's start, where the parts behind the state begin
+PORT_OF     interface -> port, a table of slots without collisions (`Arena.connect`)
+INTERFACE_OF, COUNTERS     by port
+CONSTANTS   arrays that the code reads
+STATE       the block of `memory.layout`
+mailbox     what the control plane and the direct front end hand over (`MAILBOX`)
+areas       one for each CPU: what a packet is kept in while its program runs (`Bpf.reserve`)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from softswitch.kernel import bpf
+from softswitch.v1model import PORT_NUMBERS
+
+LOCK = 64
+START_NS = 128
+MULTIPLIER = 136
+MAILBOX = 144
+LOST_NOTICES = 152
+NO_SUCH_PORT = 160
+AREA_OF = 4096
+MOST_CPUS = 1024
+PORT_OF = AREA_OF + 8 * MOST_CPUS
+SLOT_BITS = 12
+INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
+COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
+COUNTER_BYTES = 64
+RECEIVED, SENT, OVERSIZE_IN, LARGEST = range(0, 32, 8)
+CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
+CONSTANT_BYTES = 1 << 16
+STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
+"""Byte offsets in the arena."""
+
+_PAGE = 4096
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+]  # fmt: skip
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class Arena:
+    """Room for a program's state, a mailbox and an area a CPU, all of it 0; open until `close`."""
+
+    def __init__(self, state_bytes: int, mailbox_bytes: int, area_bytes: int) -> None:
+        cpus = possible_cpus()
+        self.mailbox = STATE + _whole_pages(state_bytes)
+        areas = self.mailbox + _whole_pages(mailbox_bytes)
+        stride = _whole_pages(area_bytes)
+        self.size = areas + cpus * stride
+        self.descriptor = bpf.create_map(bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE)
+        # A page that this process has not touched is not there for programs: they read 0 and lose writes.
+        address = _libc.mmap(
+            None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | mmap.MAP_POPULATE,
+            self.descriptor, 0,
+        )  # fmt: skip
+        if address in (None, ctypes.c_void_p(-1).value):
+            bpf.close(self.descriptor)
+            raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
+        self.address: int = address
+        ctypes.memset(address, 0, self.size)
+        self._memory = memoryview((ctypes.c_char * self.size).from_address(address)).cast("B")
+        self.words[MAILBOX // 8] = self.mailbox
+        self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
+
+    @property
+    def words(self) -> npt.NDArray[np.uint64]:
+        """All of it as words; nothing may use them after `close`."""
+        return self.view(0, self.size)
+
+    def view(self, offset: int, size: int) -> npt.NDArray[np.uint64]:
+        """The words of a part, by byte offset and bytes."""
+        return np.frombuffer(self._memory, dtype=np.uint64, count=size // 8, offset=offset)
+
+    def connect(self, interfaces: dict[int, int]) -> None:
+        """Have frames of interfaces (by index) come in by ports, and frames for ports go there."""
+        indices = np.array(list(interfaces.values()), dtype=np.uint64)
+        random = np.random.default_rng(1)
+        multiplier = np.uint64(1)
+        while len(set(slot_of(indices, multiplier).tolist())) < len(indices):
+            multiplier = random.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
+        words = self.words
+        words[PORT_OF // 8 : INTERFACE_OF // 8] = 0
+        words[INTERFACE_OF // 8 : COUNTERS // 8] = 0
+        words[MULTIPLIER // 8] = multiplier
+        for (port, index), slot in zip(interfaces.items(), slot_of(indices, multiplier), strict=True):
+            words[PORT_OF // 8 + int(slot)] = index << 32 | port
+            words[INTERFACE_OF // 8 + port] = index
+
+    def close(self) -> None:
+        """Give the memory back; programs that are loaded keep theirs."""
+        _libc.munmap(self.address, self.size)
+        bpf.close(self.descriptor)
+
+
+def slot_of(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:
+    """Slot of `PORT_OF` for interfaces by index; the programs compute the same."""
+    product = interface * multiplier & np.uint64(0xFFFFFFFF)
+    return product >> np.uint64(32 - SLOT_BITS)
+
+
+def possible_cpus() -> int:
+    """CPUs that a program may find itself on."""
+    last = Path("/sys/devices/system/cpu/possible").read_text().strip().replace(",", "-").split("-")[-1]
+    count = int(last) + 1
+    if count > MOST_CPUS:
+        raise bpf.BpfError(f"{count} CPUs: the kernel's datapath knows {MOST_CPUS} at most")
+    return count
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE

@@ -1,0 +1,175 @@
+"""bpf(2): the few commands that are needed here, without libbpf."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+from typing import NamedTuple
+
+from softswitch.kernel.errors import KernelError
+
+_SYSCALL = {"x86_64": 321, "aarch64": 280}
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# enum bpf_cmd of linux/bpf.h
+_MAP_CREATE = 0
+_MAP_LOOKUP = 1
+_PROG_LOAD = 5
+_TEST_RUN = 10
+_OBJECT_INFO = 15
+_LINK_CREATE = 28
+_LINK_UPDATE = 29
+_ENABLE_STATS = 32
+# enum bpf_map_type
+PERCPU_ARRAY = 6
+RINGBUF = 27
+ARENA = 33
+MMAPABLE = 1 << 10
+# enum bpf_prog_type
+SCHED_CLS = 3
+XDP = 6
+# enum bpf_attach_type
+_ATTACH_XDP = 37
+_TCX_INGRESS = 46
+
+_ATTRIBUTE_BYTES = 160
+_INSTRUCTION_BYTES = 8
+_LOG_BYTES = 1 << 20
+_LOG_LINES = 3  # of the verifier's log that an error shows
+_DATA_OUT_BYTES = 1 << 16
+
+
+class BpfError(KernelError):
+    """What the kernel refuses; the text says what was asked and why it was not done."""
+
+
+def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
+    """One system call with its `union bpf_attr`; BpfError says `what` was not possible."""
+    number = _SYSCALL.get(platform.machine())
+    if number is None:
+        raise BpfError(f"{what}: not on {platform.machine()}")
+    if isinstance(attribute, bytes):
+        attribute = ctypes.create_string_buffer(attribute, max(len(attribute), _ATTRIBUTE_BYTES))
+    result = int(_libc.syscall(number, command, attribute, len(attribute)))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise BpfError(f"{what}: {os.strerror(error)}") from OSError(error, os.strerror(error))
+    return result
+
+
+def create_map(kind: int, key: int, value: int, entries: int, flags: int = 0) -> int:
+    """File descriptor of a new map."""
+    attribute = struct.pack("IIIII", kind, key, value, entries, flags)
+    return call(_MAP_CREATE, attribute, f"create a BPF map of kind {kind}")
+
+
+def load(kind: int, code: bytes, name: str) -> int:
+    """File descriptor of a program; BpfError with the end of the verifier's log where it is refused."""
+    try:
+        return _load(kind, code, name, b"")
+    except BpfError as error:
+        log = bytearray(_LOG_BYTES)
+        try:
+            return _load(kind, code, name, log)
+        except BpfError:
+            lines = log.split(b"\0", 1)[0].decode(errors="replace").strip().splitlines()
+            tail = "; ".join(lines[-_LOG_LINES - 1 : -1] or lines)
+            raise BpfError(f"{error}{': ' if tail else ''}{tail}") from None
+
+
+def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
+    instructions = ctypes.create_string_buffer(code, len(code))
+    licence = ctypes.create_string_buffer(b"GPL")
+    shown = (ctypes.c_char * len(log)).from_buffer(log) if isinstance(log, bytearray) else None
+    attribute = struct.pack(
+        "IIQQIIQII16s",
+        kind,
+        len(code) // _INSTRUCTION_BYTES,
+        ctypes.addressof(instructions),
+        ctypes.addressof(licence),
+        1 if shown else 0,
+        len(log),
+        ctypes.addressof(shown) if shown else 0,
+        0,
+        0,
+        name.encode()[:15],
+    )
+    return call(_PROG_LOAD, attribute, f"load BPF program {name}")
+
+
+class TestRun:
+    """BPF_PROG_TEST_RUN of one program, with buffers that are kept. For a `SCHED_CLS` one by interface."""
+
+    def __init__(self, program: int, kind: int) -> None:
+        self._program = program
+        self._is_skb = kind == SCHED_CLS
+        self._in = ctypes.create_string_buffer(_DATA_OUT_BYTES)
+        self._out = ctypes.create_string_buffer(_DATA_OUT_BYTES)
+        self._context = ctypes.create_string_buffer(192 if self._is_skb else 24)
+        self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
+
+    def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> Ran:
+        """Run on a frame that came in by an interface (by index)."""
+        ctypes.memmove(self._in, frame, len(frame))
+        if self._is_skb:
+            struct.pack_into("I", self._context, 40, interface)  # __sk_buff.ifindex
+        else:
+            struct.pack_into("6I", self._context, 0, 0, len(frame), 0, 0, 0, 0)
+        struct.pack_into(
+            "IIIIQQIIIIQQIII", self._attribute, 0,
+            self._program, 0, len(frame), len(self._out),
+            ctypes.addressof(self._in), ctypes.addressof(self._out), repeat, 0,
+            len(self._context), 0, ctypes.addressof(self._context), 0, 0, 0, 0,
+        )  # fmt: skip
+        call(_TEST_RUN, self._attribute, "run a BPF program")
+        _, code, _, size, _, _, _, duration = struct.unpack_from("IIIIQQII", self._attribute)
+        return Ran(code, self._out.raw[:size], duration)
+
+
+class Ran(NamedTuple):
+    """What a test run gave: the program's result, the frame as it left it, mean duration in ns."""
+
+    code: int
+    frame: bytes
+    duration: int
+
+
+def attach_tcx(program: int, interface: int) -> int:
+    """A link to the ingress of an interface, by index; it lives as long as its file descriptor."""
+    attribute = struct.pack("IIIIIIQ", program, interface, _TCX_INGRESS, 0, 0, 0, 0)
+    return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
+
+
+def replace(link: int, program: int) -> None:
+    """Put another program in the place of a link's, between two packets."""
+    call(_LINK_UPDATE, struct.pack("IIII", link, program, 0, 0), "replace a BPF program")
+
+
+class Usage(NamedTuple):
+    """What a program has used since it was loaded, counted while `count_usage` is on."""
+
+    ns: int
+    runs: int
+
+
+def usage(program: int) -> Usage:
+    """CPU time of a program and how often it ran."""
+    info = ctypes.create_string_buffer(232)  # struct bpf_prog_info
+    attribute = struct.pack("IIQ", program, len(info), ctypes.addressof(info))
+    call(_OBJECT_INFO, attribute, "ask about a BPF program")
+    return Usage(*struct.unpack_from("QQ", info, 192))  # run_time_ns, run_cnt
+
+
+def count_usage() -> int:
+    """Have the kernel count CPU time of all programs, as long as the file descriptor is open."""
+    return call(_ENABLE_STATS, struct.pack("I", 0), "have the kernel time BPF programs")
+
+
+def close(*descriptors: int) -> None:
+    """Close file descriptors; harmless where one is closed."""
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)

@@ -1,0 +1,169 @@
+"""Reads and writes of the control plane: a small BPF program that does them under the packets' lock.
+
+This process must never hold that lock: a packet on its CPU would wait for it in vain. So what is to change
+goes into a journal in the mailbox, what is to be read of one time comes back there, and BPF_PROG_TEST_RUN
+runs the program, as an `XDP` one: then no softirq interrupts it.
+
+    entries, first, words       how many journal entries; words of the state to copy, from which on
+    journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
+    copy                        `COPY_WORDS` at most
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir as llvm
+
+from softswitch.codegen.loops import Variable, repeat_while
+from softswitch.kernel import bpf
+from softswitch.kernel.arena import MAILBOX, STATE, Arena
+from softswitch.kernel.assembler import with_arena
+from softswitch.kernel.program import Builder
+from softswitch.llvmir import I64, byte_offset, integer, word
+from softswitch.memory.rows import Words
+from softswitch.memory.words import WORD_BYTES, WORD_MASK
+from softswitch.state.memory import Memory
+
+_ENTRIES, _FIRST, _WORDS = range(3)
+_JOURNAL = 8  # words from the mailbox's beginning
+_ENTRY_WORDS = 3
+JOURNAL_ENTRIES = 1 << 17
+_COPY = _JOURNAL + _ENTRY_WORDS * JOURNAL_ENTRIES
+COPY_WORDS = 1 << 15
+MAILBOX_BYTES = (_COPY + COPY_WORDS) * WORD_BYTES
+_XDP_DROP = 1
+_FRAME = bytes(64)  # a test run needs one
+
+
+@cache
+def control_code() -> bytes:
+    """The program; it is the same for all pipelines."""
+    builder = Builder("control", _XDP_DROP, reads_clock=False)
+    b = builder.b
+    work = _work_function(builder)
+    box = byte_offset(b, builder.base, builder.word(MAILBOX))
+    with builder.locked():
+        b.call(work, [builder.at(STATE), box])
+    b.ret(builder.lost)
+    return builder.finish().instructions
+
+
+def _work_function(builder: Builder) -> llvm.Function:
+    """`work(state, mailbox)`: a function of its own, which a loop leaves that the kernel ends."""
+    pointer = builder.target.pointer
+    function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    b = llvm.IRBuilder(function.append_basic_block("entry"))
+    state, box = function.args
+    one = integer(64, 1)
+    count, first, words = (b.load(word(b, box, n), typ=I64) for n in (_ENTRIES, _FIRST, _WORDS))
+    done = Variable(b, I64)
+    with repeat_while(b, lambda: b.icmp_unsigned("<", done.get(), count)):
+        at = b.add(b.mul(done.get(), integer(64, _ENTRY_WORDS)), integer(64, _JOURNAL))
+        entry = word(b, box, at)
+        offset, mask, value = (b.load(word(b, entry, n), typ=I64) for n in range(_ENTRY_WORDS))
+        changed = word(b, state, offset)
+        kept = b.and_(b.load(changed, typ=I64), b.not_(mask))
+        b.store(b.or_(kept, b.and_(value, mask)), changed)
+        done.set(b.add(done.get(), one))
+    done.set(integer(64, 0))
+    with repeat_while(b, lambda: b.icmp_unsigned("<", done.get(), words)):
+        value = b.load(word(b, state, b.add(first, done.get())), typ=I64)
+        b.store(value, word(b, box, b.add(done.get(), integer(64, _COPY))))
+        done.set(b.add(done.get(), one))
+    b.ret(integer(64, 0))
+    return function
+
+
+class ArenaMemory(Memory):
+    """The state in an arena. What a block under `locked` stores is there for packets when it ends, at once.
+
+    A batch of more than `JOURNAL_ENTRIES` words takes several turns.
+    """
+
+    def __init__(self, arena: Arena, size: int) -> None:
+        super().__init__(0)
+        self.share(arena.view(STATE, size))
+        self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
+        self._scratch = np.zeros(len(self.words), dtype=np.uint64)
+        self._pending: list[npt.NDArray[np.uint64]] = []
+        self._program = bpf.load(bpf.XDP, with_arena(control_code(), arena.descriptor), "control")
+        self._run = bpf.TestRun(self._program, bpf.XDP)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other control-plane threads out; packets go on, and see what was stored when this ends."""
+        with self.control:
+            try:
+                yield
+            finally:
+                self._publish()
+
+    def read(self, first: int, stop: int, unit: int = 1) -> Words:
+        """A copy of words; those of a unit are of one time."""
+        if stop - first <= 1:
+            return self.words[first:stop].copy()
+        turn = COPY_WORDS // unit * unit
+        parts = [self._copy(at, min(turn, stop - at)) for at in range(first, stop, turn)]
+        return np.concatenate(parts)
+
+    def _copy(self, first: int, count: int) -> Words:
+        self._box[_ENTRIES : _WORDS + 1] = 0, first, count
+        self._run(_FRAME)
+        self._box[_WORDS] = 0
+        return self._box[_COPY : _COPY + count].copy()
+
+    def store(self, at: int, values: Sequence[int] | Words) -> None:
+        """Change words."""
+        offsets = np.arange(at, at + len(values), dtype=np.uint64)
+        self._note(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
+
+    def store_bytes(self, at: int, data: bytes) -> None:
+        """Change bytes; packets may change others of the same word meanwhile."""
+        before, size = at % WORD_BYTES, -(-(at % WORD_BYTES + len(data)) // WORD_BYTES) * WORD_BYTES
+        values, masks = (
+            np.frombuffer((bytes(before) + part).ljust(size, b"\0"), dtype=np.uint64)
+            for part in (data, b"\xff" * len(data))
+        )
+        offsets = np.arange(at // WORD_BYTES, at // WORD_BYTES + len(values), dtype=np.uint64)
+        self._note(offsets, masks, values)
+
+    @contextmanager
+    def changing(self, parts: Sequence[slice]) -> Iterator[Words]:
+        """A copy for compiled code to change in these parts; what it changes is for packets when it ends."""
+        with self.control:
+            before = [self.words[part].copy() for part in parts]
+            for part, words in zip(parts, before, strict=True):
+                self._scratch[part] = words
+            yield self._scratch
+            for part, words in zip(parts, before, strict=True):
+                after = self._scratch[part]
+                changed = np.flatnonzero(after != words)
+                self._note(changed.astype(np.uint64) + np.uint64(part.start), WORD_MASK, after[changed])
+            self._publish()
+
+    def _note(self, offsets: Words, masks: Words | int, values: Words) -> None:
+        entries = np.empty((len(offsets), _ENTRY_WORDS), dtype=np.uint64)
+        entries[:, 0], entries[:, 1], entries[:, 2] = offsets, masks, values
+        self._pending.append(entries)
+
+    def _publish(self) -> None:
+        """Have the program do what is in the journal."""
+        pending, self._pending = self._pending, []
+        entries = np.concatenate(pending) if pending else np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
+        for first in range(0, len(entries), JOURNAL_ENTRIES):
+            turn = entries[first : first + JOURNAL_ENTRIES].ravel()
+            self._box[_JOURNAL : _JOURNAL + len(turn)] = turn
+            self._box[_ENTRIES] = len(turn) // _ENTRY_WORDS
+            self._run(_FRAME)
+            self._box[_ENTRIES] = 0
+
+    def close(self) -> None:
+        """Give the program back."""
+        bpf.close(self._program)

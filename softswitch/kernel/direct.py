@@ -1,0 +1,62 @@
+"""The front end without frames of the kernel's: the mailbox has the frame and takes what comes out.
+
+    port, length, t_in, now     words; then the answer: the number of records
+    frame                       `FRAME_BYTES`
+    records                     `OUT_BYTES` (`memory.output`)
+
+BPF_PROG_TEST_RUN calls it. So every frame is possible, and time is what the caller says: this is what tests
+compare with the interpreter.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from softswitch import ir
+from softswitch.kernel import control
+from softswitch.kernel.arena import MAILBOX
+from softswitch.kernel.program import Builder, Code
+from softswitch.llvmir import I64, byte_offset, integer, resize
+from softswitch.memory.layout import Layout
+from softswitch.memory.output import read_records
+
+_HEAD = struct.Struct("<QQQQQ")
+FRAME = 64
+FRAME_BYTES = 1 << 16
+OUT = FRAME + FRAME_BYTES
+OUT_BYTES = 1 << 21
+MAILBOX_BYTES = OUT + OUT_BYTES
+_COUNT = 32
+_XDP_DROP = 1
+
+
+def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
+    """A program of kind `XDP` that runs the frame in the mailbox."""
+    builder = Builder("direct", _XDP_DROP, reads_clock=False)
+    builder.add_program(program, layout, priority_queues)
+    b, base = builder.b, builder.base
+    box = byte_offset(b, byte_offset(b, base, builder.word(MAILBOX)), control.MAILBOX_BYTES)
+    port, length, t_in, now = (b.load(byte_offset(b, box, 8 * n), typ=I64) for n in range(4))
+    count = builder.process(
+        resize(b, port, 32), byte_offset(b, box, FRAME), resize(b, length, 32), t_in, now,
+        byte_offset(b, box, OUT), integer(32, OUT_BYTES),
+    )  # fmt: skip
+    b.store(b.zext(count, I64), byte_offset(b, box, _COUNT))
+    b.ret(builder.lost)
+    return builder.finish()
+
+
+def put(box: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
+    """Fill the mailbox."""
+    box[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
+    box[FRAME : FRAME + len(frame)] = np.frombuffer(frame, np.uint8)
+
+
+def take(box: npt.NDArray[np.uint8]) -> Iterator[tuple[int, bytes]]:
+    """Kind and data of each record that has come out."""
+    *_, count = _HEAD.unpack(box[: _HEAD.size].tobytes())
+    return read_records(box[OUT : OUT + OUT_BYTES].data, count)

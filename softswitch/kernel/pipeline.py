@@ -1,0 +1,78 @@
+"""A pipeline whose packet function runs in the kernel; its control plane is that of the compiled one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from softswitch import ir
+from softswitch.kernel import bpf, control, direct
+from softswitch.kernel.arena import CONSTANTS, Arena
+from softswitch.kernel.assembler import with_arena
+from softswitch.kernel.program import Code
+from softswitch.memory.layout import Layout, make_layout
+from softswitch.memory.output import HEAD_BYTES, read_head
+from softswitch.pipeline import Notice, Output
+from softswitch.state.notices import decode_notice, is_notice
+from softswitch.state.pipeline import StatePipeline
+
+Build = Callable[[ir.Program, Layout, int], Code]
+
+
+class KernelPipeline(StatePipeline):
+    """A program with its state in an arena, and its BPF program, of the kind that `build` makes."""
+
+    def __init__(
+        self, program: ir.Program, build: Build, kind: int, mailbox_bytes: int = 0, priority_queues: int = 1
+    ) -> None:
+        layout = make_layout(program)
+        code = build(program, layout, priority_queues)
+        self.arena = Arena(code.state_bytes, control.MAILBOX_BYTES + mailbox_bytes, code.area_bytes)
+        constants = np.frombuffer(code.constants, dtype=np.uint64)
+        self.arena.view(CONSTANTS, len(code.constants))[:] = constants
+        memory = control.ArenaMemory(self.arena, code.state_bytes)
+        self.descriptor = bpf.load(kind, with_arena(code.instructions, self.arena.descriptor), "softswitch")
+        super().__init__(program, layout, memory)
+        self.close = weakref.finalize(self, _close, self.arena, memory, self.descriptor)
+        """Give memory and programs back; packets go on through a program that is attached."""
+
+    def decode_notice(self, record: bytes) -> Notice:
+        """A notice as the ports hand it over: a record without its padding."""
+        kind, _ = read_head(record)
+        return decode_notice(self.program, kind, record[HEAD_BYTES:])
+
+
+def _close(arena: Arena, memory: control.ArenaMemory, descriptor: int) -> None:
+    memory.close()
+    bpf.close(descriptor)
+    arena.close()
+
+
+class DirectPipeline(KernelPipeline):
+    """A `Pipeline` whose frames are handed over in memory (`direct`)."""
+
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+        super().__init__(program, direct.build_direct, bpf.XDP, direct.MAILBOX_BYTES, priority_queues)
+        start = self.arena.mailbox + control.MAILBOX_BYTES
+        self._box = self.arena.view(start, direct.MAILBOX_BYTES).view(np.uint8)
+        self._run = bpf.TestRun(self.descriptor, bpf.XDP)
+        self._notices: list[Notice] = []
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Run one frame (`Pipeline.process`)."""
+        direct.put(self._box, port, frame, t_in, now)
+        self._run(bytes(64))
+        outputs: list[Output] = []
+        for kind, data in direct.take(self._box):
+            if is_notice(kind):
+                self._notices.append(decode_notice(self.program, kind, data))
+            else:
+                outputs.append(Output(kind, data))
+        return outputs
+
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call (`Pipeline.take_notices`)."""
+        taken, self._notices = self._notices, []
+        return taken

@@ -1,0 +1,101 @@
+"""A P4 program as a BPF program: the packet function that `codegen` makes, called by a front end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.output import OutputWriter
+from softswitch.codegen.pipeline import MakeOutput, emit_process
+from softswitch.codegen.traffic import needs_queues, work_bytes
+from softswitch.kernel.arena import LOCK, STATE
+from softswitch.kernel.assembler import ENTRY_SECTION, compile_module
+from softswitch.kernel.target import PLAIN, Bpf
+from softswitch.llvmir import I32, I64, byte_offset, integer
+from softswitch.memory.layout import Layout
+from softswitch.memory.process import NAME
+from softswitch.memory.words import WORD_BYTES
+from softswitch.target import Module
+
+
+@dataclass(frozen=True)
+class Code:
+    """A BPF program, and what memory it needs."""
+
+    instructions: bytes
+    area_bytes: int
+    state_bytes: int
+    constants: bytes
+
+
+class Builder:
+    """The function that the kernel calls; `lost` is the result where it gives the packet up."""
+
+    def __init__(self, name: str, lost: int, reads_clock: bool) -> None:
+        self.target = Bpf(reads_clock)
+        self.module = Module(name, self.target)
+        self.function = llvm.Function(self.module, llvm.FunctionType(I32, [PLAIN]), name)
+        self.function.section = ENTRY_SECTION
+        self.context = self.function.args[0]
+        self.b = llvm.IRBuilder(self.function.append_basic_block("entry"))
+        self.lost = integer(32, lost)
+        self.base = self.target.base(self.b)
+        self.state_bytes = 0
+
+    def at(self, offset: int) -> llvm.Value:
+        """Address of a byte of the arena."""
+        return byte_offset(self.b, self.base, offset)
+
+    def word(self, offset: int) -> llvm.Value:
+        """A word of the arena."""
+        return self.b.load(self.at(offset), typ=I64)
+
+    def add_program(
+        self,
+        program: ir.Program,
+        layout: Layout,
+        priority_queues: int,
+        make_output: MakeOutput = OutputWriter,
+    ) -> None:
+        """Make the program's packet function part of the module, to be called by `process`."""
+        packet = emit_process(self.module, program, layout, priority_queues, make_output)
+        function = self.module.globals[NAME]
+        function.linkage = "internal"
+        function.attributes.add("alwaysinline")
+        self.state_bytes = layout.work * WORD_BYTES
+        if needs_queues(program):
+            self.state_bytes += work_bytes(self.target.size_of(packet.type, self.module))
+
+    def process(self, *arguments: llvm.Value) -> llvm.Value:
+        """Call the packet function under the lock, with the arguments that follow the state."""
+        with self.locked():
+            return self.b.call(self.module.globals[NAME], [self.at(STATE), *arguments])
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other CPUs out, and the control plane's writes.
+
+        Softirqs do not nest on a CPU, so who holds the lock always runs: a spin is short. Where it is not,
+        the packet is lost.
+        """
+        b = self.b
+        spin, again, taken = (b.append_basic_block(name) for name in ("spin", "again", "taken"))
+        b.branch(spin)
+        b.position_at_end(spin)
+        old = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
+        b.cbranch(b.icmp_unsigned("==", old, integer(64, 0)), taken, again)
+        b.position_at_end(again)
+        self.target.guard(b)
+        b.branch(spin)
+        b.position_at_end(taken)
+        yield
+        b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
+
+    def finish(self) -> Code:
+        """Compile what has been built."""
+        code = compile_module(str(self.module))
+        return Code(code, self.target.area_bytes, self.state_bytes, bytes(self.target.constants))

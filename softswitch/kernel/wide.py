@@ -1,0 +1,128 @@
+"""Arithmetic that BPF has not: numbers of more than 64 bits, and the product with a `double`.
+
+LLVM would call functions for it that are not there.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.loops import Variable, repeat_while
+from softswitch.codegen.wire import join, split
+from softswitch.llvmir import I1, I32, extend, integer, resize
+
+WORD = 64
+_HALF = 32
+_HALF_MASK = (1 << _HALF) - 1
+
+
+def multiply(b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
+    """The product modulo 2^width: by halves of words, as by hand."""
+    width = left.type.width
+    count = -(-width // _HALF)
+    ours, theirs = _halves(b, left, count), _halves(b, right, count)
+    columns: list[llvm.Value] = [integer(WORD, 0)] * (count + 1)
+    for i, one in enumerate(ours):
+        for j, other in enumerate(theirs[: count - i]):
+            product = b.mul(one, other)
+            columns[i + j] = b.add(columns[i + j], b.and_(product, integer(WORD, _HALF_MASK)))
+            columns[i + j + 1] = b.add(columns[i + j + 1], b.lshr(product, integer(WORD, _HALF)))
+    result: llvm.Value = integer(width, 0)
+    carry: llvm.Value = integer(WORD, 0)
+    for position, column in enumerate(columns[:count]):
+        total = b.add(column, carry)
+        part = resize(b, b.and_(total, integer(WORD, _HALF_MASK)), width)
+        result = b.or_(result, b.shl(part, integer(width, _HALF * position)))
+        carry = b.lshr(total, integer(WORD, _HALF))
+    return result
+
+
+def _halves(b: llvm.IRBuilder, value: llvm.Value, count: int) -> list[llvm.Value]:
+    """The 32-bit parts of a number, least significant first, as words."""
+    wide = resize(b, value, max(count * _HALF, WORD))
+    parts = (b.lshr(wide, integer(wide.type.width, _HALF * i)) if i else wide for i in range(count))
+    return [b.and_(resize(b, part, WORD), integer(WORD, _HALF_MASK)) for part in parts]
+
+
+def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+    """Quotient and remainder, a bit a turn."""
+    kind, width = dividend.type, dividend.type.width
+    one = integer(width, 1)
+    quotient, remainder, turn = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
+    with repeat_while(b, lambda: b.icmp_unsigned("<", turn.get(), integer(32, width))):
+        value, rest = quotient.get(), remainder.get()
+        overflows = b.trunc(b.lshr(rest, integer(width, width - 1)), I1)
+        rest = b.or_(b.shl(rest, one), b.lshr(value, integer(width, width - 1)))
+        fits = b.or_(overflows, b.icmp_unsigned(">=", rest, divisor))
+        remainder.set(b.select(fits, b.sub(rest, divisor), rest))
+        quotient.set(b.or_(b.shl(value, one), resize(b, fits, width)))
+        turn.set(b.add(turn.get(), integer(32, 1)))
+    return quotient.get(), remainder.get()
+
+
+def shift(b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
+    """`shl`, `lshr` or `ashr` by less than the width: by whole words, then within them."""
+    width = value.type.width
+    bits = -(-width // WORD) * WORD
+    is_left, is_signed = how == "shl", how == "ashr"
+    words = split(b, (extend if is_signed else resize)(b, value, bits))
+    fill = b.ashr(words[-1], integer(WORD, WORD - 1)) if is_signed else integer(WORD, 0)
+    if is_left:
+        words.reverse()  # from here on, each word takes from those that follow
+    amount = resize(b, amount, WORD)
+    whole, part = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
+    for power in range((len(words) - 1).bit_length()):
+        wanted = b.trunc(b.lshr(whole, integer(WORD, power)), I1)
+        moved = [*words[1 << power :], *[fill] * min(1 << power, len(words))]
+        words = [b.select(wanted, new, old) for new, old in zip(moved, words, strict=True)]
+    into, out_of = (b.shl, b.lshr) if is_left else (b.lshr, b.shl)
+    rest = b.sub(integer(WORD, WORD - 1), part)
+    shifted = [
+        b.or_(into(word, part), out_of(out_of(following, integer(WORD, 1)), rest))
+        for word, following in zip(words, [*words[1:], fill], strict=True)
+    ]
+    return resize(b, join(b, [(word, WORD) for word in (shifted if is_left else reversed(shifted))]), width)
+
+
+_FRACTION = 52
+_BIAS = 1075
+"""A double of biased exponent e is its 53 bits times 2^(e - 1075)."""
+
+
+def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
+    """floor(number x factor), rounded as a CPU rounds the product of doubles.
+
+    `number` is below 2^53; `factor` is a double's bits, finite and not negative.
+    """
+
+    def word(value: int) -> llvm.Constant:
+        return integer(WORD, value)
+
+    exponent = b.lshr(factor, word(_FRACTION))
+    bits = b.or_(b.and_(factor, word((1 << _FRACTION) - 1)), word(1 << _FRACTION))
+    product = multiply(b, resize(b, number, 2 * WORD), resize(b, bits, 2 * WORD))
+    low, high = resize(b, product, WORD), resize(b, b.lshr(product, integer(2 * WORD, WORD)), WORD)
+    has_high = b.icmp_unsigned("!=", high, word(0))
+    used = b.select(
+        has_high,
+        b.sub(word(2 * WORD), b.ctlz(high, integer(1, 0))),
+        b.sub(word(WORD), b.ctlz(low, integer(1, 0))),
+    )
+    # What is more than 53 bits is rounded away, to the even neighbour in the middle.
+    excess = b.sub(used, word(_FRACTION + 1))
+    rounds = b.icmp_signed(">", excess, word(0))
+    away = b.select(rounds, excess, word(1))
+    kept = b.or_(b.lshr(low, away), b.shl(high, b.and_(b.sub(word(WORD), away), word(WORD - 1))))
+    rest = b.and_(low, b.sub(b.shl(word(1), away), word(1)))
+    half = b.shl(word(1), b.sub(away, word(1)))
+    is_odd = b.icmp_unsigned("!=", b.and_(kept, word(1)), word(0))
+    is_more = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
+    significand = b.select(rounds, b.add(kept, resize(b, is_more, WORD)), low)
+    power = b.sub(b.add(exponent, b.select(rounds, excess, word(0))), word(_BIAS))
+    left = b.shl(significand, b.and_(power, word(WORD - 1)))
+    down = b.sub(word(0), power)
+    right = b.select(
+        b.icmp_unsigned("<", down, word(WORD)), b.lshr(significand, b.and_(down, word(WORD - 1))), word(0)
+    )
+    result = b.select(b.icmp_signed(">=", power, word(0)), left, right)
+    return b.select(b.icmp_unsigned("==", exponent, word(0)), word(0), result)

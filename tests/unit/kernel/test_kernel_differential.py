@@ -1,0 +1,83 @@
+"""The kernel gives what the interpreter gives: frames, notices, and all that packets leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from protocol.hashing import lane_of
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pipeline import DirectPipeline
+from softswitch.pipeline import Change
+from tests.harness import testnet
+from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.effort import seeds
+from tests.harness.state import StateDrawer, cells
+from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
+
+REFUSED = {"arithmetic": "numbers so wide that BPF's stack of 512 bytes is too small"}
+
+
+@contextmanager
+def in_kernel(program: Program) -> Iterator[DirectPipeline]:
+    pipeline = DirectPipeline(program)
+    try:
+        yield pipeline
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - REFUSED.keys()))
+def test_constructs(name: str) -> None:
+    """As prepared, and then with writes drawn between the frames."""
+    construct, program, random = CONSTRUCTS[name], compiled(name), Random(1)
+    oracle = InterpretedPipeline(program)
+    with in_kernel(program) as fast:
+        for pipeline in (oracle, fast):
+            construct.prepare(pipeline)
+            pipeline.seed_random(7)
+        drawer = StateDrawer(program, random)
+        now = 0
+        for step in range(1500):
+            if step > 600 and drawer.kinds and random.random() < 0.3:
+                write = drawer.draw()
+                assert write(oracle) == write(fast)
+                continue
+            now += random.choice([0, 1, 1000, 400_000])
+            port, frame = construct.frame(random)
+            assert oracle.process(port, frame, now, now + 3) == fast.process(port, frame, now, now + 3)
+            assert oracle.take_notices() == fast.take_notices()
+        assert cells(oracle, drawer.entries) == cells(fast, drawer.entries)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_bpf_cannot_do_is_refused_by_name(name: str) -> None:
+    with pytest.raises(KernelError, match=REFUSED[name]):
+        DirectPipeline(compiled(name))
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_our_program(seed: int) -> None:
+    """2,000 frames a table state, and a fifth as many writes between them."""
+    program, random = testnet.program(), Random(seed)
+    oracle = InterpretedPipeline(program)
+    with in_kernel(program) as fast:
+        entries = testnet.network() + hot_set(random)
+        for pipeline in (oracle, fast):
+            testnet.write(pipeline, entries)
+        source = Source(random, oracle)
+        for now in range(2000):
+            port, frame = source.draw()
+            assert fast.process(port, frame, now, now + 3) == oracle.process(port, frame, now, now + 3)
+            if random.random() < 0.2:
+                key, state = random.randrange(KEYS), random.choice(STATES)
+                change, slot = random.choice(list(Change)), random.randrange(SLOTS)
+                move = testnet.hot_entry(change, key, state, slot, lane_of(key))
+                ours, theirs = fast.write_entries([move]), oracle.write_entries([move])
+                assert [type(error) for error in ours] == [type(error) for error in theirs]
+        assert testnet.state_of(fast) == testnet.state_of(oracle)
