@@ -128,9 +128,10 @@ class Replica(NamedTuple):
     instance: int = 0
 
 
-class Pipeline(Protocol):
-    """A loaded program with its state. Names are the fully qualified P4 names of BMv2 JSON and P4Info.
+class ControlPlane(Protocol):
+    """A loaded program with its state, which the control plane reads and writes.
 
+    Names are the fully qualified P4 names of BMv2 JSON and P4Info.
     Members, groups, multicast groups and clone sessions have the caller's numbers. What `softswitch.checks`
     refuses raises `StateError` or `TableFull` and changes nothing: a reference to what is not there, one more
     than there is room for. The caller sees to it that nothing is removed that an entry or group refers to.
@@ -139,20 +140,6 @@ class Pipeline(Protocol):
     @property
     def program(self) -> Program:
         """The program's typed IR."""
-        ...
-
-    # -- packets
-
-    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame. `t_in` is when it arrived and `now` what egress reads, both in µs since start."""
-        ...
-
-    def take_notices(self) -> list[Notice]:
-        """What `process` has told the control plane since the last call, oldest first."""
-        ...
-
-    def seed_random(self, seed: int) -> None:
-        """Start the sequence of `random` anew."""
         ...
 
     # -- tables
@@ -249,4 +236,20 @@ class Pipeline(Protocol):
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a parser value set, each with a value for every part of the select."""
+        ...
+
+
+class Pipeline(ControlPlane, Protocol):
+    """A loaded program that is given packets by function calls."""
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Run one frame. `t_in` is when it arrived and `now` what egress reads, both in µs since start."""
+        ...
+
+    def take_notices(self) -> list[Notice]:
+        """What `process` has told the control plane since the last call, oldest first."""
+        ...
+
+    def seed_random(self, seed: int) -> None:
+        """Start the sequence of `random` anew."""
         ...

@@ -203,10 +203,10 @@ class _ParserEmitter:
 
 def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
     """Whether a packet may visit more states than that; counting costs nothing where it cannot."""
-    return len(states) > steps or any(_can_return(states, number) for number in range(len(states)))
+    return len(states) > steps or any(can_return(states, number) for number in range(len(states)))
 
 
-def _can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
+def can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
     """Whether a state can be reached from itself."""
     seen: set[int] = set()
     open_ = [start]

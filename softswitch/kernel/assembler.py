@@ -1,4 +1,4 @@
-"""LLVM IR to instructions that bpf(2) takes: compile (`compiler`), link, place `may_goto`, name the arena."""
+"""LLVM IR to instructions that bpf(2) takes: compile (`compiler`), link, place `may_goto`, name maps."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from softswitch.cache import kept
 from softswitch.kernel import compiler
 from softswitch.kernel.errors import KernelError
-from softswitch.kernel.target import ARENA_MAP, MAGIC
+from softswitch.kernel.target import MAGIC
 
 ENTRY_SECTION = "entry"
 """Where the function lies that the kernel calls."""
@@ -33,7 +33,7 @@ class AssemblyError(KernelError):
 
 
 def compile_module(module: str) -> bytes:
-    """Instructions of a module whose entry is in `ENTRY_SECTION`; the arena's map is still `ARENA_MAP`.
+    """Instructions of a module whose entry is in `ENTRY_SECTION`; maps are still what stands for them.
 
     KernelError where BPF cannot do what it asks for.
     """
@@ -59,12 +59,12 @@ def _reason(error: str) -> str:
     return f"LLVM's BPF back end gave up: {found[1].rstrip('.') if found else error}"
 
 
-def with_arena(code: bytes, descriptor: int) -> bytes:
-    """The instructions, about an arena by file descriptor."""
+def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
+    """The instructions, about maps by file descriptors."""
     out = bytearray(code)
     for at, instruction in _wide_loads(code):
-        if instruction.immediate == ARENA_MAP:
-            struct.pack_into("<i", out, at + 4, descriptor)
+        if instruction.immediate in descriptors:
+            struct.pack_into("<i", out, at + 4, descriptors[instruction.immediate])
     return bytes(out)
 
 

@@ -22,8 +22,9 @@ from llvmlite import ir as llvm
 from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import MAILBOX, STATE, Arena
-from softswitch.kernel.assembler import with_arena
+from softswitch.kernel.assembler import with_maps
 from softswitch.kernel.program import Builder
+from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
 from softswitch.memory.rows import Words
 from softswitch.memory.words import WORD_BYTES, WORD_MASK
@@ -93,7 +94,7 @@ class ArenaMemory(Memory):
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._scratch = np.zeros(len(self.words), dtype=np.uint64)
         self._pending: list[npt.NDArray[np.uint64]] = []
-        self._program = bpf.load(bpf.XDP, with_arena(control_code(), arena.descriptor), "control")
+        self._program = bpf.load(bpf.XDP, with_maps(control_code(), {ARENA_MAP: arena.descriptor}), "control")
         self._run = bpf.TestRun(self._program, bpf.XDP)
 
     @contextmanager

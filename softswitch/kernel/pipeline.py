@@ -8,10 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from softswitch import ir
-from softswitch.kernel import bpf, control, direct
+from softswitch.kernel import bpf, control, direct, tcx
 from softswitch.kernel.arena import CONSTANTS, Arena
-from softswitch.kernel.assembler import with_arena
+from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.notices import NoticeRing
 from softswitch.kernel.program import Code
+from softswitch.kernel.target import ARENA_MAP, BUFFER_MAP, RING_MAP
 from softswitch.memory.layout import Layout, make_layout
 from softswitch.memory.output import HEAD_BYTES, read_head
 from softswitch.pipeline import Notice, Output
@@ -33,10 +35,20 @@ class KernelPipeline(StatePipeline):
         constants = np.frombuffer(code.constants, dtype=np.uint64)
         self.arena.view(CONSTANTS, len(code.constants))[:] = constants
         memory = control.ArenaMemory(self.arena, code.state_bytes)
-        self.descriptor = bpf.load(kind, with_arena(code.instructions, self.arena.descriptor), "softswitch")
+        self.notices = NoticeRing()
+        maps = {
+            ARENA_MAP: self.arena.descriptor,
+            RING_MAP: self.notices.descriptor,
+            BUFFER_MAP: self.notices.buffers,
+        }
+        self.descriptor = bpf.load(kind, with_maps(code.instructions, maps), "softswitch")
         super().__init__(program, layout, memory)
-        self.close = weakref.finalize(self, _close, self.arena, memory, self.descriptor)
+        self.close = weakref.finalize(self, _close, self.arena, memory, self.notices, self.descriptor)
         """Give memory and programs back; packets go on through a program that is attached."""
+
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call, oldest first."""
+        return [self.decode_notice(record) for record in self.notices.take()]
 
     def decode_notice(self, record: bytes) -> Notice:
         """A notice as the ports hand it over: a record without its padding."""
@@ -44,8 +56,9 @@ class KernelPipeline(StatePipeline):
         return decode_notice(self.program, kind, record[HEAD_BYTES:])
 
 
-def _close(arena: Arena, memory: control.ArenaMemory, descriptor: int) -> None:
+def _close(arena: Arena, memory: control.ArenaMemory, notices: NoticeRing, descriptor: int) -> None:
     memory.close()
+    notices.close()
     bpf.close(descriptor)
     arena.close()
 
@@ -76,3 +89,10 @@ class DirectPipeline(KernelPipeline):
         """What packets told since the last call (`Pipeline.take_notices`)."""
         taken, self._notices = self._notices, []
         return taken
+
+
+class TcxPipeline(KernelPipeline):
+    """A program that interfaces run on what comes in by them (`ports`)."""
+
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+        super().__init__(program, tcx.build_tcx, bpf.SCHED_CLS, priority_queues=priority_queues)

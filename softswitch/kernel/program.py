@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.pipeline import MakeOutput, emit_process
 from softswitch.codegen.traffic import needs_queues, work_bytes
-from softswitch.kernel.arena import LOCK, STATE
+from softswitch.kernel.arena import CLOCK, LOCK, STATE
 from softswitch.kernel.assembler import ENTRY_SECTION, compile_module
 from softswitch.kernel.target import PLAIN, Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer
@@ -53,6 +53,13 @@ class Builder:
     def word(self, offset: int) -> llvm.Value:
         """A word of the arena."""
         return self.b.load(self.at(offset), typ=I64)
+
+    def clock(self) -> tuple[llvm.Value, llvm.Value]:
+        """When the frame came in, and the time then: the same, unless a test says otherwise."""
+        if not self.target.reads_clock:
+            return self.word(CLOCK), self.word(CLOCK + WORD_BYTES)
+        now = self.target.read_clock(self.b)
+        return now, now
 
     def add_program(
         self,

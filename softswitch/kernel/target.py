@@ -20,13 +20,13 @@ from softswitch.target import Target
 
 MAGIC = 0x7A11BA11
 """A comparison with this number becomes `may_goto`, for which LLVM has no word (`assembler`)."""
-ARENA_MAP = 0x7A11BA12
-"""Stands for the arena's file descriptor."""
+ARENA_MAP, RING_MAP, BUFFER_MAP = range(0x7A11BA12, 0x7A11BA15)
+"""Stand for the file descriptors of maps (`notices` has the last two)."""
 PLAIN = llvm.PointerType()
 _Part = Callable[[llvm.Value, int], None]
 _WORD = 8
 _CHUNK = 8  # words that a turn of a copying loop takes
-_MAP_VALUE = 2  # BPF_PSEUDO_MAP_VALUE
+_MAP, _MAP_VALUE = 1, 2  # BPF_PSEUDO_MAP_FD, BPF_PSEUDO_MAP_VALUE
 
 KTIME_GET_NS = 5
 GET_SMP_PROCESSOR_ID = 8
@@ -40,7 +40,7 @@ class Bpf(Target):
     copies_packets = True
 
     def __init__(self, reads_clock: bool) -> None:
-        self._reads_clock = reads_clock
+        self.reads_clock = reads_clock
         self._data = machine().target_data
         self._areas: dict[str, llvm.Value] = {}
         self._slots: dict[str, llvm.Value] = {}
@@ -57,6 +57,10 @@ class Bpf(Target):
         """Where the arena begins."""
         address = b.call(_pseudo(b.module), [integer(64, _MAP_VALUE), integer(64, ARENA_MAP)])
         return b.inttoptr(address, self.pointer)
+
+    def map(self, b: llvm.IRBuilder, stands_for: int) -> llvm.Value:
+        """A map, for a helper function."""
+        return b.inttoptr(b.call(_pseudo(b.module), [integer(64, _MAP), integer(64, stands_for)]), PLAIN)
 
     def area(self, b: llvm.IRBuilder) -> llvm.Value:
         """Where this CPU's area begins."""
@@ -205,7 +209,7 @@ class Bpf(Target):
 
     def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:
         """The kernel's clock, unless time is what the caller says."""
-        return self.read_clock(b) if self._reads_clock else now
+        return self.read_clock(b) if self.reads_clock else now
 
     def read_clock(self, b: llvm.IRBuilder) -> llvm.Value:
         """Time in us since the switch started."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from softswitch.p4runtime.messages import p4r
-from softswitch.pipeline import Change, EntryKey, EntryWrite, Pipeline, StoredEntry
+from softswitch.pipeline import Change, ControlPlane, EntryKey, EntryWrite, StoredEntry
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
-Step = Callable[[Pipeline], None]
+Step = Callable[[ControlPlane], None]
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -31,7 +31,7 @@ class Batch:
     or nothing is undone before the pipeline has heard of it.
     """
 
-    def __init__(self, pipeline: Pipeline, may_roll_back: bool = True) -> None:
+    def __init__(self, pipeline: ControlPlane, may_roll_back: bool = True) -> None:
         self._pipeline = pipeline
         self._may_roll_back = may_roll_back
         self._kept: set[int] = set()

@@ -31,10 +31,10 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
-from softswitch.pipeline import EntryWrite, Pipeline
+from softswitch.pipeline import ControlPlane, EntryWrite
 
 READ_CHUNK = 1024  # entities in one ReadResponse
-PL = TypeVar("PL", bound=Pipeline)
+PL = TypeVar("PL", bound=ControlPlane)
 
 
 class EntityKind(Protocol):

@@ -14,7 +14,7 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import Notice, Pipeline
+from softswitch.pipeline import ControlPlane, Notice
 from softswitch.words import counted
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ SetRequest = p4r.SetForwardingPipelineConfigRequest
 GetRequest = p4r.GetForwardingPipelineConfigRequest
 
 
-class RunnablePipeline(Pipeline, Protocol):
+class RunnablePipeline(ControlPlane, Protocol):
     """A pipeline that ports can run, and whose notices they hand on as bytes."""
 
     def decode_notice(self, data: bytes) -> Notice:

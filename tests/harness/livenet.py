@@ -147,7 +147,7 @@ class LiveNet:
         self._keys = keys
         self._loss = loss
         self._random = random.Random(seed)
-        self._p4runtime = P4RuntimeServer(1, self, CompiledPipeline)
+        self._p4runtime = P4RuntimeServer[CompiledPipeline](1, self, CompiledPipeline)
         self.address = ""
 
     async def __aenter__(self) -> LiveNet:

@@ -343,7 +343,7 @@ async def test_other_stream_messages_are_refused_by_name() -> None:
 async def test_a_taken_port_is_one_clear_error() -> None:
     async with rig() as switch:
         ports = FakePorts()
-        server = P4RuntimeServer(DEVICE, ports, CompiledPipeline)
+        server = P4RuntimeServer[CompiledPipeline](DEVICE, ports, CompiledPipeline)
         with pytest.raises(SwitchError, match=f"cannot listen on {switch.address}: Address already in use"):
             await server.start(switch.address)
         await server.stop()

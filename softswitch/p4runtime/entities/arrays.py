@@ -10,7 +10,7 @@ from grpc import StatusCode
 from softswitch.p4runtime.batch import MODIFY
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import Pipeline
+from softswitch.pipeline import ControlPlane
 
 CHUNK = 1024  # cells read from the pipeline at a time
 CellEntry = p4r.CounterEntry | p4r.MeterEntry | p4r.RegisterEntry
@@ -36,7 +36,7 @@ A = TypeVar("A", bound=SizedArray)
 class Arrays(Generic[A]):
     """The arrays of one kind, as errors name it."""
 
-    def __init__(self, kind: str, arrays: Mapping[int, A], pipeline: Pipeline) -> None:
+    def __init__(self, kind: str, arrays: Mapping[int, A], pipeline: ControlPlane) -> None:
         self._kind = kind
         self._arrays = arrays
         self._pipeline = pipeline

@@ -9,13 +9,13 @@ from softswitch.p4runtime.entities.arrays import Arrays
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import CounterInfo
 from softswitch.p4runtime.status import invalid
-from softswitch.pipeline import CounterValue, Pipeline
+from softswitch.pipeline import ControlPlane, CounterValue
 
 
 class CounterEntries(Arrays[CounterInfo]):
     """The indexed counters."""
 
-    def __init__(self, arrays: Mapping[int, CounterInfo], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, CounterInfo], pipeline: ControlPlane) -> None:
         super().__init__("counter", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
@@ -23,7 +23,7 @@ class CounterEntries(Arrays[CounterInfo]):
         array, indices = self._modified(kind, message.counter_id, message)
         value = counter_value(message.data)
 
-        def step(pipeline: Pipeline) -> None:
+        def step(pipeline: ControlPlane) -> None:
             for index in indices:
                 pipeline.write_counter(array.name, index, value)
 

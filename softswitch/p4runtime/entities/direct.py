@@ -10,7 +10,7 @@ from softswitch.p4runtime.entities.entry_reads import Found, select
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
-from softswitch.pipeline import Pipeline
+from softswitch.pipeline import ControlPlane
 
 Has = Callable[[TableStore], bool]
 
@@ -32,7 +32,7 @@ def written(
 
 
 def read_direct(
-    stores: Stores, pipeline: Pipeline, wanted: p4r.TableEntry, what: str, has: Has
+    stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: Has
 ) -> Iterator[Found]:
     """The entries that a query of direct counters or meters (`what`) selects; a match must be of an entry."""
     _refuse_default(wanted, what)

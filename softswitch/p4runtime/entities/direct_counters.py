@@ -10,7 +10,7 @@ from softswitch.p4runtime.entities.direct import read_direct, written
 from softswitch.p4runtime.entities.entry_reads import Found
 from softswitch.p4runtime.entities.store import Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
-from softswitch.pipeline import CounterValue, Pipeline
+from softswitch.pipeline import ControlPlane, CounterValue
 
 
 def set_counter(store: TableStore, key: Key, value: CounterValue) -> Step:
@@ -27,7 +27,7 @@ def has_counter(store: TableStore) -> bool:
 class DirectCounterEntries:
     """The direct counters of all tables that have one."""
 
-    def __init__(self, stores: Stores, pipeline: Pipeline) -> None:
+    def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
         self._stores = stores
         self._pipeline = pipeline
 

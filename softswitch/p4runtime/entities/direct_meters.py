@@ -11,7 +11,7 @@ from softswitch.p4runtime.entities.meter_configs import decode_config, encode_co
 from softswitch.p4runtime.entities.store import PLAIN, Key, Stores, TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import unimplemented
-from softswitch.pipeline import MeterConfig, Pipeline
+from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
@@ -34,7 +34,7 @@ def has_meter(store: TableStore) -> bool:
 class DirectMeterEntries:
     """The direct meters of all tables that have one."""
 
-    def __init__(self, stores: Stores, pipeline: Pipeline) -> None:
+    def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
         self._stores = stores
         self._pipeline = pipeline
 

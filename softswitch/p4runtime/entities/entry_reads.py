@@ -13,7 +13,7 @@ from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, Key, Note, Store
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import invalid, unimplemented
-from softswitch.pipeline import ActionCall, EntryAction, Pipeline, StoredEntry
+from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, StoredEntry
 
 
 class Found(NamedTuple):
@@ -26,13 +26,17 @@ class Found(NamedTuple):
     one_shots: OneShots
 
 
-def select(stores: Stores, pipeline: Pipeline, wanted: p4r.TableEntry) -> Iterator[Found]:
+def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
     """The entries of a query's match fields and priority, where it gives them, as they are now."""
     return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
 
 
 def read_entries(
-    stores: Stores, actions: Mapping[str, ActionInfo], pipeline: Pipeline, wanted: p4r.TableEntry, now: int
+    stores: Stores,
+    actions: Mapping[str, ActionInfo],
+    pipeline: ControlPlane,
+    wanted: p4r.TableEntry,
+    now: int,
 ) -> Iterator[p4r.Entity]:
     """The entries, or default entries, that a query selects, as they are now."""
     selected = stores.selected(wanted)
@@ -48,7 +52,7 @@ def read_entries(
     )
 
 
-def _select(store: TableStore, pipeline: Pipeline, wanted: p4r.TableEntry) -> Iterator[Found]:
+def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
     """The entries of one table, as they are now: of what is kept beside the pipeline a copy is made."""
     matches = None
     entries: Iterable[StoredEntry | None]

@@ -10,13 +10,13 @@ from softswitch.p4runtime.entities.meter_configs import decode_config, encode_co
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import MeterInfo
 from softswitch.p4runtime.status import unimplemented
-from softswitch.pipeline import MeterConfig, Pipeline
+from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 class MeterEntries(Arrays[MeterInfo]):
     """The indexed meters. What they are configured to is kept here, by meter ID and index."""
 
-    def __init__(self, arrays: Mapping[int, MeterInfo], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, MeterInfo], pipeline: ControlPlane) -> None:
         super().__init__("meter", arrays, pipeline)
         self._configs: dict[tuple[int, int], MeterConfig] = {}
 
@@ -30,7 +30,7 @@ class MeterEntries(Arrays[MeterInfo]):
         for index in indices:
             batch.put(self._configs, (array.id, index), config)
 
-        def step(pipeline: Pipeline) -> None:
+        def step(pipeline: ControlPlane) -> None:
             for index in indices:
                 pipeline.write_meter(array.name, index, config)
 

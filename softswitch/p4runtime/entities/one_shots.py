@@ -10,7 +10,7 @@ from softswitch.p4runtime.entities.actions import decode_call
 from softswitch.p4runtime.entities.profiles import OneShot, ProfileStore, check_watch
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
-from softswitch.pipeline import ActionCall, EntryAction, Pipeline, UseGroup
+from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 
 
 def prepare_one_shot(
@@ -33,7 +33,7 @@ def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
     for same in copies:
         store.numbers.give(same)
 
-    def step(pipeline: Pipeline) -> None:
+    def step(pipeline: ControlPlane) -> None:
         pipeline.write_group(store.name, group, None)
         for same in copies:
             pipeline.write_member(store.name, same[0], None)
@@ -56,7 +56,7 @@ def _add(
     # In the pipeline, a member has the number of its first copy.
     picked = [member for _, member in sorted((number, same[0]) for same in copies for number in same)]
 
-    def step(pipeline: Pipeline) -> None:
+    def step(pipeline: ControlPlane) -> None:
         for same, call in zip(copies, calls, strict=True):
             pipeline.write_member(store.name, same[0], call)
         pipeline.write_group(store.name, group, picked)

@@ -9,13 +9,13 @@ from softswitch.p4runtime.codecs.data import to_data, value_of
 from softswitch.p4runtime.entities.arrays import Arrays
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import RegisterInfo
-from softswitch.pipeline import Pipeline
+from softswitch.pipeline import ControlPlane
 
 
 class RegisterEntries(Arrays[RegisterInfo]):
     """The register arrays."""
 
-    def __init__(self, arrays: Mapping[int, RegisterInfo], pipeline: Pipeline) -> None:
+    def __init__(self, arrays: Mapping[int, RegisterInfo], pipeline: ControlPlane) -> None:
         super().__init__("register", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
@@ -23,7 +23,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
         array, indices = self._modified(kind, message.register_id, message)
         value = value_of(array.shape, message.data, f"register {array.name}")
 
-        def step(pipeline: Pipeline) -> None:
+        def step(pipeline: ControlPlane) -> None:
             for index in indices:
                 pipeline.write_register(array.name, index, value)
 

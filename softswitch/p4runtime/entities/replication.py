@@ -13,7 +13,7 @@ from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import Pipeline, Replica
+from softswitch.pipeline import ControlPlane, Replica
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
@@ -42,7 +42,7 @@ class _Replicated(ABC, Generic[M]):
         """Refuse what is wrong with the kind's own fields."""
 
     @abstractmethod
-    def apply(self, pipeline: Pipeline, message: M, replicas: list[Replica]) -> None:
+    def apply(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
         """Have the pipeline make these copies from now on; none after a DELETE."""
 
     @abstractmethod
@@ -99,7 +99,9 @@ class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
     def check(self, message: p4r.MulticastGroupEntry, location: str) -> None:
         pass
 
-    def apply(self, pipeline: Pipeline, message: p4r.MulticastGroupEntry, replicas: list[Replica]) -> None:
+    def apply(
+        self, pipeline: ControlPlane, message: p4r.MulticastGroupEntry, replicas: list[Replica]
+    ) -> None:
         pipeline.write_multicast_group(message.multicast_group_id, replicas)
 
     def entry(self, message: p4r.MulticastGroupEntry) -> p4r.PacketReplicationEngineEntry:
@@ -120,7 +122,7 @@ class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
         if message.packet_length_bytes < 0:
             raise invalid(f"{location}: packet_length_bytes {message.packet_length_bytes} is negative")
 
-    def apply(self, pipeline: Pipeline, message: p4r.CloneSessionEntry, replicas: list[Replica]) -> None:
+    def apply(self, pipeline: ControlPlane, message: p4r.CloneSessionEntry, replicas: list[Replica]) -> None:
         pipeline.write_clone_session(message.session_id, replicas, message.packet_length_bytes)
 
     def entry(self, message: p4r.CloneSessionEntry) -> p4r.PacketReplicationEngineEntry:

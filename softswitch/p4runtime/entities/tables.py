@@ -20,11 +20,11 @@ from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, denied, invalid, unimplemented
 from softswitch.pipeline import (
     Change,
+    ControlPlane,
     CounterValue,
     EntryAction,
     EntryKey,
     EntryWrite,
-    Pipeline,
     StoredEntry,
 )
 
@@ -47,7 +47,7 @@ class TableEntries:
         self,
         stores: Stores,
         actions: Mapping[str, ActionInfo],
-        pipeline: Pipeline,
+        pipeline: ControlPlane,
         timers: IdleTimers,
         clock: Clock,
     ) -> None:

@@ -216,7 +216,7 @@ class Rig:
 async def rig(make: Any = InterpretedPipeline) -> AsyncIterator[Rig]:
     """A server without a pipeline config."""
     ports = FakePorts()
-    server = P4RuntimeServer(DEVICE, ports, make)
+    server = P4RuntimeServer[Any](DEVICE, ports, make)
     try:
         address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
         async with grpc.aio.insecure_channel(address) as channel:

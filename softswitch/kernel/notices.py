@@ -1,0 +1,99 @@
+"""Digests and log records on their way to the control plane: a BPF ring buffer of records (`memory.output`).
+
+A helper function takes no bytes of the arena; so a record goes by a buffer of the CPU's in a map.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.loops import Tally
+from softswitch.kernel import bpf
+from softswitch.kernel.arena import LOST_NOTICES
+from softswitch.kernel.program import Builder
+from softswitch.kernel.target import BUFFER_MAP, PLAIN, RING_MAP, call_helper
+from softswitch.llvmir import I8, I32, I64, byte_offset, integer, is_null, resize
+
+MOST_BYTES = 1 << 12
+"""Bytes of the largest record; a larger one is lost."""
+RING_BYTES = 1 << 20
+_MAP_LOOKUP, _RINGBUF_OUTPUT = 1, 130
+_BUSY, _DISCARDED = 1 << 31, 1 << 30
+_HEAD_BYTES = 8
+_ALIGNMENT = 8
+
+
+def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
+    """Send a record of so many bytes, or count it as lost."""
+    b, target = builder.b, builder.target
+    after, lost, found, fits = (b.append_basic_block(n) for n in ("told", "untold", "buffer", "fits"))
+    with b.goto_block(lost):
+        b.atomic_rmw("add", builder.at(LOST_NOTICES), integer(64, 1), "monotonic")
+        b.branch(after)
+    b.cbranch(b.icmp_unsigned("<=", size, integer(64, MOST_BYTES)), fits, lost)
+    b.position_at_end(fits)
+    with b.goto_entry_block():
+        key = b.alloca(I32)
+        b.store(integer(32, 0), key)
+    buffer = call_helper(b, _MAP_LOOKUP, PLAIN, target.map(b, BUFFER_MAP), key)
+    b.cbranch(is_null(b, buffer), lost, found)
+    b.position_at_end(found)
+    offset = Tally(b, I64)
+    head, body, copied = (b.append_basic_block(n) for n in ("words", "word", "copied"))
+    b.branch(head)
+    b.position_at_end(head)
+    target.guard(b)
+    at = offset.get()
+    b.cbranch(b.icmp_unsigned("<", at, size), body, copied)
+    b.position_at_end(body)
+    bounded = b.and_(at, integer(64, MOST_BYTES - _ALIGNMENT))
+    value = b.load(byte_offset(b, record, at), typ=I64, align=8)
+    b.store(value, b.gep(buffer, [bounded], source_etype=I8), align=8)
+    offset.set(b.add(at, integer(64, _ALIGNMENT)))
+    b.branch(head)
+    b.position_at_end(copied)
+    length = b.and_(target.forget(b, size), integer(64, 2 * MOST_BYTES - 1))
+    is_short = b.append_basic_block("short")
+    b.cbranch(b.icmp_unsigned("<=", length, integer(64, MOST_BYTES)), is_short, lost)
+    b.position_at_end(is_short)
+    ring = target.map(b, RING_MAP)
+    code = call_helper(b, _RINGBUF_OUTPUT, I64, ring, buffer, length, integer(64, 0))
+    b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), after, lost)
+    b.position_at_end(after)
+
+
+class NoticeRing:
+    """The ring buffer at this end: readable when there is something in it."""
+
+    def __init__(self) -> None:
+        self.buffers = bpf.create_map(bpf.PERCPU_ARRAY, 4, MOST_BYTES, 1)
+        self.descriptor = bpf.create_map(bpf.RINGBUF, 0, 0, RING_BYTES)
+        page = mmap.PAGESIZE
+        self._consumer = mmap.mmap(self.descriptor, page, mmap.MAP_SHARED)
+        self._ring = mmap.mmap(
+            self.descriptor, page + 2 * RING_BYTES, mmap.MAP_SHARED, mmap.PROT_READ, offset=page
+        )
+
+    def take(self) -> Iterator[bytes]:
+        """The records that are there."""
+        at = int.from_bytes(self._consumer[:8], "little")
+        while at < int.from_bytes(self._ring[:8], "little"):
+            start = mmap.PAGESIZE + at % RING_BYTES
+            head = int.from_bytes(self._ring[start : start + 4], "little")
+            if head & _BUSY:
+                return
+            size = head & ~(_BUSY | _DISCARDED)
+            record = self._ring[start + _HEAD_BYTES : start + _HEAD_BYTES + size]
+            at += (_HEAD_BYTES + size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+            self._consumer[:8] = at.to_bytes(8, "little")
+            if not head & _DISCARDED:
+                yield record
+
+    def close(self) -> None:
+        """Give the maps back."""
+        self._consumer.close()
+        self._ring.close()
+        bpf.close(self.descriptor, self.buffers)

@@ -1,0 +1,234 @@
+"""The front end on an interface's ingress (tcx): a frame of the kernel's comes in, and leaves elsewhere.
+
+A program of one pass looks at a frame's front alone, so its payload stays where it is: the front grows or
+shrinks before it. For others the whole frame is copied, and sent from what they hand over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from llvmlite import ir as llvm
+
+from softswitch import ir
+from softswitch.codegen.loops import Tally, repeat_while
+from softswitch.codegen.output import OutputWriter
+from softswitch.codegen.packet import Packet
+from softswitch.kernel import arena, skb
+from softswitch.kernel.notices import emit_notice
+from softswitch.kernel.program import Builder, Code
+from softswitch.kernel.reach import reach
+from softswitch.kernel.target import Bpf
+from softswitch.llvmir import I32, I64, byte_offset, integer, resize
+from softswitch.memory.layout import Layout
+from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
+from softswitch.v1model import PORT_NUMBERS
+
+FRAME_BYTES = 9216
+"""Bytes of the largest frame: jumbo frames and no more (segmentation offload)."""
+_OUT_BYTES = 1 << 16
+_SHOT = 2  # TC_ACT_SHOT: drop
+_SLACK = 64
+
+
+class FrontOutput(OutputWriter):
+    """Records of frames without their payload, which stays in the kernel's frame.
+
+    At `place` of the CPU's area it notes the bytes of the headers, and those that the parser left.
+    """
+
+    def __init__(
+        self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, place: int
+    ) -> None:
+        super().__init__(packet, memory, capacity)
+        self._note = byte_offset(packet.b, target.area(packet.b), place)
+
+    def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
+        """Note the lengths."""
+        b = self.b
+        b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._note)
+        b.store(size, byte_offset(b, self._note, 8))
+
+
+def build_tcx(
+    program: ir.Program, layout: Layout, priority_queues: int = 1, reads_clock: bool = True
+) -> Code:
+    """A program of kind `SCHED_CLS`; without a clock the times are those at `arena.CLOCK`."""
+    return _Tcx(program, layout, priority_queues, reads_clock).build()
+
+
+class _Tcx:
+    def __init__(self, program: ir.Program, layout: Layout, priority_queues: int, reads_clock: bool) -> None:
+        self.builder = builder = Builder("tcx", _SHOT, reads_clock)
+        self.b, self.target = builder.b, builder.target
+        self.reach = reach(program)
+        self.tells = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
+        frame, out, self.note = (
+            self.target.take(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK, 16)
+        )
+        front = partial(FrontOutput, target=self.target, place=self.note)
+        builder.add_program(program, layout, priority_queues, OutputWriter if self.reach is None else front)
+        area = self.target.area(self.b)
+        self.frame, self.out, self.note_at = (byte_offset(self.b, area, o) for o in (frame, out, self.note))
+        self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
+        self.port = Tally(self.b, I64, name="port")
+        self.skb = skb.Skb(builder, failed)
+        with self.b.goto_block(self.drop):
+            self.b.ret(builder.lost)
+        with self.b.goto_block(failed):
+            self._count(self.port.get(), arena.UNSENT)
+            self.b.branch(self.drop)
+
+    def build(self) -> Code:
+        """Take the frame in, run it, and send what comes out: copies first, the frame itself at last."""
+        b = self.b
+        t_in, now = self.builder.clock()
+        port = self._port()
+        self._count(port, arena.RECEIVED)
+        length = self._length(port)
+        self.skb.make_linear()
+        wanted = length
+        if self.reach is not None:
+            limit = integer(64, self.reach)
+            wanted = b.select(b.icmp_unsigned("<", length, limit), length, limit)
+        tag = self.skb.load(self.frame, wanted)
+        count = self.builder.process(
+            resize(b, port, 32), self.frame, resize(b, b.add(length, tag), 32), t_in, now, self.out,
+            integer(32, _OUT_BYTES),
+        )  # fmt: skip
+        self._send(b.zext(count, I64))
+        return self.builder.finish()
+
+    # -- in
+
+    def _port(self) -> llvm.Value:
+        """The port of the interface (a word), or drop."""
+        b = self.b
+        interface = b.zext(self.skb.field(skb.INTERFACE), I64)
+        product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
+        slot = b.lshr(b.and_(product, integer(64, (1 << 32) - 1)), integer(64, 32 - arena.SLOT_BITS))
+        entry = self._word(arena.PORT_OF, slot)
+        self._require(b.icmp_unsigned("==", b.lshr(entry, integer(64, 32)), interface))
+        port = b.and_(entry, integer(64, PORT_NUMBERS - 1))
+        self.port.set(port)
+        return port
+
+    def _length(self, port: llvm.Value) -> llvm.Value:
+        """Bytes of the frame as it lies there (a word); drop what is too large."""
+        b, length = self.b, self.skb.length()
+        is_many = b.icmp_unsigned("!=", self.skb.field(skb.GSO_SIZE), integer(32, 0))
+        is_large = b.icmp_unsigned(">", length, integer(64, FRAME_BYTES - skb.VLAN_TAG))
+        with b.if_then(b.or_(is_many, is_large), likely=False):
+            self._count(port, arena.OVERSIZE_IN)
+            b.store(length, self._counter(port, arena.LARGEST))
+            b.branch(self.drop)
+        return length
+
+    def _word(self, offset: int, index: llvm.Value) -> llvm.Value:
+        at = byte_offset(self.b, self.builder.at(offset), self.b.shl(index, integer(64, 3)))
+        return self.b.load(at, typ=I64)
+
+    def _counter(self, port: llvm.Value, which: int) -> llvm.Value:
+        b = self.b
+        ours = byte_offset(b, self.builder.at(arena.COUNTERS), b.mul(port, integer(64, arena.COUNTER_BYTES)))
+        return byte_offset(b, ours, which)
+
+    def _count(self, port: llvm.Value, which: int) -> None:
+        self.b.atomic_rmw("add", self._counter(port, which), integer(64, 1), "monotonic")
+
+    def _require(self, condition: llvm.Value) -> None:
+        good = self.b.append_basic_block()
+        self.b.cbranch(condition, good, self.drop)
+        self.b.position_at_end(good)
+
+    # -- out
+
+    def _send(self, count: llvm.Value) -> None:
+        b = self.b
+        waits = Tally(b, I64, name="waits")  # offset of a frame's record, + 1
+        for kind, record, at in self._records(count):
+            is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
+            with b.if_else(is_frame) as (frame, notice):
+                with frame:
+                    if self.reach is None:
+                        self._send_copy(waits.get())
+                    waits.set(b.add(at, integer(64, 1)))
+                with notice:
+                    if self.tells:
+                        size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
+                        emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
+        last = waits.get()
+        self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
+        interface, none = self._prepared(last)
+        with b.goto_block(none):
+            b.branch(self.drop)
+        self._count(self.port.get(), arena.SENT)
+        b.ret(self.skb.send(interface))
+
+    def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
+        """Kind, address and offset of each record; what follows is in the loop."""
+        b = self.b
+        number, used = Tally(b, I64), Tally(b, I64)
+        with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):
+            at = used.get()
+            record = byte_offset(b, self.out, at)
+            kind, size = (b.load(byte_offset(b, record, o), typ=I32) for o in (0, 4))
+            yield kind, record, at
+            padded = b.and_(b.add(b.zext(size, I64), integer(64, ALIGNMENT - 1)), integer(64, -ALIGNMENT))
+            used.set(b.add(at, b.add(padded, integer(64, HEAD_BYTES))))
+            number.set(b.add(number.get(), integer(64, 1)))
+
+    def _send_copy(self, waits: llvm.Value) -> None:
+        """Send a frame that waits, if there is one, and keep the kernel's for the next."""
+        b = self.b
+        with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
+            interface, after = self._prepared(waits)
+            self.skb.send_copy(interface)
+            self._count(self.port.get(), arena.SENT)
+            b.branch(after)
+            b.position_at_end(after)
+
+    def _prepared(self, waits: llvm.Value) -> tuple[llvm.Value, llvm.Block]:
+        """Make the kernel's frame the one of a record; gives where it leaves, and a block if it does not."""
+        b = self.b
+        none, some = b.append_basic_block("no_port"), b.append_basic_block("port")
+        record = byte_offset(b, self.out, b.sub(waits, integer(64, 1)))
+        port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
+        self.port.set(port)
+        interface = self._word(arena.INTERFACE_OF, port)
+        missing = b.append_basic_block("missing")
+        b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), some, missing)
+        with b.goto_block(missing):
+            b.atomic_rmw("add", self.builder.at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
+            b.branch(none)
+        b.position_at_end(some)
+        length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
+        data = byte_offset(b, record, HEAD_BYTES)
+        self.skb.take_tags()
+        if self.reach is None:
+            self._fit(length)
+            self.skb.store(data, length)
+        else:
+            self._fit_front(data, length)
+        return interface, none
+
+    def _fit(self, length: llvm.Value) -> None:
+        """Cut the frame or make it longer at its end."""
+        with self.b.if_then(self.b.icmp_unsigned("!=", self.skb.length(), length)):
+            self.skb.set_length(length)
+
+    def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
+        """Put other headers before the payload that is there; then cut, where the program truncates."""
+        b = self.b
+        headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
+        front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
+        left = b.sub(length, front)
+        had = b.sub(self.skb.length(), payload)
+        with b.if_then(b.icmp_unsigned(">", front, had)):
+            self.skb.grow_front(b.sub(front, had))
+        moves = b.and_(b.icmp_unsigned("<", front, had), b.icmp_unsigned("!=", left, integer(64, 0)))
+        with b.if_then(moves):
+            self.skb.move(to=front, of=had, size=left)
+        self._fit(length)
+        self.skb.store(data, front)

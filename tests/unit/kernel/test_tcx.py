@@ -1,0 +1,113 @@
+"""The front end on the kernel's frames, by test runs: what the interpreter gives, whatever the length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from random import Random
+
+import pytest
+
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.kernel import bpf
+from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
+from softswitch.kernel.pipeline import KernelPipeline
+from softswitch.kernel.tcx import build_tcx
+from softswitch.pipeline import Output
+from softswitch.v1model import PORT_NUMBERS
+from tests.harness import testnet
+from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.effort import seeds
+from tests.harness.state import StateDrawer, cells
+from tests.harness.vectors import Source, hot_set
+
+LOOPBACK, ELSEWHERE = 1, 9
+LEAST = 14  # bytes of a frame that the kernel takes
+REDIRECTED = 7
+
+
+class Tcx(KernelPipeline):
+    """Frames come in by the loopback interface, whatever port that is just now."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, partial(build_tcx, reads_clock=False), bpf.SCHED_CLS)
+        self.run = bpf.TestRun(self.descriptor, bpf.SCHED_CLS)
+        self._sent = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)[SENT // 8 :: COUNTER_BYTES // 8]
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        self.arena.connect({port: LOOPBACK})
+        self.arena.view(INTERFACE_OF, 8 * PORT_NUMBERS)[:] = ELSEWHERE
+        self.arena.view(CLOCK, 16)[:] = t_in, now
+        self._sent[:] = 0
+        ran = self.run(frame, LOOPBACK)
+        if ran.code != REDIRECTED:
+            return []
+        [left] = self._sent.nonzero()[0].tolist()
+        return [Output(left, ran.frame)]
+
+
+@pytest.fixture
+def make() -> Iterator[list[Tcx]]:
+    made: list[Tcx] = []
+    yield made
+    for pipeline in made:
+        pipeline.close()
+
+
+def possible(frame: bytes) -> bool:
+    """Whether a test run takes it: not what pretends to be an IP packet and is shorter than its header."""
+    least = {b"\x08\x00": LEAST + 20, b"\x86\xdd": LEAST + 40}.get(frame[12:14], LEAST)
+    return len(frame) >= least
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_our_program(seed: int, make: list[Tcx]) -> None:
+    random, program = Random(seed), testnet.program()
+    oracle, kernel = InterpretedPipeline(program), Tcx(program)
+    make.append(kernel)
+    for pipeline in (oracle, kernel):
+        testnet.write(pipeline, testnet.network() + hot_set(Random(seed)))
+    source, sent = Source(random, oracle), 0
+    for now in range(1000):
+        port, frame = source.draw()
+        if possible(frame):
+            came = oracle.process(port, frame, now, now + 3)
+            assert kernel.process(port, frame, now, now + 3) == came
+            sent += len(came)
+    assert sent > 500
+    assert testnet.state_of(kernel) == testnet.state_of(oracle)
+
+
+ONE_PASS = [
+    "header_unions",
+    "hashes",
+    "jumps",
+    "lookups",
+    "meters",
+    "profiles",
+    "registers",
+    "stacks",
+    "varbit",
+]
+
+
+@pytest.mark.parametrize("name", ONE_PASS)
+def test_constructs(name: str, make: list[Tcx]) -> None:
+    construct, program, random = CONSTRUCTS[name], compiled(name), Random(1)
+    oracle, kernel = InterpretedPipeline(program), Tcx(program)
+    make.append(kernel)
+    for pipeline in (oracle, kernel):
+        construct.prepare(pipeline)
+        pipeline.seed_random(7)
+    drawer = StateDrawer(program, random)
+    for now in range(0, 800_000, 1000):
+        if drawer.kinds and random.random() < 0.2:
+            write = drawer.draw()
+            assert write(oracle) == write(kernel)
+        port, frame = construct.frame(random)
+        if possible(frame):
+            came = [out for out in oracle.process(port, frame, now, now + 3) if len(out.frame) >= LEAST]
+            assert kernel.process(port, frame, now, now + 3) == came
+            assert kernel.take_notices() == oracle.take_notices()
+    assert cells(oracle, drawer.entries) == cells(kernel, drawer.entries)
