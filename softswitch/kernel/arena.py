@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -71,13 +72,16 @@ class Arena:
             raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
         self.address: int = address
         ctypes.memset(address, 0, self.size)
-        self._memory = memoryview((ctypes.c_char * self.size).from_address(address)).cast("B")
+        raw = (ctypes.c_char * self.size).from_address(address)
+        raw.arena = self  # type: ignore[attr-defined]  # whoever has a view keeps the memory
+        self._memory = memoryview(raw).cast("B")
+        weakref.finalize(self, _libc.munmap, address, self.size)
         self.words[MAILBOX // 8] = self.mailbox
         self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
 
     @property
     def words(self) -> npt.NDArray[np.uint64]:
-        """All of it as words; nothing may use them after `close`."""
+        """All of it as words."""
         return self.view(0, self.size)
 
     def view(self, offset: int, size: int) -> npt.NDArray[np.uint64]:
@@ -100,8 +104,7 @@ class Arena:
             words[INTERFACE_OF // 8 + port] = index
 
     def close(self) -> None:
-        """Give the memory back; programs that are loaded keep theirs."""
-        _libc.munmap(self.address, self.size)
+        """Let go of the map: programs that are loaded keep it, and views the memory."""
         bpf.close(self.descriptor)
 
 

@@ -31,7 +31,7 @@ class Skb:
     def __init__(self, builder: Builder, failed: llvm.Block) -> None:
         self._builder, self.b = builder, builder.b
         self._context = builder.context
-        self._failed = failed
+        self.failed = failed
         self._offset = Tally(self.b, I64, name="offset")
 
     def field(self, offset: int) -> llvm.Value:
@@ -74,7 +74,7 @@ class Skb:
     def _check(self, code: llvm.Value) -> None:
         b = self.b
         good = b.append_basic_block("done")
-        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self._failed)
+        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self.failed)
         b.position_at_end(good)
 
     def send(self, interface: llvm.Value) -> llvm.Value:

@@ -160,9 +160,7 @@ class _Tcx:
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
         last = waits.get()
         self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
-        interface, none = self._prepared(last)
-        with b.goto_block(none):
-            b.branch(self.drop)
+        interface = self._prepared(last, self.drop)
         self._count(self.port.get(), arena.SENT)
         b.ret(self.skb.send(interface))
 
@@ -183,16 +181,22 @@ class _Tcx:
         """Send a frame that waits, if there is one, and keep the kernel's for the next."""
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
-            interface, after = self._prepared(waits)
+            after = b.append_basic_block("copied")
+            otherwise, self.skb.failed = self.skb.failed, b.append_basic_block("not_copied")
+            with b.goto_block(self.skb.failed):
+                self._count(self.port.get(), arena.UNSENT)
+                b.branch(after)
+            interface = self._prepared(waits, after)
             self.skb.send_copy(interface)
             self._count(self.port.get(), arena.SENT)
             b.branch(after)
             b.position_at_end(after)
+            self.skb.failed = otherwise
 
-    def _prepared(self, waits: llvm.Value) -> tuple[llvm.Value, llvm.Block]:
-        """Make the kernel's frame the one of a record; gives where it leaves, and a block if it does not."""
+    def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
+        """Make the kernel's frame the one of a record; the interface that it leaves by, if there is one."""
         b = self.b
-        none, some = b.append_basic_block("no_port"), b.append_basic_block("port")
+        some = b.append_basic_block("port")
         record = byte_offset(b, self.out, b.sub(waits, integer(64, 1)))
         port = b.and_(b.zext(b.load(record, typ=I32), I64), integer(64, PORT_NUMBERS - 1))
         self.port.set(port)
@@ -201,7 +205,7 @@ class _Tcx:
         b.cbranch(b.icmp_unsigned("!=", interface, integer(64, 0)), some, missing)
         with b.goto_block(missing):
             b.atomic_rmw("add", self.builder.at(arena.NO_SUCH_PORT), integer(64, 1), "monotonic")
-            b.branch(none)
+            b.branch(otherwise)
         b.position_at_end(some)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
@@ -211,7 +215,7 @@ class _Tcx:
             self.skb.store(data, length)
         else:
             self._fit_front(data, length)
-        return interface, none
+        return interface
 
     def _fit(self, length: llvm.Value) -> None:
         """Cut the frame or make it longer at its end."""

@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from random import Random
 
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Program
-from softswitch.kernel import bpf
-from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
-from softswitch.kernel.pipeline import KernelPipeline
-from softswitch.kernel.tcx import build_tcx
-from softswitch.pipeline import Output
-from softswitch.v1model import PORT_NUMBERS
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.effort import seeds
+from tests.harness.kernel import LEAST, Tcx
 from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import Source, hot_set
-
-LOOPBACK, ELSEWHERE = 1, 9
-LEAST = 14  # bytes of a frame that the kernel takes
-REDIRECTED = 7
-
-
-class Tcx(KernelPipeline):
-    """Frames come in by the loopback interface, whatever port that is just now."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program, partial(build_tcx, reads_clock=False), bpf.SCHED_CLS)
-        self.run = bpf.TestRun(self.descriptor, bpf.SCHED_CLS)
-        self._sent = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)[SENT // 8 :: COUNTER_BYTES // 8]
-
-    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        self.arena.connect({port: LOOPBACK})
-        self.arena.view(INTERFACE_OF, 8 * PORT_NUMBERS)[:] = ELSEWHERE
-        self.arena.view(CLOCK, 16)[:] = t_in, now
-        self._sent[:] = 0
-        ran = self.run(frame, LOOPBACK)
-        if ran.code != REDIRECTED:
-            return []
-        [left] = self._sent.nonzero()[0].tolist()
-        return [Output(left, ran.frame)]
 
 
 @pytest.fixture

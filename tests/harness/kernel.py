@@ -1,0 +1,45 @@
+"""The tcx front end driven by test runs, without interfaces."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from softswitch.ir import Program
+from softswitch.kernel import bpf
+from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
+from softswitch.kernel.pipeline import KernelPipeline
+from softswitch.kernel.tcx import build_tcx
+from softswitch.pipeline import Output
+from softswitch.v1model import PORT_NUMBERS
+
+LOOPBACK, ELSEWHERE = 1, 9
+LEAST = 14  # bytes of a frame that the kernel takes
+REDIRECTED = 7
+
+
+class Tcx(KernelPipeline):
+    """Frames come in by the loopback interface, whatever port that is just now."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, partial(build_tcx, reads_clock=False), bpf.SCHED_CLS)
+        self.run = bpf.TestRun(self.descriptor, bpf.SCHED_CLS)
+        counters = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)
+        self._sent = counters[SENT // 8 :: COUNTER_BYTES // 8]
+
+    def connect(self, port: int) -> None:
+        """Let frames come in by a port, and leave by any."""
+        self.arena.connect({port: LOOPBACK})
+        self.arena.view(INTERFACE_OF, 8 * PORT_NUMBERS)[:] = ELSEWHERE
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Run one frame (`Pipeline.process`), for programs that send one at most."""
+        self.connect(port)
+        self.arena.view(CLOCK, 16)[:] = t_in, now
+        self._sent[:] = 0
+        ran = self.run(frame, LOOPBACK)
+        if ran.code != REDIRECTED:
+            return []
+        [left] = np.flatnonzero(self._sent).tolist()
+        return [Output(left, ran.frame)]

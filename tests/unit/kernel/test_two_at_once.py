@@ -1,0 +1,92 @@
+"""Two CPUs in the program at once, and the control plane beside them: nothing is lost or torn."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from protocol.hashing import lane_of
+from protocol.header import Op
+from softswitch.kernel import bpf
+from softswitch.pipeline import Change, EntryWrite
+from tests.harness import frames, testnet
+from tests.harness.kernel import LOOPBACK, Tcx
+from tests.harness.testnet import EPOCH, OFFLOADED, SERVICE, WORKER
+
+FRAMES = 500_000  # of each of two threads, in turns of one system call
+TURN = 10_000
+LANES = 32
+
+
+@pytest.fixture
+def kernel() -> Iterator[Tcx]:
+    pipeline = Tcx(testnet.program())
+    testnet.write(pipeline, testnet.network())
+    pipeline.connect(1)
+    yield pipeline
+    pipeline.close()
+
+
+def dropped() -> bytes:
+    """A frame that is counted and dropped: it claims to be of a caller whom nobody knows."""
+    rpc = frames.request(Op.PULL, job=OFFLOADED, worker=77, epoch=EPOCH, ps=0, seq=64, lanes={0: (1, 0)})
+    return frames.frame(rpc, src=WORKER[1], dst=SERVICE)
+
+
+def on(cpu: int, run: bpf.TestRun, frame: bytes) -> None:
+    os.sched_setaffinity(0, {cpu})
+    for _ in range(FRAMES // TURN):
+        run(frame, LOOPBACK, TURN)
+
+
+def test_no_count_is_lost(kernel: Tcx) -> None:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("one CPU")
+    runs = [bpf.TestRun(kernel.descriptor, bpf.SCHED_CLS) for _ in cpus]
+    threads = [
+        threading.Thread(target=on, args=(cpu, run, dropped())) for cpu, run in zip(cpus, runs, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [reason] = testnet.drops(kernel)
+    assert testnet.drops(kernel)[reason] == 2 * FRAMES
+
+
+def test_no_batch_of_writes_is_seen_in_part(kernel: Tcx) -> None:
+    """A pull of a key in every lane: all of them hot, or none, while a thread changes them in batches."""
+    keys: dict[int, int] = {}
+    for key in range(10_000):
+        keys.setdefault(lane_of(key), key)
+    assert len(keys) == LANES
+
+    def batch(change: Change, state: str) -> list[EntryWrite]:
+        return [testnet.hot_entry(change, key, state, 1, lane) for lane, key in keys.items()]
+
+    testnet.write(kernel, batch(Change.INSERT, "hot"))
+    lanes = {lane: (key, 0) for lane, key in keys.items()}
+    rpc = frames.request(Op.PULL, job=OFFLOADED, worker=1, epoch=EPOCH, ps=0, seq=64, lanes=lanes)
+    frame = frames.frame(rpc, src=WORKER[1], dst=SERVICE)
+    stop, written = threading.Event(), [0]
+
+    def write() -> None:
+        while not stop.is_set():
+            for state in ("reserved", "hot"):
+                testnet.write(kernel, batch(Change.MODIFY, state))
+                written[0] += 1
+
+    with ExitStack() as ending:
+        writer = threading.Thread(target=write)
+        writer.start()
+        ending.callback(writer.join)
+        ending.callback(stop.set)
+        seen = {0: 0, LANES: 0}
+        while min(seen.values()) < 500 or written[0] < 200:
+            answer = kernel.run(frame, LOOPBACK).frame
+            seen[frames.Parsed(answer).rpc.served.bit_count()] += 1
