@@ -19,14 +19,14 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from softswitch import __version__
-from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import Datapath, LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
-from softswitch.ports import PortLoop, SwitchCounters, parse_impairment
+from softswitch.ports import SwitchCounters, parse_impairment
 from softswitch.ports.report import describe
 from softswitch.v1model import DROP_PORT
 from softswitch.words import counted
@@ -92,6 +92,13 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     metavar="FILE",
     help="Write the counters of the ports here, as JSON: at the start, at SIGUSR1, and at the end.",
 )
+@click.option(
+    "--datapath",
+    type=click.Choice([each.value for each in Datapath]),
+    default=Datapath.SOCKETS.value,
+    show_default=True,
+    help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel where it can.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -114,6 +121,7 @@ def command(
     cpu_port: int | None,
     impairments: Sequence[str],
     counters: Path | None,
+    datapath: str,
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -131,11 +139,13 @@ def command(
     logging.getLogger(GRPC_LOGGER).addFilter(is_no_cancellation)
     numbered = _by_key("-i", interfaces, parse_interface)
     impaired = _by_key("--impair", impairments, parse_impairment)
-    make = partial(CompiledPipeline, priority_queues=priority_queues)
-    with PortLoop(numbered, cpu_port, impaired, busy_poll) as ports:
-        server = P4RuntimeServer[CompiledPipeline](device_id, ports, make)
+    wanted = Datapath(datapath)
+    with SwitchPorts(numbered, cpu_port, impaired, busy_poll, wanted, priority_queues) as ports:
+        server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make)
         if program is not None:
             _load(server, ports, program, p4info)
+        if wanted is not Datapath.SOCKETS:
+            print(f"softswitch: {ports.describe_datapath()}", file=sys.stderr, flush=True)
         count = partial(_count, ports, server)
         _write(count(), counters)
         report = partial(_report, count, counters)
@@ -156,7 +166,7 @@ def main() -> None:
 
 
 async def _serve(
-    server: P4RuntimeServer[CompiledPipeline],
+    server: P4RuntimeServer[LivePipeline],
     address: str,
     credentials: grpc.ServerCredentials | None,
     ports: int,
@@ -176,7 +186,7 @@ async def _serve(
     await server.stop()
 
 
-def _count(ports: PortLoop, server: P4RuntimeServer[CompiledPipeline]) -> SwitchCounters:
+def _count(ports: SwitchPorts, server: P4RuntimeServer[LivePipeline]) -> SwitchCounters:
     return ports.counters()._replace(lost_messages=server.lost_messages)
 
 
@@ -205,13 +215,13 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
 
 
 def _load(
-    server: P4RuntimeServer[CompiledPipeline], ports: PortLoop, program: Path, p4info: Path | None
+    server: P4RuntimeServer[LivePipeline], ports: SwitchPorts, program: Path, p4info: Path | None
 ) -> None:
     data = _read(program)
     message = _p4info(p4info) if p4info is not None else None
     try:
         if message is None:
-            ports.start(CompiledPipeline(load_program(data)))
+            ports.start(ports.make(load_program(data)))
         else:
             server.load(p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data))
     except (ProgramError, Refusal) as error:

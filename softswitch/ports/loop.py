@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import select
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softswitch.ports import forwarding
+from softswitch.ports.ends import ControlEnds
 from softswitch.ports.epoll import watch
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import (
@@ -36,7 +36,6 @@ from softswitch.v1model import PORT_NUMBERS
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
-_CPU_SEND_BUFFER = 1 << 21  # some thousand frames in each direction
 TELL_EVERY_US = 10_000_000  # between two warnings of lost notices
 _CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
 
@@ -71,7 +70,7 @@ class PortLoop:
     `ports` maps port numbers to interface names. What is written to `cpu_socket` is processed as a frame
     that came in on `cpu_port`, and frames for `cpu_port` can be read from it, one a datagram. Where `ports`
     cannot be had it raises PortError. What packets tell the control plane can be read from `notice_socket`,
-    one notice a datagram (`CompiledPipeline.decode_notice`).
+    one notice a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of `ends`, if given.
     """
 
     def __init__(
@@ -80,8 +79,9 @@ class PortLoop:
         cpu_port: int | None = None,
         impairments: Mapping[tuple[int, Direction], Impairment] = {},
         busy_poll: bool = False,
+        ends: ControlEnds | None = None,
     ) -> None:
-        _check(ports, cpu_port, impairments)
+        check_ports(ports, cpu_port, impairments)
         self._thread: threading.Thread | None = None
         self._names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
         self._numbers = list(self._names)
@@ -90,11 +90,8 @@ class PortLoop:
                 opened.enter_context(contextlib.closing(PortSocket(number, name, share_of(len(ports)))))
                 for number, name in ports.items()
             ]
-            self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-            for end in (self.cpu_socket, self._switch_end, self.notice_socket, self._notice_end):
-                opened.enter_context(end)
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CPU_SEND_BUFFER)
+            self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
+            self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
             self._epoll = opened.enter_context(select.epoll())
@@ -215,7 +212,7 @@ class PortLoop:
         switch["start_ns"] = time.time_ns()
         switch["out"], switch["cpu_frames"] = self._out.ctypes.data, self._cpu_frames.ctypes.data
         switch["frame_bytes"] = self._frame_bytes
-        switch["notice_fd"] = self._notice_end.fileno()
+        switch["notice_fd"] = self._ends.notice_end.fileno()
         queue = switch["queue"]
         switch["messages"]["msg_iov"] = queue.ctypes.data + FRAME.itemsize * np.arange(queue.size).reshape(
             queue.shape
@@ -223,7 +220,7 @@ class PortLoop:
         switch["messages"]["msg_iovlen"] = 1
         switch["index_of"] = NO_PORT
         switch["port_count"] = len(self._numbers)
-        fds = [*(packet_socket.fileno() for packet_socket in self._sockets), self._switch_end.fileno()]
+        fds = [*(packet_socket.fileno() for packet_socket in self._sockets), self._ends.switch_end.fileno()]
         for p, number in enumerate(self._numbers):
             switch["index_of"][number] = p
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
@@ -245,9 +242,10 @@ class PortLoop:
         return frames
 
 
-def _check(
+def check_ports(
     ports: Mapping[int, str], cpu_port: int | None, impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> None:
+    """Raise PortError where numbers are none of this switch's, or twice there."""
     numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
     for number in numbers:
         if not 0 <= number < PORT_NUMBERS:

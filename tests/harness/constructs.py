@@ -13,11 +13,11 @@ from softswitch.load import load_program
 from softswitch.pipeline import (
     ActionCall,
     Change,
+    ControlPlane,
     EntryAction,
     EntryKey,
     EntryWrite,
     MeterConfig,
-    Pipeline,
     Replica,
     UseGroup,
     UseMember,
@@ -34,7 +34,7 @@ def compiled(name: str) -> Program:
 
 
 def insert(
-    pipeline: Pipeline, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
+    pipeline: ControlPlane, table: str, key: tuple[int | Masked, ...], action: EntryAction, priority: int = 0
 ) -> EntryKey:
     """Add an entry, which has to succeed."""
     results = pipeline.write_entries([EntryWrite(Change.INSERT, table, key, action, priority)])
@@ -45,16 +45,16 @@ def insert(
 # -- state
 
 
-def no_state(pipeline: Pipeline) -> None:
+def no_state(pipeline: ControlPlane) -> None:
     """Programs without tables."""
 
 
-def fill_value_sets(pipeline: Pipeline) -> None:
+def fill_value_sets(pipeline: ControlPlane) -> None:
     pipeline.write_value_set("P.kinds", [(7,), (0x800,), (0xFF01,)])
     pipeline.write_value_set("P.pairs", [(1, 2), (0x7F, 0x1FF), (3, 5)])
 
 
-def fill_divisors(pipeline: Pipeline) -> None:
+def fill_divisors(pipeline: ControlPlane) -> None:
     for priority, (value, three, divisor) in enumerate(
         [(0xFF, Masked(0, 0), 1), (5, Masked(5, 7), 255), (5, Masked(0, 1), 7), (0x80, Masked(1, 1), 128)]
     ):
@@ -62,7 +62,7 @@ def fill_divisors(pipeline: Pipeline) -> None:
         insert(pipeline, "Calculate.divisors", (value, three), action, priority + 1)
 
 
-def replicate(pipeline: Pipeline) -> None:
+def replicate(pipeline: ControlPlane) -> None:
     pipeline.write_multicast_group(1, [Replica(1, 1), Replica(2, 2), Replica(3, 3)])
     pipeline.write_multicast_group(2, [Replica(2, 9)])
     pipeline.write_clone_session(1, [Replica(CLONE_PORTS[0])])
@@ -70,7 +70,7 @@ def replicate(pipeline: Pipeline) -> None:
     pipeline.write_clone_session(3, [Replica(CLONE_PORTS[0], 7), Replica(CLONE_PORTS[1], 8)])
 
 
-def fill_profiles(pipeline: Pipeline) -> None:
+def fill_profiles(pipeline: ControlPlane) -> None:
     choices, paths = "Choose.choices", "Choose.paths"
     pipeline.write_member(choices, 1, ActionCall("Choose.choose", (0x1111,)))
     pipeline.write_member(choices, 2, ActionCall("Choose.refuse"))
@@ -90,7 +90,7 @@ def fill_profiles(pipeline: Pipeline) -> None:
     insert(pipeline, "Choose.plain", (Masked(0, 0),), ActionCall("Choose.share", (1,)))
 
 
-def fill_branches(pipeline: Pipeline) -> None:
+def fill_branches(pipeline: ControlPlane) -> None:
     actions = ("leave_early", "leave", "add_up", "multiply", "wind_down", "drop_odd", "NoAction")
     for op, name in enumerate(actions):
         qualified = name if name == "NoAction" else f"Branch.{name}"
@@ -101,7 +101,7 @@ def fill_branches(pipeline: Pipeline) -> None:
     insert(pipeline, "Branch.last", (4,), ActionCall("Branch.leave_early"))
 
 
-def fill_meters(pipeline: Pipeline) -> None:
+def fill_meters(pipeline: ControlPlane) -> None:
     pipeline.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
     pipeline.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
     pipeline.write_meter("Measure.octets", 0, MeterConfig(1, 40, 1, 100))
@@ -279,7 +279,7 @@ class Construct:
     """
 
     name: str
-    prepare: Callable[[Pipeline], None]
+    prepare: Callable[[ControlPlane], None]
     draw: Callable[[Random], bytes]
     pulls: tuple[bytes, ...] = ()
 

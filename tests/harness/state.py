@@ -10,19 +10,19 @@ from softswitch.errors import StateError
 from softswitch.pipeline import (
     ActionCall,
     Change,
+    ControlPlane,
     CounterValue,
     EntryAction,
     EntryKey,
     EntryWrite,
     MeterConfig,
-    Pipeline,
     Replica,
     UseGroup,
     UseMember,
 )
 from softswitch.v1model import Standard
 
-Write = Callable[[Pipeline], object]
+Write = Callable[[ControlPlane], object]
 PORTS = (1, 2, 3, 4)
 
 
@@ -222,7 +222,7 @@ def _outcome(write: Callable[[], None]) -> type | None:
     return None
 
 
-def cells(pipeline: Pipeline, entries: Sequence[EntryKey] = ()) -> object:
+def cells(pipeline: ControlPlane, entries: Sequence[EntryKey] = ()) -> object:
     """All that packets leave behind: registers, counters, entries with their counters and hits."""
     program = pipeline.program
     return (

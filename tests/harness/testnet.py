@@ -12,7 +12,7 @@ from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
-from softswitch.pipeline import ActionCall, Change, CounterValue, EntryWrite, Pipeline
+from softswitch.pipeline import ActionCall, Change, ControlPlane, CounterValue, EntryWrite
 
 COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
 INGRESS = "HotlineIngress."
@@ -80,36 +80,36 @@ def hot_entry(change: Change, key: int, state: str, slot: int, lane: int, job: i
     return EntryWrite(change, prefix + "hot_params", (job, key), action)
 
 
-def write(pipeline: Pipeline, entries: list[EntryWrite]) -> None:
+def write(pipeline: ControlPlane, entries: list[EntryWrite]) -> None:
     failures = [error for error in pipeline.write_entries(entries) if error]
     assert not failures, failures
 
 
-def cell(pipeline: Pipeline, job: int, caller: int, slot: int) -> tuple[int, int, int]:
+def cell(pipeline: ControlPlane, job: int, caller: int, slot: int) -> tuple[int, int, int]:
     """(epoch, turn, served) of a caller's window slot."""
     index = row_of(job, caller) << WINDOW_BITS | slot
     [value] = pipeline.read_register(INGRESS + "exactly_once.cells", index, index + 1)
     return value >> 64, value >> 32 & 0xFFFFFFFF, value & 0xFFFFFFFF
 
 
-def held(pipeline: Pipeline, lane: int, slot: int) -> int:
+def held(pipeline: ControlPlane, lane: int, slot: int) -> int:
     """A hot value's register."""
     return pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
 
 
-def drops(pipeline: Pipeline) -> dict[str, int]:
+def drops(pipeline: ControlPlane) -> dict[str, int]:
     """Packets dropped, by reason, zeros left out."""
     cells = pipeline.read_counter(INGRESS + "drops", 0, len(DROP_REASONS))
     return {reason: value.packets for reason, value in zip(DROP_REASONS, cells, strict=True) if value.packets}
 
 
-def lane_stats(pipeline: Pipeline, lane: int) -> tuple[int, int, int]:
+def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:
     """(hits, misses, overflows) of a lane."""
     hit, miss, overflow = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
     return hit.packets, miss.packets, overflow.packets
 
 
-def state_of(pipeline: Pipeline) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:
+def state_of(pipeline: ControlPlane) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:
     """Every register and counter."""
     declared = pipeline.program
     registers = {r.name: pipeline.read_register(r.name, 0, r.size) for r in declared.registers}

@@ -19,7 +19,8 @@ import pytest
 
 import softswitch
 from softswitch import cli
-from softswitch.ports import PortCounters, PortLoop, SwitchCounters
+from softswitch.datapath import SwitchPorts
+from softswitch.ports import PortCounters, SwitchCounters
 from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -177,7 +178,7 @@ def test_what_was_lost_is_among_what_the_signal_prints(
     file = tmp_path / "counters.json"
 
     def report() -> None:
-        cli._report(lambda: cli._count(cast(PortLoop, ports), cast(Any, server)), file)
+        cli._report(lambda: cli._count(cast(SwitchPorts, ports), cast(Any, server)), file)
 
     report()
     assert capsys.readouterr().err == (

@@ -20,6 +20,7 @@ FLOORS = (
     {"compiled"},
     {"p4runtime", "ports"},
     {"kernel"},
+    {"datapath"},
     {"cli", "warm"},
     {"__main__"},
 )

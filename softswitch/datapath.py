@@ -1,0 +1,161 @@
+"""Where packets are processed: in the kernel where it can, in this process's sockets where it cannot.
+
+Which of the two is decided for each program anew: a construct that BPF cannot do is no reason to refuse it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import Mapping
+from enum import Enum
+
+from softswitch import ir
+from softswitch.compiled import CompiledPipeline
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.ports import KernelPorts
+from softswitch.kernel.probe import probe
+from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
+from softswitch.ports.ends import ControlEnds
+from softswitch.ports.loop import check_ports
+
+_LOG = logging.getLogger(__name__)
+LivePipeline = CompiledPipeline | TcxPipeline
+
+
+class Datapath(Enum):
+    """What the user asks for."""
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    SOCKETS = "sockets"
+
+
+class SwitchPorts:
+    """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
+
+    `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
+    where the kernel is asked for and cannot be the datapath.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[int, str],
+        cpu_port: int | None = None,
+        impairments: Mapping[tuple[int, Direction], Impairment] = {},
+        busy_poll: bool = False,
+        wanted: Datapath = Datapath.SOCKETS,
+        priority_queues: int = 1,
+    ) -> None:
+        check_ports(ports, cpu_port, impairments)
+        self._names, self._cpu_port = ports, cpu_port
+        self._impairments, self._busy_poll = impairments, busy_poll
+        self._wanted, self._priority_queues = wanted, priority_queues
+        self._unable = self.reason = self._why_not()
+        if wanted is Datapath.KERNEL and self.reason:
+            raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
+        self._ends = ControlEnds()
+        self.cpu_socket: socket.socket = self._ends.cpu_socket
+        self.notice_socket: socket.socket = self._ends.notice_socket
+        self._kernel: KernelPorts | None = None
+        self._sockets: PortLoop | None = None
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._ends.close)
+            if self.reason is None:
+                self._use_kernel()
+            else:
+                self._use_sockets()
+            undo.pop_all()
+
+    def _why_not(self) -> str | None:
+        if self._wanted is Datapath.SOCKETS:
+            return "asked for"
+        if self._impairments:
+            return "frames are impaired by the sockets alone"
+        if self._busy_poll:
+            return "busy polling is the sockets'"
+        return probe()
+
+    def __enter__(self) -> SwitchPorts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def datapath(self) -> Datapath:
+        """What is used now."""
+        return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
+
+    def make(self, program: ir.Program) -> LivePipeline:
+        """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
+        if self._unable is not None:
+            return CompiledPipeline(program, priority_queues=self._priority_queues)
+        try:
+            return TcxPipeline(program, self._priority_queues)
+        except KernelError as error:
+            if self._wanted is Datapath.KERNEL:
+                raise
+            self.reason = str(error)
+            _LOG.warning("datapath sockets for this program: %s", error)
+            return CompiledPipeline(program, priority_queues=self._priority_queues)
+
+    def start(self, pipeline: LivePipeline) -> None:
+        """Forward through `pipeline` from now on."""
+        if isinstance(pipeline, TcxPipeline):
+            self._use_kernel().start(pipeline)
+        else:
+            self._use_sockets().start(pipeline)
+
+    def _use_kernel(self) -> KernelPorts:
+        if self._sockets is not None:
+            self._sockets.close()
+            self._sockets = None
+        if self._kernel is None:
+            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends)
+        return self._kernel
+
+    def _use_sockets(self) -> PortLoop:
+        if self._kernel is not None:
+            self._kernel.close()
+            self._kernel = None
+        if self._sockets is None:
+            self._sockets = PortLoop(
+                self._names, self._cpu_port, self._impairments, self._busy_poll, self._ends
+            )
+        return self._sockets
+
+    @property
+    def _used(self) -> KernelPorts | PortLoop:
+        used = self._kernel or self._sockets
+        assert used is not None
+        return used
+
+    def stop(self) -> None:
+        """Stop forwarding; harmless when it does not run."""
+        self._used.stop()
+
+    def close(self) -> None:
+        """Stop, and give the ports back; harmless when repeated."""
+        self._used.close()
+        self._ends.close()
+
+    def now(self) -> int:
+        """The time that packets have, in µs since start."""
+        return self._used.now()
+
+    def counters(self) -> SwitchCounters:
+        """Read the counters of all ports, and of the switch as a whole."""
+        return self._used.counters()
+
+    def describe(self) -> list[str]:
+        """The counters as text, a line a port."""
+        return self._used.describe()
+
+    def describe_datapath(self) -> str:
+        """One line: which it is, and why not the kernel."""
+        if self._kernel is not None:
+            return f"datapath kernel: BPF at the ingress of {len(self._names)} interfaces"
+        return f"datapath sockets: {self.reason}"

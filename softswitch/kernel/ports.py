@@ -1,0 +1,204 @@
+"""Ports whose frames the kernel itself runs through the program; only those of the CPU port come by here.
+
+A frame is processed on the core of whoever sends it, between the two interfaces. So nothing waits; what an
+interface does not take, the kernel drops. Both are counted, as `softswitch.ports` counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from softswitch.kernel import arena, bpf
+from softswitch.kernel.interfaces import CpuInterface, Interface, drop_program, sent_in_vain
+from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.ports.ends import ControlEnds
+from softswitch.ports.loop import check_ports
+from softswitch.ports.report import PortCounters, SwitchCounters, describe
+from softswitch.ports.ring import PortError
+from softswitch.v1model import PORT_NUMBERS
+
+_MOST_FRAME = 1 << 16
+_AT_ONCE = 64
+_WORDS = arena.COUNTER_BYTES // 8
+_LOSSES = ("no_such_port", "lost_notices")
+
+
+class KernelPorts:
+    """The switch's ports, by number, as `softswitch.ports.PortLoop` has them, for a `TcxPipeline`."""
+
+    def __init__(
+        self, ports: Mapping[int, str], cpu_port: int | None = None, ends: ControlEnds | None = None
+    ) -> None:
+        check_ports(ports, cpu_port, {})
+        self._start_ns = time.monotonic_ns()
+        self._cpu: CpuInterface | None = None
+        self._cpu_port = cpu_port
+        self._pipeline: TcxPipeline | None = None
+        self._thread: threading.Thread | None = None
+        self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
+        self._lost = dict.fromkeys(_LOSSES, 0)
+        self._cpu_lost = self._notices_lost = 0
+        with contextlib.ExitStack() as opened:
+            self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
+            self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
+            self._nothing = drop_program()
+            opened.callback(bpf.close, self._nothing)
+            self._interfaces: dict[int, Interface] = {}
+            for number, name in ports.items():
+                opened_one = Interface(number, name, self._nothing)
+                self._interfaces[number] = opened.enter_context(contextlib.closing(opened_one))
+            if cpu_port is not None:
+                self._cpu = opened.enter_context(contextlib.closing(CpuInterface(cpu_port, self._nothing)))
+                self._interfaces[cpu_port] = self._cpu
+            self._in_vain = sent_in_vain()
+            self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            opened.callback(os.close, self._stop_event)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> KernelPorts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- life
+
+    def start(self, pipeline: TcxPipeline) -> None:
+        """Forward through `pipeline` from now on."""
+        if self._pipeline is not None:
+            raise PortError("the ports are already running; stop them first")
+        self._pipeline = pipeline
+        pipeline.arena.words[arena.START_NS // 8] = self._start_ns
+        pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
+        self._counters_of(pipeline)[:] = 0
+        for interface in self._interfaces.values():
+            bpf.replace(interface.link, pipeline.descriptor)
+        self._thread = threading.Thread(target=self._carry, args=(pipeline,), name="ports")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop forwarding: what comes in is dropped, uncounted; harmless when it does not run."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is None or self._thread is None:
+            return
+        for interface in self._interfaces.values():
+            bpf.replace(interface.link, self._nothing)
+        os.eventfd_write(self._stop_event, 1)
+        self._thread.join()
+        os.eventfd_read(self._stop_event)
+        self._thread = None
+        self._counted += self._counters_of(pipeline).astype(np.int64)
+        for name, value in _losses(pipeline).items():
+            self._lost[name] += value
+
+    def close(self) -> None:
+        """Stop, and let go of all interfaces; harmless when repeated."""
+        self.stop()
+        self._opened.close()
+
+    def now(self) -> int:
+        """The time that packets have, in µs since start."""
+        return (time.monotonic_ns() - self._start_ns) // 1000
+
+    # -- counters
+
+    def counters(self) -> SwitchCounters:
+        """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
+        counted, lost = self._counted, dict(self._lost)
+        if self._pipeline is not None:
+            counted = counted + self._counters_of(self._pipeline).astype(np.int64)
+            lost = {name: value + lost[name] for name, value in _losses(self._pipeline).items()}
+        in_vain = sent_in_vain()
+        ports: dict[int, PortCounters] = {}
+        for number, interface in self._interfaces.items():
+            rx, sent, unsent, oversize = counted[number][:4].tolist()
+            before = self._in_vain.get(interface.name, 0)
+            dropped = in_vain.get(interface.name, before) - before
+            is_cpu = interface is self._cpu
+            ports[number] = PortCounters(
+                name="CPU" if is_cpu else interface.name,
+                rx=rx + (self._cpu_lost if is_cpu else 0),
+                tx=sent - dropped,
+                rx_dropped=self._cpu_lost if is_cpu else 0,
+                tx_dropped=unsent + dropped,
+                rx_oversize=oversize,
+                tx_oversize=0,
+                lost=0,
+                duplicated=0,
+                reordered=0,
+            )
+        return SwitchCounters(ports, lost["no_such_port"], lost["lost_notices"] + self._notices_lost)
+
+    def describe(self) -> list[str]:
+        """The counters as text, a line a port."""
+        return describe(self.counters())
+
+    @staticmethod
+    def _counters_of(pipeline: TcxPipeline) -> np.ndarray:
+        words = pipeline.arena.view(arena.COUNTERS, arena.COUNTER_BYTES * PORT_NUMBERS)
+        return words.reshape(PORT_NUMBERS, _WORDS)
+
+    # -- the CPU port and notices
+
+    def _carry(self, pipeline: TcxPipeline) -> None:
+        """Carry frames and notices between the kernel and the control plane's sockets until stopped."""
+        poll = select.epoll()
+        with contextlib.closing(poll):
+            for descriptor in (self._stop_event, pipeline.notices.descriptor):
+                poll.register(descriptor, select.EPOLLIN)
+            if self._cpu is not None:
+                poll.register(self._ends.switch_end, select.EPOLLIN)
+                poll.register(self._cpu.descriptor, select.EPOLLIN)
+            while True:
+                ready = {descriptor for descriptor, _ in poll.poll()}
+                if self._stop_event in ready:
+                    return
+                if pipeline.notices.descriptor in ready:
+                    self._notices(pipeline)
+                if self._cpu is not None and self._ends.switch_end.fileno() in ready:
+                    self._packets_out(self._cpu.descriptor)
+                if self._cpu is not None and self._cpu.descriptor in ready:
+                    self._packets_in(self._cpu.descriptor)
+
+    def _notices(self, pipeline: TcxPipeline) -> None:
+        for record in pipeline.notices.take():
+            try:
+                self._ends.notice_end.send(record, socket.MSG_DONTWAIT)
+            except OSError:
+                self._notices_lost += 1
+
+    def _packets_out(self, cpu: int) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                frame = self._ends.switch_end.recv(_MOST_FRAME, socket.MSG_DONTWAIT)
+            except OSError:
+                return
+            try:
+                os.write(cpu, frame)
+            except OSError:  # shorter than an Ethernet header
+                self._cpu_lost += 1
+
+    def _packets_in(self, cpu: int) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                frame = os.read(cpu, _MOST_FRAME)
+            except OSError:
+                return
+            with contextlib.suppress(OSError):  # nobody reads them
+                self._ends.switch_end.send(frame, socket.MSG_DONTWAIT)
+
+
+def _losses(pipeline: TcxPipeline) -> dict[str, int]:
+    words = pipeline.arena.words
+    return {
+        "no_such_port": int(words[arena.NO_SUCH_PORT // 8]),
+        "lost_notices": int(words[arena.LOST_NOTICES // 8]),
+    }

@@ -1,0 +1,123 @@
+"""The kernel as the datapath on real veths, in a network namespace of the test's own."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from random import Random
+
+import pytest
+
+from controller.tables import CPU_PORT as CPU
+from protocol.header import LAYOUT, Header
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.ports import KernelPorts
+from softswitch.kernel.probe import probe
+from tests.harness import testnet
+from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.vectors import Source, hot_set
+from tests.harness.waiting import PATIENCE_S
+from tests.mininet.test_ports import Net, namespace
+
+pytestmark = pytest.mark.mininet
+
+
+@pytest.fixture(scope="module")
+def unable() -> str | None:
+    return probe()
+
+
+@pytest.fixture
+def stack(unable: str | None) -> Iterator[ExitStack]:
+    if unable is not None:
+        pytest.skip(f"the kernel cannot be the datapath: {unable}")
+    with namespace(), ExitStack() as opened:
+        yield opened
+
+
+def running(stack: ExitStack, net: Net, program: Program) -> tuple[KernelPorts, TcxPipeline]:
+    pipeline = TcxPipeline(program)
+    stack.callback(pipeline.close)
+    ports = stack.enter_context(KernelPorts(net.names, CPU))
+    ports.cpu_socket.settimeout(PATIENCE_S)
+    ports.start(pipeline)
+    return ports, pipeline
+
+
+def send(net: Net, ports: KernelPorts, port: int, frame: bytes) -> None:
+    (ports.cpu_socket if port == CPU else net.hosts[port]).send(frame)
+
+
+def received(net: Net, ports: KernelPorts, port: int) -> bytes:
+    data: bytes = (ports.cpu_socket if port == CPU else net.hosts[port]).recv(10_000)
+    return data
+
+
+UDP = 14 + 20 + 8
+BEFORE = struct.calcsize(LAYOUT.format[: 1 + Header._fields.index("residence")])
+RESIDENCE = {UDP + BEFORE + shift + at for shift in (0, 2) for at in range(4)}
+"""Bytes that tell time; a packet-in has two before its frame."""
+
+
+def test_our_program(stack: ExitStack) -> None:
+    """What leaves each port is what the interpreter gives, in order; only times differ."""
+    net, random = Net(stack, range(1, 4)), Random(3)
+    ports, pipeline = running(stack, net, testnet.program())
+    oracle = InterpretedPipeline(testnet.program())
+    for each in (oracle, pipeline):
+        testnet.write(each, testnet.network() + hot_set(Random(5)))
+    source = Source(random, oracle)
+    sent = 0
+    for now in range(1500):
+        port, frame = source.draw()
+        if len(frame) < 60:
+            continue
+        expected = oracle.process(port, frame, now, now)
+        send(net, ports, port, frame)
+        for output in expected:
+            assert same(received(net, ports, output.port), output.frame)
+            sent += 1
+    assert sent > 800
+    assert testnet.state_of(pipeline) == testnet.state_of(oracle)
+    counters = ports.counters()
+    assert sum(each.tx for each in counters.ports.values()) == sent
+
+
+def same(came: bytes, expected: bytes) -> bool:
+    """Equal but for the residence."""
+    return len(came) == len(expected) and differing(came, expected) <= RESIDENCE
+
+
+def differing(came: bytes, expected: bytes) -> set[int]:
+    return {at for at, pair in enumerate(zip(came, expected, strict=True)) if pair[0] != pair[1]}
+
+
+def test_constructs_that_copy(stack: ExitStack) -> None:
+    """Clones, multicast, truncation, resubmission and recirculation, with digests and logs beside them."""
+    for name in ("replication", "resubmit_recirculate", "traffic", "digests_logs"):
+        construct, program, random = CONSTRUCTS[name], compiled(name), Random(2)
+        with ExitStack() as inner:
+            net = Net(inner, range(1, 6))
+            ports, pipeline = running(inner, net, program)
+            ports.notice_socket.settimeout(PATIENCE_S)
+            oracle = InterpretedPipeline(program)
+            for each in (oracle, pipeline):
+                construct.prepare(each)
+                each.seed_random(7)
+            for _ in range(300):
+                port, frame = construct.frame(random)
+                if port not in net.hosts or len(frame) < 14:
+                    continue
+                expected = oracle.process(port, frame, 0, 0)
+                send(net, ports, port, frame)
+                for output in expected:
+                    if output.port in net.hosts and len(output.frame) >= 14:
+                        assert received(net, ports, output.port) == output.frame, (name, frame.hex())
+                for notice in oracle.take_notices():
+                    assert pipeline.decode_notice(ports.notice_socket.recv(1 << 16)) == notice
+        for number in net.names:
+            subprocess.run(["ip", "link", "del", f"s{number}"], check=True)
