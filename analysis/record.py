@@ -70,6 +70,8 @@ class RunRecord(_Model):
     """The whole of `run.json`."""
 
     target: str
+    datapath: str | None = None
+    """Where the softswitch processed packets: `kernel` or `sockets`; None where it did not tell."""
     config: dict[str, Any]
     machine: dict[str, Any]
     versions: dict[str, str]

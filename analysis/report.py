@@ -28,7 +28,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
     ]
     template = Template(files("analysis").joinpath("report.html").read_text())
     page = template.substitute(
-        title=escape(f"Run {run.name} on {record.target}"),
+        title=escape(f"Run {run.name} on {_switch(record)}"),
         facts=_items(facts(summary)),
         sections="\n".join(sections),
         resamples=RESAMPLES,
@@ -38,6 +38,16 @@ def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
     report = run / "report.html"
     write_text(report, page)
     return report
+
+
+def _switch(record: RunRecord) -> str:
+    """The target, with its datapath; with the kernel's, what it took of its senders' CPU."""
+    if record.datapath is None:
+        return record.target
+    counted = record.switch or {}
+    runs = counted.get("program_runs", 0)
+    took = f", {counted['program_ns'] / runs / 1000:.1f} µs of senders' CPU a frame" if runs else ""
+    return f"{record.target} (datapath {record.datapath}{took})"
 
 
 def losses(summary: Summary) -> Iterator[str]:

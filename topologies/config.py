@@ -35,6 +35,7 @@ VARIABLES = {
     "ROUNDS": "rounds",
     "DATA": "data",
     "CODEC": "codec",
+    "DATAPATH": "datapath",
     "PCAP": "pcap",
     "CLI": "cli",
     "SEED": "seed",
@@ -90,6 +91,8 @@ class Config(_Model):
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
     codec: Literal["fast", "scapy"] = "fast"
     """CODEC of the agents."""
+    datapath: Literal["auto", "kernel", "sockets"] = "sockets"
+    """DATAPATH: where the softswitch processes packets; auto is in the kernel where it can."""
     pcap: bool = False
     """PCAP: capture at every port of the switch."""
     cli: bool = False
@@ -136,6 +139,10 @@ class Config(_Model):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
+        if self.target == "bmv2" and "datapath" in self.model_fields_set:
+            raise ValueError("datapath is a feature of the softswitch; target bmv2 has none")
+        if self.datapath == "kernel" and self.faults != Faults():
+            raise ValueError("faults are made by the sockets: datapath kernel has none")
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self

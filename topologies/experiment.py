@@ -85,6 +85,7 @@ async def experiment(
                 finally:
                     with secondary():
                         record.switch = net.switch.counters()
+                        record.datapath = (record.switch or {}).get("datapath")
                 record.accounting = await account(session, trace.space)
                 if config.cli:
                     await call_all(agents.agents, {"cmd": "flush"})

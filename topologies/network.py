@@ -57,6 +57,7 @@ def _build(mininet: Mininet, config: Config, placement: Placement, log_dir: Path
         port=config.p4runtime_port,
         log_dir=log_dir,
         cpu=placement.switch,
+        datapath=config.datapath,
         impairment=config.faults.impairment(config.seed),
     )
     hosts = []

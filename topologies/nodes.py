@@ -58,14 +58,16 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     """A P4Runtime switch process in the root namespace, attached to this node's interfaces."""
 
     def __init__(
-        self, name: str, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None, **params: Any
-    ) -> None:
+        self, name: str, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None,
+        datapath: str, **params: Any,
+    ) -> None:  # fmt: skip
         super().__init__(name, **params)
         self.address = f"127.0.0.1:{port}"
         """HOST:PORT of the P4Runtime server."""
         self.log_dir = log_dir
         self.cpu = cpu
         self.impairment = impairment
+        self.datapath = datapath
         self.running: SwitchProcess | None = None
 
     @property
@@ -120,7 +122,7 @@ class SoftSwitch(TargetSwitch):
 
     def command(self) -> list[str]:
         """`python -m softswitch`, with the faults that it shall make at every port, both ways."""
-        options = [*WITHOUT_PROGRAM, "--counters", str(self._counters)]
+        options = [*WITHOUT_PROGRAM, "--counters", str(self._counters), "--datapath", self.datapath]
         if self.impairment is not None:
             options += [
                 option

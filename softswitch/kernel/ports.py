@@ -46,9 +46,11 @@ class KernelPorts:
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
         self._lost = dict.fromkeys(_LOSSES, 0)
         self._cpu_lost = self._notices_lost = 0
+        self._used = bpf.Usage(0, 0)
         with contextlib.ExitStack() as opened:
             self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
+            opened.callback(bpf.close, bpf.count_usage())
             self._nothing = drop_program()
             opened.callback(bpf.close, self._nothing)
             self._interfaces: dict[int, Interface] = {}
@@ -95,6 +97,8 @@ class KernelPorts:
         self._thread.join()
         os.eventfd_read(self._stop_event)
         self._thread = None
+        now = bpf.usage(pipeline.descriptor)
+        self._used = bpf.Usage(self._used.ns + now.ns, self._used.runs + now.runs)
         self._counted += self._counters_of(pipeline).astype(np.int64)
         for name, value in _losses(pipeline).items():
             self._lost[name] += value
@@ -135,7 +139,18 @@ class KernelPorts:
                 duplicated=0,
                 reordered=0,
             )
-        return SwitchCounters(ports, lost["no_such_port"], lost["lost_notices"] + self._notices_lost)
+        used = self._used
+        if self._pipeline is not None:
+            now = bpf.usage(self._pipeline.descriptor)
+            used = bpf.Usage(used.ns + now.ns, used.runs + now.runs)
+        return SwitchCounters(
+            ports=ports,
+            no_such_port=lost["no_such_port"],
+            lost_notices=lost["lost_notices"] + self._notices_lost,
+            datapath="kernel",
+            program_ns=used.ns,
+            program_runs=used.runs,
+        )
 
     def describe(self) -> list[str]:
         """The counters as text, a line a port."""

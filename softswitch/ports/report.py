@@ -37,6 +37,9 @@ class SwitchCounters(NamedTuple):
     no_such_port: int  # frames that the pipeline sent to a port that the switch does not have
     lost_notices: int  # digests and log records that nobody read from `notice_socket` in time
     lost_messages: int = 0  # packets, digests and notifications that a controller did not read in time
+    datapath: str = "sockets"  # or "kernel"
+    program_ns: int = 0  # CPU time of the kernel's program, which is its senders'; the sockets count none
+    program_runs: int = 0  # how often it ran
 
     def write(self, path: Path) -> None:
         """Write them as JSON, so that readers see the old file or the new one; raises SwitchError."""

@@ -152,6 +152,9 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
         "no_such_port": 0,
         "lost_notices": 0,
         "lost_messages": 0,
+        "datapath": "sockets",
+        "program_ns": 0,
+        "program_runs": 0,
     }
     counters = "port 255 (CPU): received 0, sent 0"
     with running("--cpu-port", "255", "--log-level", "info", "--counters", str(file)) as switch:
