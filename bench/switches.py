@@ -14,10 +14,12 @@ from bench.processes import Cores
 from bench.workload import Setup
 from common.errors import HotlineError
 from controller.tables import CPU_PORT
+from softswitch.kernel.probe import probe
 from targets import processes
 from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config
 
 SOFTSWITCH = "softswitch"
+KERNEL = "softswitch (kernel)"
 BMV2 = "BMv2"
 
 
@@ -29,8 +31,9 @@ class RunningSwitch(NamedTuple):
 
 
 def switches() -> list[str]:
-    """The softswitch and, where it is installed, BMv2."""
-    return [SOFTSWITCH] if processes.installed_bmv2() is None else [SOFTSWITCH, BMV2]
+    """The softswitch, on its kernel datapath too where that is possible, and BMv2 where it is installed."""
+    kernel = [KERNEL] if probe() is None else []
+    return [SOFTSWITCH, *kernel, *([] if processes.installed_bmv2() is None else [BMV2])]
 
 
 @contextmanager
@@ -56,6 +59,7 @@ def started(
         starting = processes.softswitch(
             interfaces,
             cpu_port=CPU_PORT,
+            options=[*processes.WITHOUT_PROGRAM, "--datapath", "kernel" if name == KERNEL else "sockets"],
             cores=[cores.softswitch],
             environment=environment,
             folder=folder,

@@ -11,6 +11,8 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.errors import UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.load import load_program
 from targets import bmv2
 from targets.errors import Unsupported
@@ -32,8 +34,21 @@ def _in_process(pipeline: Callable[[Program], Target]) -> Opener:
     return opened
 
 
+@contextmanager
+def _in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+    try:
+        pipeline = DirectPipeline(load_program(config.p4_device_config))
+    except (KernelError, UnsupportedConstruct) as error:
+        raise Unsupported(str(error)) from error
+    try:
+        yield pipeline
+    finally:
+        pipeline.close()
+
+
 TARGETS: dict[str, Opener] = {
     "interpreter": _in_process(InterpretedPipeline),
     "compiled": _in_process(CompiledPipeline),
+    "kernel": _in_kernel,
     "bmv2": bmv2.running,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -144,8 +145,12 @@ def attach_tcx(program: int, interface: int) -> int:
 
 
 def replace(link: int, program: int) -> None:
-    """Put another program in the place of a link's, between two packets."""
-    call(_LINK_UPDATE, struct.pack("IIII", link, program, 0, 0), "replace a BPF program")
+    """Put another program in the place of a link's, between two packets; none if the interface has gone."""
+    try:
+        call(_LINK_UPDATE, struct.pack("IIII", link, program, 0, 0), "replace a BPF program")
+    except BpfError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOLINK:
+            raise
 
 
 class Usage(NamedTuple):
