@@ -26,7 +26,7 @@ from softswitch.kernel.assembler import with_maps
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
-from softswitch.memory.rows import Words
+from softswitch.memory.rows import LOG_ENTRIES, Words
 from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.state.memory import Memory
 
@@ -92,7 +92,10 @@ class ArenaMemory(Memory):
         super().__init__(0)
         self.share(arena.view(STATE, size))
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
-        self._scratch = np.zeros(len(self.words), dtype=np.uint64)
+        self._copy = np.zeros(len(self.words), dtype=np.uint64)
+        """What the control plane has written; what packets write, as counters, is not up to date in it."""
+        self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)
+        self.log_address = self._log.ctypes.data
         self._pending: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(bpf.XDP, with_maps(control_code(), {ARENA_MAP: arena.descriptor}), "control")
         self._run = bpf.TestRun(self._program, bpf.XDP)
@@ -111,10 +114,10 @@ class ArenaMemory(Memory):
         if stop - first <= 1:
             return self.words[first:stop].copy()
         turn = COPY_WORDS // unit * unit
-        parts = [self._copy(at, min(turn, stop - at)) for at in range(first, stop, turn)]
+        parts = [self._read(at, min(turn, stop - at)) for at in range(first, stop, turn)]
         return np.concatenate(parts)
 
-    def _copy(self, first: int, count: int) -> Words:
+    def _read(self, first: int, count: int) -> Words:
         self._box[_ENTRIES : _WORDS + 1] = 0, first, count
         self._run(_FRAME)
         self._box[_WORDS] = 0
@@ -136,22 +139,19 @@ class ArenaMemory(Memory):
         self._note(offsets, masks, values)
 
     @contextmanager
-    def changing(self, parts: Sequence[slice]) -> Iterator[Words]:
-        """A copy for compiled code to change in these parts; what it changes is for packets when it ends."""
+    def changing(self) -> Iterator[Words]:
+        """A copy for compiled code to change; what it changes is there for packets when this ends."""
         with self.control:
-            before = [self.words[part].copy() for part in parts]
-            for part, words in zip(parts, before, strict=True):
-                self._scratch[part] = words
-            yield self._scratch
-            for part, words in zip(parts, before, strict=True):
-                after = self._scratch[part]
-                changed = np.flatnonzero(after != words)
-                self._note(changed.astype(np.uint64) + np.uint64(part.start), WORD_MASK, after[changed])
+            self._log[0] = 0
+            yield self._copy
+            changed = np.unique(self._log[1 : 1 + self._log[0]])
+            self._note(changed.astype(np.uint64), WORD_MASK, self._copy[changed])
             self._publish()
 
     def _note(self, offsets: Words, masks: Words | int, values: Words) -> None:
         entries = np.empty((len(offsets), _ENTRY_WORDS), dtype=np.uint64)
         entries[:, 0], entries[:, 1], entries[:, 2] = offsets, masks, values
+        self._copy[offsets] = self._copy[offsets] & ~entries[:, 1] | values & entries[:, 1]
         self._pending.append(entries)
 
     def _publish(self) -> None:

@@ -34,12 +34,18 @@ COLUMNS = (
 )
 """Each is the attribute of `TableLayout` by that name."""
 
-TABLE = np.dtype([(name, "i8") for name in COLUMNS])
+LOG = "log"
+"""And the address of a log of changed words, 0 for none: int64 count, then word offsets."""
+LOG_ENTRIES = 1 << 25
+"""More than the updates of the largest message change."""
+
+TABLE = np.dtype([(name, "i8") for name in (*COLUMNS, LOG)])
 
 Row = Any  # a TABLE record
 Words = npt.NDArray[np.uint64]
 
 
-def rows(tables: Iterable[TableLayout]) -> npt.NDArray[Any]:
-    """A row for each table, in order."""
-    return np.array([tuple(getattr(table, name) for name in COLUMNS) for table in tables], dtype=TABLE)
+def rows(tables: Iterable[TableLayout], log: int = 0) -> npt.NDArray[Any]:
+    """A row for each table, in order; their changes go into the log at an address."""
+    columns = [(*(getattr(table, name) for name in COLUMNS), log) for table in tables]
+    return np.array(columns, dtype=TABLE)

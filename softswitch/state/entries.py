@@ -44,7 +44,7 @@ class Entries:
         self._memory = memory
         self._profiles = profiles
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._tables = rows(layout.tables.values())
+        self._tables = rows(layout.tables.values(), memory.log_address)
         self._install_own()
         self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
 
@@ -88,9 +88,7 @@ class Entries:
         results = np.zeros(len(ops), dtype=np.int8)
         flat, starts = _flat(ops)
         memory = self._memory
-        tables = list(self._layout.tables.values())
-        changed = [tables[row] for row in sorted({op[1] for op in ops})]
-        with memory.changing([slice(table.header, table.end) for table in changed]) as words:
+        with memory.changing() as words:
             write.write_entries(
                 words, self._tables, flat, starts, results, memory.mutex_address, memory.waiting
             )

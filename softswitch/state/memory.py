@@ -20,6 +20,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Memory:
     """Zeroed words. The data plane holds the mutex for a burst, the control plane for one operation."""
 
+    log_address = 0
+    """Where compiled code is to note which words it has changed (`memory.rows`)."""
+
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, max(8, size))
         self.share(np.frombuffer(self.map, dtype=np.uint64, count=max(8, size) // 8))
@@ -63,7 +66,7 @@ class Memory:
         self.map[at : at + len(data)] = data
 
     @contextmanager
-    def changing(self, parts: Sequence[slice]) -> Iterator[Words]:
-        """The words for compiled code to change in these parts, which takes the mutex itself."""
+    def changing(self) -> Iterator[Words]:
+        """The words for compiled code to change, which takes the mutex itself."""
         with self.control:
             yield self.words

@@ -11,9 +11,9 @@ from numba import types
 from softswitch.llvmir import POINTER
 from softswitch.memory.index import find_at_function, hash_at_function
 from softswitch.memory.layout import ENTRIES, FREE, FREED, USED
-from softswitch.memory.rows import Row, Words
+from softswitch.memory.rows import LOG_ENTRIES, Row, Words
 from softswitch.memory.words import HALF, LOW, WORD_BYTES
-from softswitch.native import compiled, int64, intrinsic
+from softswitch.native import carray, compiled, int64, intrinsic, pointer
 
 _HALF = np.uint64(HALF)
 _LOW = np.uint64(LOW)
@@ -52,6 +52,16 @@ def address(words: Words, offset: int) -> Any:
 
 
 @compiled
+def put(state: Words, table: Row, at: int, value: Any) -> None:
+    """Change a word, and note in the table's log, if it has one, that it has changed (`memory.rows`)."""
+    state[at] = value
+    if table.log != 0:
+        log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
+        log[0] += 1
+        log[log[0]] = at
+
+
+@compiled
 def hash_key(key: Words, start: int, key_words: int) -> Any:
     """Hash of the key at `key[start:]`."""
     return _hash_at(address(key, start), key_words)
@@ -73,7 +83,7 @@ def bucket_record(state: Words, table: Row, position: int) -> Any:
 def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
     """Make a bucket point to a record, whose key decides the tag."""
     tag = hash_key(state, record_at(table, number), table.key_words) >> _HALF
-    state[table.buckets + position] = (tag << _HALF) | np.uint64(number)
+    put(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
 
 
 @compiled
@@ -99,10 +109,10 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
         moved = record_at(table, bucket_record(state, table, scan))
         home = int64(hash_key(state, moved, table.key_words) & np.uint64(mask))
         if ((scan - home) & mask) >= ((scan - gap) & mask):
-            state[buckets + gap] = state[buckets + scan]
+            put(state, table, buckets + gap, state[buckets + scan])
             gap = scan
         scan = (scan + 1) & mask
-    state[buckets + gap] = 0
+    put(state, table, buckets + gap, 0)
 
 
 # ---- records
@@ -114,14 +124,14 @@ def take_record(state: Words, table: Row) -> Any:
     header = table.header
     number = int64(state[header + FREE])
     if number != 0:
-        state[header + FREE] = state[record_at(table, number)]
+        put(state, table, header + FREE, state[record_at(table, number)])
     else:
-        state[header + USED] += ONE
+        put(state, table, header + USED, state[header + USED] + ONE)
         number = int64(state[header + USED])
-    state[header + ENTRIES] += ONE
+    put(state, table, header + ENTRIES, state[header + ENTRIES] + ONE)
     record = record_at(table, number)
     for i in range(table.stride):
-        state[record + i] = 0
+        put(state, table, record + i, 0)
     return number
 
 
@@ -129,17 +139,17 @@ def take_record(state: Words, table: Row) -> Any:
 def free_record(state: Words, table: Row, number: int) -> None:
     """Put a record on the free list."""
     header = table.header
-    state[record_at(table, number)] = state[header + FREE]
-    state[record_at(table, number) + table.action] = _FREED
-    state[header + FREE] = np.uint64(number)
-    state[header + ENTRIES] -= ONE
+    put(state, table, record_at(table, number), state[header + FREE])
+    put(state, table, record_at(table, number) + table.action, _FREED)
+    put(state, table, header + FREE, np.uint64(number))
+    put(state, table, header + ENTRIES, state[header + ENTRIES] - ONE)
 
 
 @compiled
 def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
     """Store action and run-time data; what packets have left between them stays."""
     record = record_at(table, number)
-    state[record + table.action] = op[start]
+    put(state, table, record + table.action, op[start])
     at = record + table.parameters
     for i in range(start + 1, stop):
-        state[at + i - start - 1] = op[i]
+        put(state, table, at + i - start - 1, op[i])

@@ -23,6 +23,7 @@ from softswitch.state.records import (
     find,
     free_record,
     point_bucket,
+    put,
     record_at,
     take_record,
 )
@@ -36,7 +37,7 @@ def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) ->
     number = take_record(state, table)
     record = record_at(table, number)
     for i in range(table.key_words):
-        state[record + i] = op[start + i]
+        put(state, table, record + i, op[start + i])
     fill(state, table, number, op, start + table.key_words, stop)
     point_bucket(state, table, -1 - find(state, table, op, start), number)
 
