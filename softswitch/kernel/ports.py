@@ -144,9 +144,9 @@ class KernelPorts:
             now = bpf.usage(self._pipeline.descriptor)
             used = bpf.Usage(used.ns + now.ns, used.runs + now.runs)
         return SwitchCounters(
-            ports,
-            lost["no_such_port"],
-            lost["lost_notices"] + self._notices_lost,
+            ports=ports,
+            no_such_port=lost["no_such_port"],
+            lost_notices=lost["lost_notices"] + self._notices_lost,
             datapath="kernel",
             program_ns=used.ns,
             program_runs=used.runs,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,16 +18,19 @@ from controller.tables import CPU_PORT as CPU
 from protocol.header import LAYOUT, Header
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
+from softswitch.kernel import bpf
 from softswitch.kernel.pipeline import TcxPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.vectors import Source, hot_set
-from tests.harness.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S, wait_for
 from tests.mininet.test_ports import Net, namespace
 
 pytestmark = pytest.mark.mininet
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "bench" / "programs" / "compiled" / "l2.json"
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +128,32 @@ def test_constructs_that_copy(stack: ExitStack) -> None:
                     assert pipeline.decode_notice(ports.notice_socket.recv(1 << 16)) == notice
         for number in net.names:
             subprocess.run(["ip", "link", "del", f"s{number}"], check=True)
+
+
+def programs_at(interface: str) -> int:
+    """BPF programs at an interface's tcx ingress."""
+    query = struct.pack("IIIIQI", socket.if_nametoindex(interface), 46, 0, 0, 0, 0)
+    answer = ctypes.create_string_buffer(query, 160)
+    bpf.call(16, answer, "ask for the programs of an interface")  # BPF_PROG_QUERY, of BPF_TCX_INGRESS
+    count: int = struct.unpack_from("I", answer, 24)[0]
+    return count
+
+
+def cpu_interfaces() -> list[str]:
+    return [name for _, name in socket.if_nameindex() if name.startswith("cpu")]
+
+
+def test_nothing_is_left_of_a_switch_that_is_killed(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 3))
+    command = [sys.executable, "-m", "softswitch", str(PROGRAM), "-i", "1@s1", "-i", "2@s2"]
+    command += ["--cpu-port", "255", "--grpc-server-addr", "127.0.0.1:0", "--datapath"]
+    for datapath in ("kernel", "auto"):
+        with subprocess.Popen([*command, datapath], cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
+            assert switch.stderr is not None
+            said = switch.stderr.readline()
+            assert said == "softswitch: datapath kernel: BPF at the ingress of 2 interfaces\n"
+            assert switch.stderr.readline().startswith("softswitch: ready: 2 ports")
+            assert [programs_at(name) for name in net.names.values()] == [1, 1]
+            assert len(cpu_interfaces()) == 1
+            switch.kill()
+        wait_for(lambda: not any(map(programs_at, net.names.values())) and not cpu_interfaces())
