@@ -258,5 +258,5 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
 )
 def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
     agent = Agent("hosts.worker", worker_config(log_dir, **changes), log_dir)
-    assert message in agent.first["error"]
     assert agent.close() == 1
+    assert message in agent.first["error"]
