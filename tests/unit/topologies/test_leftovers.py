@@ -29,6 +29,7 @@ def lock(tmp_path: Path) -> Path:
 def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs go on beside these tests: only what is started here is ended here."""
     monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")
+    monkeypatch.setattr(leftovers, "give_back", lambda: None)
 
 
 def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ from pathlib import Path
 from topologies import leftovers
 from topologies.leftovers import only_run
 leftovers.MARK = {leftovers.MARK!r}  # or it would end the runs that go on beside this test
+leftovers.give_back = lambda: None
 with only_run(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interface of theirs
     only.name(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
@@ -120,3 +122,10 @@ with only_run(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interfac
     with only_run([], lock) as only:
         assert only.found.run == tmp_path
     assert lock.read_text() == ""
+
+
+def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(leftovers, "give_back", lambda: called.append("back"))
+    with only_run([], lock):
+        assert called == ["back"]
