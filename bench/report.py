@@ -12,10 +12,10 @@ from rich.table import Table
 from bench.baseline import C_LOOP
 from bench.processes import Cores
 from bench.results import Result
-from bench.switches import BMV2, SOFTSWITCH
+from bench.switches import BMV2, KERNEL, SOFTSWITCH
 from common.words import counted
 
-_TARGETS = (SOFTSWITCH, BMV2, C_LOOP)
+_TARGETS = (SOFTSWITCH, KERNEL, BMV2, C_LOOP)
 
 
 def machine() -> str:
