@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bench.baseline import C_LOOP
-from bench.switches import BMV2, SOFTSWITCH
+from bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 AGENT = "agent"
 ECHO = "echo"
@@ -24,7 +24,7 @@ class Targets(NamedTuple):
     others: tuple[str, ...]
 
 
-SWITCHES = Targets(SOFTSWITCH, (BMV2, C_LOOP))
+SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 AGENTS = Targets(AGENT, (ECHO,))
 
 
