@@ -13,6 +13,7 @@ from analysis.record import RunRecord
 from analysis.statistics import RESAMPLES
 from analysis.summary import LoadSummary, Summary
 from analysis.table import DIFFERENCE_ROWS, DifferenceRow, facts, without_intervals
+from common.words import counted
 from logs.columns import ARMS, BASELINE
 from logs.parts import write_text
 from protocol.arms import MEASURED
@@ -60,8 +61,9 @@ def _differences(load: LoadSummary) -> str:
     body = "".join(
         _row(row, load, arms) for row in DIFFERENCE_ROWS if row.metric in load.differences[arms[0]]
     )
+    rounds = counted(load.rounds, "round")
     return (
-        f"<p>{load.offered_rate:,.1f} steps/s offered, {load.rounds} rounds; differences to {BASELINE}.</p>"
+        f"<p>{load.offered_rate:,.1f} steps/s offered, {rounds}; differences to {BASELINE}.</p>"
         f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         + "".join(f"<p>{escape(line)}</p>" for line in without_intervals(load))
     )

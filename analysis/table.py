@@ -12,6 +12,7 @@ from rich.table import Table
 
 from analysis.statistics import MIN_ROUNDS, Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
+from common.words import counted
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
 
 WIDTH = 100
@@ -48,7 +49,7 @@ def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
     parts: list[RenderableType] = []
     for name, load in summary.loads.items():
-        rate = f"{load.offered_rate:,.1f} steps/s, {load.rounds} rounds"
+        rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
         title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
         parts += [title, _differences(load), *without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
@@ -70,9 +71,9 @@ def facts(summary: Summary) -> Iterator[str]:
     if share is not None:
         yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
     yield (
-        f"Updates: {updates.sent:,} lanes sent, {updates.applied:,} applied, {updates.lost:,} lost, "
-        f"{updates.unknown:,} unknown; {updates.mismatched_keys:,} keys differ; "
-        f"{summary.overflows:,} overflows."
+        f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
+        f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
+        f"{counted(summary.overflows, 'overflow')}."
     )
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
@@ -86,7 +87,7 @@ def facts(summary: Summary) -> Iterator[str]:
         if load.rounds_fallen_behind:
             yield (
                 f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
-                f"of {load.rounds} rounds."
+                f"of {counted(load.rounds, 'round')}."
             )
 
 

@@ -11,13 +11,15 @@ from rich.table import Table
 
 from bench.processes import Cores
 from bench.results import AGENTS, SWITCHES, Result, Targets
+from common.words import counted
 
 
 def machine() -> str:
     """Name, processor, cores and kernel of this machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
-    return f"{platform.node()}: {model}, {os.cpu_count()} cores, Linux {platform.release()}"
+    cores = counted(os.cpu_count() or 1, "core")
+    return f"{platform.node()}: {model}, {cores}, Linux {platform.release()}"
 
 
 def placed(cores: Cores) -> str:

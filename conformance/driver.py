@@ -13,6 +13,7 @@ from conformance.names import Names
 from conformance.replication import CliReplication
 from softswitch.errors import SwitchError
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
+from softswitch.words import counted
 from targets.errors import TargetError, Unsupported
 from targets.target import Target
 
@@ -181,4 +182,4 @@ def _per_second(rate: float) -> int:
 
 def _check_index(kind: str, name: str, index: int, size: int) -> None:
     if index >= size:
-        raise StfError(f"{kind} {name} has {size} cells, and no cell {index}")
+        raise StfError(f"{kind} {name} has {counted(size, 'cell')}, and no cell {index}")

@@ -16,6 +16,7 @@ from conformance.errors import StfError
 from conformance.statements import Add, Call, MaskedValue, MatchValue, Number, Prefix, Span
 from softswitch.ir import Between, Masked, Match
 from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.words import counted
 
 _PRIORITY_KINDS = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL)
 
@@ -162,13 +163,13 @@ def _whole(number: Number, width: int, what: str) -> int:
     if number.has_wildcard:
         raise StfError(f"{what} must not have '*' digits")
     if number.value >> width:
-        raise StfError(f"{what}: {number.value:#x} has more than {width} bits")
+        raise StfError(f"{what}: {number.value:#x} has more than {counted(width, 'bit')}")
     return number.value
 
 
 def _masked(value: int, mask: int, width: int, what: str) -> Masked:
     if value >> width:
-        raise StfError(f"{what}: {value:#x} has more than {width} bits")
+        raise StfError(f"{what}: {value:#x} has more than {counted(width, 'bit')}")
     mask &= (1 << width) - 1
     return Masked(value & mask, mask)
 
@@ -185,6 +186,6 @@ def _prefix_length(number: Number, width: int, what: str) -> int:
 
 def _prefix(number: Number, length: int, width: int, what: str) -> Masked:
     if length > width:
-        raise StfError(f"{what}: the prefix is longer than its {width} bits")
+        raise StfError(f"{what}: the prefix is longer than its {counted(width, 'bit')}")
     mask = ((1 << length) - 1) << width - length
     return _masked(number.value, mask, width, what)

@@ -2,4 +2,4 @@
 
 from controller.cli import main
 
-main(prog_name="hotline")
+main()

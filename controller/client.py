@@ -17,6 +17,7 @@ from finsy import p4client
 from typing_extensions import Self
 
 from common.concurrency import together
+from common.words import counted
 from controller.encoding import Encoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Update
@@ -151,8 +152,9 @@ class SwitchClient:
                 if not error.details:
                     raise
                 index, detail = next(iter(error.details.items()))
+                updates = counted(len(batch), "update")
                 raise DeviceError(
-                    f"switch {self.address} refused {len(error.details)} of {len(batch)} updates, first: "
+                    f"switch {self.address} refused {len(error.details)} of {updates}, first: "
                     f"{batch[index].type.value} of {batch[index].row}: "
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error

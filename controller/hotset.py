@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from common.words import counted
 from controller.errors import HotSetError
 from controller.tables import SLOTS
 from logs.errors import DataError
@@ -53,8 +54,8 @@ def build(
             f"so at most {MOST_KEYS} keys fit"
         )
     names = ", ".join(map(str, logs))
-    counted = [_Counted.open(path, job) for path in logs]
-    rows = pl.concat([log.scan() for log in counted])
+    opened = [_Counted.open(path, job) for path in logs]
+    rows = pl.concat([log.scan() for log in opened])
     summary = rows.select(
         total=pl.col("updates").sum(),
         magnitude=pl.col("updates").cast(pl.Float64).sum(),
@@ -64,7 +65,8 @@ def build(
     try:
         total, magnitude, nulls, parts = summary.collect(engine="streaming").row(0)
         if nulls:
-            raise DataError(_fault(counted) or f"{names}: {nulls} rows have an empty column")
+            empty = f"{counted(nulls, 'row has', 'rows have')} an empty column"
+            raise DataError(_fault(opened) or f"{names}: {empty}")
         # Sums are of 64 bits and would wrap silently.
         if magnitude >= _MOST_UPDATES:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
@@ -74,12 +76,13 @@ def build(
             for part in range(parts)
         ]
     except pl.exceptions.PolarsError as error:
-        raise DataError(_fault(counted) or f"{names}: cannot be read: {first_line(error)}") from error
+        raise DataError(_fault(opened) or f"{names}: cannot be read: {first_line(error)}") from error
     hot = _top(pl.concat(tops).lazy(), top_k).collect()
     if not hot.height:
         raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
     if hot.height < top_k:
-        log.warning("only %d keys have updates, fewer than the %d asked for", hot.height, top_k)
+        found = counted(hot.height, "key has", "keys have")
+        log.warning("only %s updates, fewer than the %d asked for", found, top_k)
     return _check(
         hot.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),

@@ -18,7 +18,6 @@ import pydantic
 
 from common.errors import HotlineError
 from hosts.errors import AgentConfigError
-from protocol.codec import Codec, FastCodec
 
 log = logging.getLogger(__name__)
 
@@ -109,15 +108,6 @@ def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
         first = error.errors()[0]
         setting = ".".join(map(str, first["loc"]))
         raise AgentConfigError(f"{path}: {setting}: {first['msg']}") from error
-
-
-def make_codec(name: str) -> Codec:
-    """The codec of that name: fast or scapy."""
-    if name == "scapy":
-        from protocol.scapy_layer import ScapyCodec  # takes half a second to import
-
-        return ScapyCodec()
-    return FastCodec()
 
 
 def settle(cpu: int | None) -> None:

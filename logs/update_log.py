@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from common.words import counted
 from logs.errors import DataError
 
 UPDATES = ("iteration", "worker", "key")
@@ -17,6 +18,9 @@ UPDATES = ("iteration", "worker", "key")
 PARQUET_MAGIC = b"PAR1"
 _LARGEST = 2**64 - 1
 _HEAD = 4096
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+"""Gzip, Zstandard and zlib, which polars unpacks."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,10 @@ class UpdateLog:
     @staticmethod
     def open(path: Path) -> UpdateLog:
         """Read the header; raises `DataError`."""
-        is_parquet = read_head(path).startswith(PARQUET_MAGIC)
+        head = read_head(path)
+        is_parquet = head.startswith(PARQUET_MAGIC)
+        if not (is_parquet or head.startswith(_COMPRESSED)):
+            check_text(path, head, "an update log is Parquet or CSV")
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
         try:
             names = frame.collect_schema().names()
@@ -76,7 +83,8 @@ class UpdateLog:
                 for row in rows:
                     where = f"line {rows.line_num}"
                     if len(row) > len(self.names):
-                        yield f"{where}: {len(row)} values; the header names {len(self.names)} columns"
+                        columns = counted(len(self.names), "column")
+                        yield f"{where}: {counted(len(row), 'value')}; the header names {columns}"
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):
@@ -94,6 +102,14 @@ def read_head(path: Path) -> bytes:
             return file.read(_HEAD)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def check_text(path: Path, head: bytes, right: str) -> None:
+    """Raise `DataError`, with what would be `right`, unless a file that is not Parquet is text."""
+    if not head.strip():
+        raise DataError(f"{path}: is empty; {right}")
+    if _CONTROL.search(head):
+        raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {right}")
 
 
 def first_line(error: Exception) -> str:

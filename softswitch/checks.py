@@ -9,6 +9,7 @@ from softswitch.errors import StateError, TableFull
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
+from softswitch.words import counted
 
 # -- tables
 
@@ -33,7 +34,7 @@ def check_default(table: ir.Table, action: EntryAction | None) -> None:
 
 def table_full(table: ir.Table) -> TableFull:
     """The refusal of one entry more than the table's size."""
-    return TableFull(f"table {table.name} is full: it holds its {table.size} entries")
+    return TableFull(f"table {table.name} is full: it holds its {counted(table.size, 'entry', 'entries')}")
 
 
 # -- action profiles
@@ -80,7 +81,7 @@ def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Colle
 
 def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collection[int]) -> None:
     if number not in known and len(known) >= profile.size:
-        text = f"it holds its {profile.size} {kind}s"
+        text = f"it holds its {counted(profile.size, kind)}"
         raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {text}")
 
 
@@ -117,5 +118,5 @@ def check_index(name: str, index: int, size: int) -> None:
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
     """Refuse more members than the value set has room for."""
     if len(members) > declared.size:
-        text = f"it holds {declared.size} members, not {len(members)}"
+        text = f"it holds {counted(declared.size, 'member')}, not {len(members)}"
         raise TableFull(f"value set {declared.name} is full: {text}")

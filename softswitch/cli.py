@@ -26,8 +26,10 @@ from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
-from softswitch.ports import PortLoop, parse_impairment
+from softswitch.ports import PortLoop, SwitchCounters, parse_impairment
+from softswitch.ports.report import describe
 from softswitch.v1model import DROP_PORT
+from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
@@ -134,12 +136,14 @@ def command(
         server = P4RuntimeServer[CompiledPipeline](device_id, ports, make)
         if program is not None:
             _load(server, ports, program, p4info)
-        _write_counters(ports, counters)
-        asyncio.run(_serve(server, ports, grpc_server_addr, credentials, len(interfaces), counters))
+        count = partial(_count, ports, server)
+        _write(count(), counters)
+        report = partial(_report, count, counters)
+        asyncio.run(_serve(server, grpc_server_addr, credentials, len(interfaces), report))
         ports.stop()
-        for line in ports.describe():
+        for line in describe(count()):
             _LOG.info("%s", line)
-        _write_counters(ports, counters)
+        _write(count(), counters)
 
 
 def main() -> None:
@@ -153,38 +157,43 @@ def main() -> None:
 
 async def _serve(
     server: P4RuntimeServer[CompiledPipeline],
-    ports: PortLoop,
     address: str,
     credentials: grpc.ServerCredentials | None,
-    count: int,
-    counters: Path | None,
+    ports: int,
+    report: Callable[[], None],
 ) -> None:
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _report_counters, ports, counters)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, report)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     port = await server.start(address, credentials)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     host = address.rpartition(":")[0]
-    print(f"softswitch: ready: {count} ports, P4Runtime on {host}:{port}", file=sys.stderr, flush=True)
+    ready = f"{counted(ports, 'port')}, P4Runtime on {host}:{port}"
+    print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
     await stop.wait()
     await server.stop()
 
 
-def _report_counters(ports: PortLoop, file: Path | None) -> None:
-    for line in ports.describe():
+def _count(ports: PortLoop, server: P4RuntimeServer[CompiledPipeline]) -> SwitchCounters:
+    return ports.counters()._replace(lost_messages=server.lost_messages)
+
+
+def _report(count: Callable[[], SwitchCounters], file: Path | None) -> None:
+    counters = count()
+    for line in describe(counters):
         print(f"softswitch: {line}", file=sys.stderr)
     sys.stderr.flush()
     try:
-        _write_counters(ports, file)
+        _write(counters, file)
     except SwitchError as error:  # the switch goes on without
         _LOG.error("%s", error)
 
 
-def _write_counters(ports: PortLoop, file: Path | None) -> None:
+def _write(counters: SwitchCounters, file: Path | None) -> None:
     if file is not None:
-        ports.counters().write(file)
+        counters.write(file)
 
 
 def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.ServerCredentials | None:

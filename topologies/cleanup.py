@@ -13,7 +13,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Remove leftovers and say what they were."""
     # Takes seconds: a signal is heard before.
     from common.errors import HotlineError
-    from topologies.folder import tidy
+    from common.words import counted
+    from topologies.config import Config
+    from topologies.folder import point_to_latest, tidy
     from topologies.leftovers import only_run
 
     argparse.ArgumentParser(
@@ -24,10 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with only_run([]) as claimed:
             found = claimed.found
             if found:
-                names = f" and the interfaces {', '.join(found.interfaces)}" if found.interfaces else ""
-                print(f"removed {found.processes} processes{names} of a killed run")
+                names = f" and {', '.join(found.interfaces)}" if found.interfaces else ""
+                print(f"removed {counted(found.processes, 'process', 'processes')}{names} of a killed run")
             if found.run is not None and tidy(found.run):
                 print(f"merged the logs of the killed run in {found.run}")
+            # Of these somebody may have removed the one that it points to.
+            point_to_latest(Config().runs)
     except (HotlineError, OSError) as error:
         print(f"hotline: {error}", file=sys.stderr)
         return 1

@@ -1,9 +1,10 @@
-"""The folder of a run: `runs/<time>-<target>`, with `runs/latest` pointing to the newest."""
+"""The folder of a run: `runs/<time>-<target>`, with `runs/latest` pointing to the last that can be read."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -30,21 +31,41 @@ def tidy(run: Path) -> bool:
     finish_merge(run)
     if is_untidy:
         give_to_user(run)
+    point_to_latest(run.parent)
     return is_untidy
 
 
-def point_latest_to(run: Path) -> None:
-    """Let `latest` beside the run folder point to it; readers see the old or the new link."""
-    partial = run.parent / ".latest.partial"
+def point_to_latest(runs: Path) -> None:
+    """Let `latest` point to the last run that has a record or a report; there is no link where none has.
+
+    Readers see the old or the new link.
+    """
+    written = {run: time for run in runs.glob("*") if not run.is_symlink() and (time := _written_ns(run))}
+    latest = runs / "latest"
+    if not written:
+        latest.unlink(missing_ok=True)
+        return
+    partial = runs / ".latest.partial"
     partial.unlink(missing_ok=True)
-    partial.symlink_to(run.name)
-    partial.replace(run.parent / "latest")
+    partial.symlink_to(max(written, key=written.__getitem__).name)
+    _give(partial)
+    partial.replace(latest)
+
+
+def _written_ns(run: Path) -> int | None:
+    """When what tells of a run was written: at its start, and at its end. None for what is no run."""
+    for name in ("run.json", "report.html"):
+        with suppress(OSError):
+            return (run / name).stat().st_mtime_ns
+    return None
 
 
 def give_to_user(folder: Path) -> None:
     """Under sudo, give a folder and all that is in it to the user who asked."""
-    if "SUDO_UID" not in os.environ:
-        return
-    owner = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, *owner, follow_symlinks=False)
+        _give(path)
+
+
+def _give(path: Path) -> None:
+    if "SUDO_UID" in os.environ:
+        os.chown(path, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]), follow_symlinks=False)

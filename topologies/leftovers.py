@@ -56,8 +56,8 @@ class Claim:
 
     def __str__(self) -> str:
         minutes, seconds = divmod(int(time.time() - self.since), 60)
-        place = f" in {self.run}" if self.run else ""
-        return f"process {self.pid}{place}, for {minutes} min {seconds} s"
+        where = f" in {self.run}" if self.run else ""
+        return f"process {self.pid}{where}, for {minutes} min {seconds} s"
 
 
 class OnlyRun:

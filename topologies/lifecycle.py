@@ -21,12 +21,13 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from common.errors import HotlineError
+from common.words import counted
 from hosts.workload.trace import Trace
 from protocol.addressing import switch_interfaces
 from topologies import preflight
 from topologies.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
 from topologies.errors import AccountingError, RunFailed, secondary
-from topologies.folder import create_run_folder, give_to_user, point_latest_to, tidy
+from topologies.folder import create_run_folder, give_to_user, point_to_latest, tidy
 from topologies.leftovers import only_run, remove
 from topologies.phases.workload import read_data
 from topologies.progress import Reporter, RunConsole
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data = read_data(config, reporter)
         with only_run(switch_interfaces(config.workers, config.servers)) as only:
             if only.found:
-                log.info("removed what a killed run had left: %d processes", only.found.processes)
+                left = counted(only.found.processes, "process", "processes")
+                log.info("removed what a killed run had left: %s", left)
             preflight.check_in_the_way(config)
             run = create_run_folder(config.runs, config.target)
             only.name(run)
@@ -132,7 +134,7 @@ def _clear(config: Config, run: Path) -> None:
     """Remove what would outlive this process, after an interruption that may have left anything half-done."""
     remove(switch_interfaces(config.workers, config.servers))
     shutil.rmtree(run / "trace", ignore_errors=True)
-    _hand_over(config, run)
+    _hand_over(config)
 
 
 def _what_is_there(run: Path) -> str:
@@ -160,16 +162,16 @@ def _with_faults(error: Exception, config: Config) -> Exception:
 
 
 def _publish(config: Config, run: Path, reporter: Reporter) -> None:
-    """Report as far as the run came, and make it the latest."""
-    _hand_over(config, run)
+    """Report as far as the run came; where it can be read it is the latest."""
+    _hand_over(config)
     try:
         _report(run, reporter)
     finally:
-        _hand_over(config, run)
+        _hand_over(config)
 
 
-def _hand_over(config: Config, run: Path) -> None:
-    point_latest_to(run)
+def _hand_over(config: Config) -> None:
+    point_to_latest(config.runs)
     give_to_user(config.runs)
 
 
@@ -186,10 +188,10 @@ def _report(run: Path, reporter: Reporter) -> None:
         print(f"report: {report}")
     reporter.stop()
     if account is not None and account.lost:
-        raise AccountingError(
-            f"{account.lost} updates were lost, at {account.mismatched_keys} keys; see {run}"
-        )
+        lost = counted(account.lost, "update was lost", "updates were lost")
+        raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")
     if account is not None and account.overflows:
-        raise AccountingError(
-            f"{account.overflows} additions at the switch overflowed: set a smaller scale in CONFIG"
+        overflowed = counted(
+            account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
         )
+        raise AccountingError(f"{overflowed}: set a smaller scale in CONFIG")

@@ -11,6 +11,7 @@ from bench.measure import ThroughputTest
 from bench.processes import cpu_seconds
 from bench.results import IDLE_MS, Result
 from bench.stage import Stage
+from softswitch.words import counted
 
 _IDLE_SECONDS = 2.0
 _IDLE_PORTS = 64
@@ -25,7 +26,7 @@ def ports(stage: Stage) -> list[Result]:
         with stage.traffic(count) as generator:
             generator.load(workload)
             for target in stage.shuffled([*stage.switches(), C_LOOP]):
-                stage.tell(f"{target}: {count} ports")
+                stage.tell(f"{target}: {counted(count, 'port')}")
                 with stage.target(target, count, plain.l3_setup(count), workload):
                     rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free())
         results.append(

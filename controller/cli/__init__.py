@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-
-import click
-
-from controller.cli.hotset import hotset
-from controller.cli.registers import registers
-from controller.cli.status import status
-from controller.cli.switch import load, offload, proxy, unload
+from controller.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
-def main(verbose: bool) -> None:
-    """Hot sets: build them from update logs, move them in and out of a switch, see what it does."""
-    logging.basicConfig(
-        format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
-    )
-    # What finsy logs with a stack trace also arrives here as an exception, and is told in one line.
-    logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
+def main() -> None:
+    """Run the command line, and exit."""
+    end_at_ctrl_c()
+    # Takes the better part of a second: a signal is heard before.
+    from controller.cli.commands import hotline
 
-
-for command in (hotset, load, unload, status, registers, offload, proxy):
-    main.add_command(command)
+    raise_at_ctrl_c()
+    try:
+        hotline(prog_name="hotline")
+    finally:
+        # What is left is the interpreter's end.
+        end_at_ctrl_c()

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from common.errors import HotlineError
+from controller.cli.interruption import INTERRUPTED, interrupted
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
 from controller.migrate import Progress as Report
@@ -21,9 +22,6 @@ from controller.migrate import Progress as Report
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
@@ -69,7 +67,7 @@ def on_switch(
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            click.echo(f"hotline: stopped{f'; {again} again to finish' if again else ''}", err=True)
+            click.echo(interrupted(again), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import polars as pl
 
+from common.words import counted
 from controller import hotset as hotsets
 from controller.cli.common import json_option, one_line_errors, print_json, print_table
 from protocol.header import LANES
@@ -69,7 +70,7 @@ def _summary(hot: pl.DataFrame) -> dict[str, object]:
 def _sentence(hot: pl.DataFrame) -> str:
     lanes = _keys_in_lane(hot)
     return (
-        f"{hot.height} keys with {hot['share'].sum():.1%} of all updates; "
+        f"{counted(hot.height, 'key')} with {hot['share'].sum():.1%} of all updates; "
         f"{min(lanes)} to {max(lanes)} keys in each of the {LANES} lanes"
     )
 

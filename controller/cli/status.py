@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 from rich.console import Console
 
+from common.words import counted
 from controller.cli.common import (
     ON_OFF,
     json_option,
@@ -79,7 +80,8 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
     ]
     columns = ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"]
     console = Console(highlight=False)
-    console.print(f"switch {address}: {len(jobs)} jobs, {len(status.params):,} entries")
+    entries = counted(len(status.params), "entry", "entries")
+    console.print(f"switch {address}: {counted(len(jobs), 'job')}, {entries}")
     console.print(plain_table(columns, jobs))
     for line in _counters(status):
         console.print(line, soft_wrap=True)
@@ -88,7 +90,8 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
 def _counters(status: SwitchStatus) -> Iterator[str]:
     lanes, rpcs = status.counters.all_lanes(), status.counters.rpcs
     rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
-    yield f"lanes: {lanes.hits:,} hits, {lanes.misses:,} misses{rate}, {lanes.overflows:,} overflows"
+    hits, misses = counted(lanes.hits, "hit"), counted(lanes.misses, "miss", "misses")
+    yield f"lanes: {hits}, {misses}{rate}, {counted(lanes.overflows, 'overflow')}"
     yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
     yield f"drops: {_dropped(status.counters.drops)}"
 

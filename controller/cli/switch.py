@@ -22,6 +22,8 @@ from controller.controller import Controller
 from controller.migrate import Plan
 from controller.tables import Job
 
+_ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -119,9 +121,13 @@ def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> 
         print_json({"dry_run": dry_run, **changes})
         return
     told = [
-        f"{what} {change}" if isinstance(change, str) else f"{change} {what}"
+        f"{what} {change}" if isinstance(change, str) else _number(what, change)
         for what, change in changes.items()
         if change
     ]
     did = "would do" if dry_run else "done"
     click.echo(f"{did}: {', '.join(told)}" if told else "nothing to do")
+
+
+def _number(what: str, number: object) -> str:
+    return f"{number} {_ONE.get(what, what) if number == 1 else what}"

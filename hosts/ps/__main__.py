@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import HotlineError
-from hosts.agent import Commands, execute, load_config, make_codec, run_queue_ns, say, settle
+from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import Sockets, make_serve
+from hosts.ps.loop import Sockets, dialect
 from hosts.ps.service import make_service
 from hosts.ps.state import JOB_COUNTERS
 from hosts.sockets import Address, clock_offset
@@ -35,7 +35,6 @@ class PsProcess:
             config.n_ps,
             space,
             {job.job: job.epoch for job in config.jobs},
-            make_codec(config.codec),
             time.monotonic_ns,
         )
         self._config, self._offset = config, offset
@@ -53,7 +52,7 @@ class PsProcess:
             self._offset,
             make_service(**config.service_time.model_dump()),
             self.write_full_logs,
-            make_serve(config.codec),
+            dialect(config.codec),
         )
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:

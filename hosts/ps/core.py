@@ -10,8 +10,8 @@ from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
 from hosts.ps.store import Store
+from hosts.worker.machine import COMPILED, plain_machine
 from protocol import control
-from protocol.codec import Codec
 from protocol.errors import MalformedDatagram
 from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
@@ -27,15 +27,16 @@ class ParameterServer(Generic[ReplyTo]):
         n_ps: int,
         space: KeySpace,
         epochs: Mapping[int, int],
-        codec: Codec,
         clock: Callable[[], int],
         as_plain: bool = False,
     ) -> None:
         self.ps = ps
         self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain)
         self.stores = {job: Store(self.server.state, job) for job in epochs}
+        machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {
-            job: Mover(job, ps, epoch, self.stores[job], codec, clock) for job, epoch in epochs.items()
+            job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
+            for job, epoch in epochs.items()
         }
 
     def handle(

@@ -9,6 +9,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from hosts.agent import Commands, SignalPipe
 from hosts.ps import serve as serving
@@ -23,23 +24,30 @@ from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 _NEVER = 2**62
 
 
-Serve = Callable[..., int]
-"""`hosts.ps.serve.serve`, or its plain twin."""
+class Dialect(NamedTuple):
+    """How a PS speaks."""
+
+    serve: Callable[..., int] = serving.serve
+    """The loop, or its plain twin."""
+    outward: Callable[[bytes], bytes] = bytes
+    """What becomes of a datagram of its own RPCs before it is sent."""
+    inward: Callable[[bytes], bytes] = bytes
+    """And of one that has come for them."""
 
 
-def make_serve(codec: str) -> Serve:
-    """The loop with that codec: fast is the compiled one, scapy a plain one behind Scapy."""
+def dialect(codec: str) -> Dialect:
+    """With the codec "fast" the compiled loop, with "scapy" its plain twin behind Scapy."""
     if codec == "scapy":
-        from hosts.scapy_udp import behind_scapy  # takes half a second to import
+        from hosts.scapy_udp import behind_scapy, of_scapy, scapy_of  # takes half a second to import
 
-        return behind_scapy(serving.serve)
-    return serving.serve
+        return Dialect(behind_scapy(serving.serve), scapy_of, of_scapy)
+    return Dialect()
 
 
 class Sockets:
     """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
 
-    `on_room` is called when a part of the connection log has become full. `serve` may be a plain twin.
+    `on_room` is called when a part of the connection log has become full.
     """
 
     def __init__(
@@ -51,13 +59,13 @@ class Sockets:
         offset: int,
         service_time: Service,
         on_room: Callable[[], None] = lambda: None,
-        serve: Serve = serving.serve,
+        dialect: Dialect | None = None,
     ) -> None:
         self._core = core
         self._service = service
         self._connected = connected
         self._local = (address, HOTLINE_PORT)
-        self._serve = serve
+        self._dialect = dialect or Dialect()
         self._service_time = service_time
         self._on_room = on_room
         self._udp = make_udp(offset)
@@ -111,7 +119,7 @@ class Sockets:
             self._signals.drain()
         elif reason == OWN:
             while (received := self._receiver.receive()) is not None:
-                core.receive_own(received.datagram, received.read)
+                core.receive_own(self._dialect.inward(received.datagram), received.read)
         elif reason == MARKED:
             self._look_at_marked()
         if due is not None:
@@ -120,7 +128,9 @@ class Sockets:
         return reason
 
     def _call(self, until: int) -> int:
-        return self._serve(self._core.server.state, self._service_time, self._udp, self._sources, until)
+        return self._dialect.serve(
+            self._core.server.state, self._service_time, self._udp, self._sources, until
+        )
 
     def _look_at_marked(self) -> None:
         for k in range(self._sources.state.taken):
@@ -139,6 +149,6 @@ class Sockets:
     def _own_traffic(self) -> None:
         """Send register RPCs, and answers to the controller."""
         for datagram in self._core.transmit():
-            send(self._own, datagram, self._service)
+            send(self._own, self._dialect.outward(bytes(datagram)), self._service)
         for answer, controller in self._core.control_answers():
             send(self._data, answer, controller)

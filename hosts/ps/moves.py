@@ -9,48 +9,39 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hosts.keys import KeySpace
 from hosts.ps.store import Store
-from hosts.window import Window
-from protocol.bitmap import lanes_in
-from protocol.codec import Caller, Codec, Keys, Values, answers
-from protocol.control import SLOTS, Command, Control, Status, build
-from protocol.errors import MalformedDatagram
-from protocol.hashing import lanes_of
-from protocol.header import PS_CALLER_BASE, WINDOW, Op
-from protocol.packing import pack
+from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine
+from protocol.codec import Caller, Keys, Values
+from protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
+from protocol.header import PS_CALLER_BASE
 
 ReplyTo = TypeVar("ReplyTo")
 
 
-class _Call(NamedTuple):
-    """One register RPC of the step in progress."""
-
-    datagram: memoryview
-    keys_at: NDArray[np.int32]
-    """Index in the step of each lane's key; the step's size where the lane is not live."""
-
-
 class Mover(Generic[ReplyTo]):
-    """One job's moves at one PS. `epoch` is that of the PS's own row in the switch."""
+    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS's own row in the switch."""
 
     def __init__(
-        self, job: int, ps: int, epoch: int, store: Store, codec: Codec, clock: Callable[[], int]
+        self,
+        job: int,
+        ps: int,
+        n_ps: int,
+        epoch: int,
+        space: KeySpace,
+        store: Store,
+        clock: Callable[[], int],
+        machine: Machine = COMPILED,
     ) -> None:
-        self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
-        self._ps = ps
+        caller = Caller(job, PS_CALLER_BASE + ps, epoch)
+        self._switch = Client(caller, n_ps, space, clock, largest=MAX_KEYS, machine=machine, registers=True)
+        self._space = space
         self._store = store
-        self._codec = codec
-        self._clock = clock
-        self._window: Window[_Call] = Window(WINDOW)
-        self._unsent: deque[_Call] = deque()
-        self._again: deque[_Call] = deque()
-        self._served = np.zeros(1, dtype=np.bool_)
-        self._read: Values = np.zeros(1, dtype=np.uint32)
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo]] = OrderedDict()
         self._script: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
@@ -60,8 +51,6 @@ class Mover(Generic[ReplyTo]):
         """The last answer of each slot, and to which command."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller, with whom they go to; the owner sends and removes them."""
-        self.malformed = 0
-        self.unexpected = 0
 
     def command(self, control: Control, reply_to: ReplyTo) -> None:
         """A command of the controller; one under way is not begun again, one that is done is answered."""
@@ -89,45 +78,30 @@ class Mover(Generic[ReplyTo]):
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
         """The switch's answer to a register RPC, read at `read` (ns)."""
-        try:
-            header, _, values = self._codec.parse(datagram)
-        except MalformedDatagram:
-            self.malformed += 1
-            return
-        rpc = self._window.find(header.seq)
-        if rpc is None or not answers(datagram, header, rpc.call.datagram):
-            self.unexpected += 1
-            return
-        self._window.close(header.seq, read)
-        keys_at = rpc.call.keys_at
-        self._served[keys_at] = lanes_in(header.served, header.count)
-        if values is not None:
-            self._read[keys_at] = values
-        if not (self._unsent or len(self._window)):
-            self._go_on()
+        self._switch.receive(datagram, read, read)
+        self._go_on()
 
     def transmit(self) -> memoryview | None:
         """The next register RPC to be sent at once, to this PS's own service address."""
-        if self._again:
-            return self._again.popleft().datagram
-        if not (self._unsent and self._window.is_open):
-            return None
-        call = self._unsent.popleft()
-        now = self._clock()
-        self._codec.stamp_request(call.datagram, self._window.issue(call, now), now)
-        return call.datagram
+        out = self._switch.transmit()
+        return None if out is None else out[0]
 
     def deadline(self) -> int | None:
         """When `wake` is due next, or None."""
-        return self._window.deadline()
+        return self._switch.deadline()
 
     def wake(self, now: int) -> None:
         """Send again what is overdue."""
-        self._again.extend(self._window.overdue(now))
+        self._switch.wake(now)
+
+    @property
+    def malformed(self) -> int:
+        """Datagrams at the PS's own port that were no RPCs."""
+        return self._switch.malformed
 
     def _go_on(self) -> None:
         """Take the command in progress one step further, and begin the next when it is done."""
-        while self._queue and not (self._unsent or len(self._window)):
+        while self._queue and self._switch.idle:
             identity, (control, reply_to) = next(iter(self._queue.items()))
             if self._script is None:
                 self._script = self._execute(control)
@@ -159,35 +133,29 @@ class Mover(Generic[ReplyTo]):
         """Refuse from now, then add here's values there."""
         at = self._store.locate(keys)
         values = self._store.give_away(at)
-        self._call(Op.PUSH, keys, values)
+        self._push(keys, values)
         yield
-        missing = ~self._served[:-1]
+        missing = ~self._switch.served
         self._store.take_home(at[missing], values[missing])
         return Status.NO_ENTRY if missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
         """Read v, then add -v there and v here."""
-        self._call(Op.PULL, keys, None)
+        self._pull(keys)
         yield
-        found = self._served[:-1]
-        at_switch, values = keys[found], self._read[:-1][found]
-        self._call(Op.PUSH, at_switch, np.negative(values))
+        found = self._switch.served
+        at_switch, values = keys[found], self._switch.values[found]
+        self._push(at_switch, np.negative(values))
         yield
-        taken = self._served[:-1]
+        taken = self._switch.served
         self._store.take_home(self._store.locate(at_switch[taken]), values[taken])
         return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
 
-    def _call(self, op: Op, keys: Keys, deltas: Values | None) -> None:
-        """Queue register RPCs for these distinct keys, each in its hash lane."""
-        size = len(keys)
-        self._served = np.zeros(size + 1, dtype=np.bool_)
-        self._read = np.zeros(size + 1, dtype=np.uint32)
-        if not size:
-            return
-        ps = np.full(size, self._ps, dtype=np.uint16)
-        packing = pack(ps, lanes_of(keys), np.ones(size, dtype=np.bool_))
-        datagrams = self._codec.requests(op, self._caller, 0, packing, keys, deltas)
-        for datagram, position, count in zip(
-            datagrams, packing.position, packing.count.tolist(), strict=True
-        ):
-            self._unsent.append(_Call(datagram, position[:count]))
+    def _pull(self, keys: Keys) -> None:
+        """Begin to read the registers of these distinct keys."""
+        self._switch.pull(0, self._space.positions(keys))
+
+    def _push(self, keys: Keys, deltas: Values) -> None:
+        """Begin to add to the registers of these distinct keys."""
+        answered = np.zeros(len(keys), dtype=np.bool_)
+        self._switch.push(0, self._space.positions(keys), deltas, answered)

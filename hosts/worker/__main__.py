@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from common.errors import HotlineError
+from common.words import counted
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -71,7 +72,7 @@ class WorkerProcess:
         self._trace = Trace.load(config.trace)
         if config.worker > self._trace.workers:
             raise AgentConfigError(
-                f"{config.trace}: has {self._trace.workers} workers, this is {config.worker}"
+                f"{config.trace}: has {counted(self._trace.workers, 'worker')}, this is {config.worker}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.worker, offset)

@@ -118,7 +118,8 @@ class Client:
 
     def hint(self, keys: Keys | None) -> None:
         """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
-        self.hinted[:] = False
+        # Fresh zeros take no memory before something is written there.
+        self.state = self.state._replace(hinted=np.zeros_like(self.hinted))
         if keys is not None:
             self.hinted[self._space.positions(keys)] = True
             self.hinted[-1] = False
@@ -149,6 +150,9 @@ class Client:
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
+        me = self._me
+        if not me["queued_again"] and (me["first_unsent"] == NOTHING or not me["free"]):
+            return None
         slot = self._machine.transmit(self.state, self._clock())
         if slot == NOTHING:
             return None

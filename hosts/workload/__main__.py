@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from common.errors import HotlineError
+from common.words import counted
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, R2, generate
 from hosts.workload.trace import Trace
@@ -51,8 +52,8 @@ def main(
         trace.save(output)
     except HotlineError as error:
         raise click.ClickException(str(error)) from error
-    updates = len(trace.position)
-    click.echo(f"{output}: {trace.name}, {trace.workers} workers x {trace.steps} steps, {updates:,} updates")
+    size = f"{counted(trace.workers, 'worker')} x {counted(trace.steps, 'step')}"
+    click.echo(f"{output}: {trace.name}, {size}, {counted(len(trace.position), 'update')}")
 
 
 def _generate(shape: str, workers: int, steps: int, keys_per_step: int | None, seed: int) -> Trace:

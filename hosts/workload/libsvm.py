@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from common.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
 from logs.errors import DataError
@@ -84,7 +85,8 @@ def load(path: Path, workers: int, samples_per_step: int) -> Trace:
     steps = len(labels) // (workers * samples_per_step)
     if not steps:
         raise DataError(
-            f"{path}: {len(labels)} samples; {workers} mini-batches take {workers * samples_per_step}"
+            f"{path}: {counted(len(labels), 'sample')}; "
+            f"{counted(workers, 'mini-batch takes', 'mini-batches take')} {workers * samples_per_step}"
         )
     if not indices:
         raise DataError(f"{path}: no sample has a feature")

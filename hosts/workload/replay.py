@@ -13,13 +13,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from common.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from logs.errors import DataError
-from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, first_line, read_head
+from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, check_text, first_line, read_head
 from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
+
+_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
 
 
 def load(path: Path, workers: int) -> Trace:
@@ -35,9 +38,11 @@ def load(path: Path, workers: int) -> Trace:
     sizes = updates.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
     steps = len(sizes) // workers
     if not steps:
-        raise DataError(f"{path}: {len(sizes)} mini-batches (iteration, worker) for {workers} workers")
+        found = counted(len(sizes), "mini-batch", "mini-batches")
+        raise DataError(f"{path}: {found} (iteration, worker) for {counted(workers, 'worker')}")
     if len(sizes) % workers:
-        log.warning("%s: the last %d mini-batches are left out", path, len(sizes) % workers)
+        rest = counted(len(sizes) % workers, "mini-batch is", "mini-batches are")
+        log.warning("%s: the last %s left out", path, rest)
 
     start = np.append(0, np.cumsum(sizes, dtype=np.int64))
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
@@ -60,6 +65,7 @@ def is_update_log(path: Path) -> bool:
     if head.startswith(PARQUET_MAGIC):
         log.info("%s: taken for an update log, as it is Parquet", path)
         return True
+    check_text(path, head, _DATA)
     line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
     is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
     names = ", ".join(UPDATES)
@@ -82,6 +88,8 @@ def _read(path: Path) -> pl.DataFrame:
         rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
+    if rows.is_empty():
+        raise DataError(f"{path}: has columns and no row; each row is one update")
     if rows.null_count().sum_horizontal().item():
         raise DataError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
     return rows

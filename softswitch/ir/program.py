@@ -15,6 +15,7 @@ from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
 from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
 from softswitch.ir.tables import ActionProfile, Invocation, Table
 from softswitch.v1model import STANDARD_METADATA, Standard
+from softswitch.words import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,7 @@ class Program:
         expected = len(self.actions[action].parameters)
         if len(args) != expected:
             name = self.actions[action].name
-            raise StateError(f"action {name} takes {expected} parameters, not {len(args)}")
+            raise StateError(f"action {name} takes {counted(expected, 'parameter')}, not {len(args)}")
         return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:

@@ -15,6 +15,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import Notice, Pipeline
+from softswitch.words import counted
 
 log = logging.getLogger(__name__)
 SetRequest = p4r.SetForwardingPipelineConfigRequest
@@ -137,7 +138,8 @@ class Pipelines(Generic[PL]):
         if not self.saved.take_over(config):
             fresh = self._controlled(config)
             if lost := carry_over(self.saved, fresh):
-                log.warning("reconciled: the new pipeline has no place for %d entities of the old one", lost)
+                dropped = counted(lost, "entity", "entities")
+                log.warning("reconciled: the new pipeline has no room for %s of the old one", dropped)
             self.saved = fresh
         if self.saved is not self.running:
             self._commit(self.saved)

@@ -41,7 +41,7 @@ _MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"
 
 
 def carry_over(old: ControlledPipeline[Any], new: ControlledPipeline[Any]) -> int:
-    """Write what `old` holds to `new`, which is fresh; how much of it has no place there."""
+    """Write what `old` holds to `new`, which is fresh; how much of it has no room there."""
     updates, lost = _updates(old), 0
     while batch := list(islice(updates, BATCH)):
         lost += sum(

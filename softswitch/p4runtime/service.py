@@ -19,6 +19,7 @@ from softswitch.p4runtime.notifications import Notifications
 from softswitch.p4runtime.pipelines import PL, GetRequest, MakePipeline, Pipelines, Ports, SetRequest
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
+from softswitch.words import counted
 
 API_VERSION = "1.4.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
@@ -41,6 +42,11 @@ class P4RuntimeServer(Generic[PL]):
         self._notifications = Notifications(lambda: self._pipelines.running, self._tell, ports.now)
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self._server: grpc.aio.Server | None = None
+
+    @property
+    def lost_messages(self) -> int:
+        """Packets, digests and notifications that a primary controller did not read in time."""
+        return self._sessions.lost_messages
 
     # ---- life
 
@@ -186,7 +192,7 @@ class P4RuntimeServer(Generic[PL]):
         except BlockingIOError:
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, "the CPU port's queue is full") from None
         except OSError as error:
-            raise invalid(f"packet-out of {len(frame)} bytes: {error.strerror}") from None
+            raise invalid(f"packet-out of {counted(len(frame), 'byte')}: {error.strerror}") from None
 
     def _packets_in(self) -> None:
         for frame in _datagrams(self._ports.cpu_socket):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
+from softswitch.words import counted
 
-MAX_WAITING = (
-    4096  # messages to a slow controller; packets, digests and notifications beyond these are dropped
-)
+MAX_WAITING = 4096  # messages to a slow controller; packets, digests and notifications beyond these are lost
+
+log = logging.getLogger(__name__)
 
 
 class Stream:
@@ -19,6 +21,7 @@ class Stream:
 
     def __init__(self) -> None:
         self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
+        self.lost = 0
 
     def send(self, response: p4r.StreamMessageResponse) -> None:
         """Send a message after those that wait."""
@@ -32,6 +35,7 @@ class Sessions:
         self._arbiter: Arbiter[Stream] = Arbiter(device_id)
         self._changed = changed
         self._primaries: list[Stream] = []
+        self.lost_messages = 0
 
     def update(self, stream: Stream, message: p4r.MasterArbitrationUpdate) -> None:
         """Take a controller's bid; `Refusal` ends its stream."""
@@ -39,6 +43,9 @@ class Sessions:
 
     def leave(self, stream: Stream) -> None:
         """Forget a controller whose stream has ended."""
+        if stream.lost:
+            lost = counted(stream.lost, "message")
+            log.warning("lost %s to a controller that reads too slowly", lost)
         self._post(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:
@@ -51,10 +58,20 @@ class Sessions:
             raise denied(f"{what} is for the primary controller only")
 
     def tell(self, response: p4r.StreamMessageResponse) -> None:
-        """Send to the primary controllers, but to none that has too much waiting."""
+        """Send to the primary controllers; for one that has too much waiting it is lost."""
         for stream in self._primaries:
             if stream.waiting.qsize() < MAX_WAITING:
                 stream.send(response)
+            else:
+                self._lose(stream)
+
+    def _lose(self, stream: Stream) -> None:
+        if not stream.lost:
+            log.warning(
+                "a controller reads too slowly: %d messages wait for it, others are lost", MAX_WAITING
+            )
+        stream.lost += 1
+        self.lost_messages += 1
 
     def _post(self, notices: Notices[Stream]) -> None:
         for stream, response in notices:

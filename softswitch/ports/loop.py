@@ -33,6 +33,7 @@ from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
 from softswitch.v1model import PORT_NUMBERS
+from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 _CPU_SEND_BUFFER = 1 << 21  # some thousand frames in each direction
@@ -172,8 +173,8 @@ class PortLoop:
             return
         self._switch["told_notices"], self._switch["tell_at"] = lost, self.now() + TELL_EVERY_US
         _LOG.warning(
-            "lost %d digests and log records that the control plane did not take in time, %d since the start",
-            lost - told,
+            "lost %s that the control plane did not take in time, %d since the start",
+            counted(lost - told, "digest or log record", "digests and log records"),
             lost,
         )
 

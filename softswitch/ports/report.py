@@ -36,6 +36,7 @@ class SwitchCounters(NamedTuple):
     ports: Mapping[int, PortCounters]
     no_such_port: int  # frames that the pipeline sent to a port that the switch does not have
     lost_notices: int  # digests and log records that nobody read from `notice_socket` in time
+    lost_messages: int = 0  # packets, digests and notifications that a controller did not read in time
 
     def write(self, path: Path) -> None:
         """Write them as JSON, so that readers see the old file or the new one; raises SwitchError."""
@@ -66,6 +67,8 @@ def describe(counters: SwitchCounters) -> list[str]:
         lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")
     if counters.lost_notices:
         lines.append(f"digests and log records lost (not taken in time): {counters.lost_notices}")
+    if counters.lost_messages:
+        lines.append(f"messages to controllers lost (not read in time): {counters.lost_messages}")
     return lines
 
 

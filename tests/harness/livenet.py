@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from controller import Controller, Job, Route, Server, Worker
-from controller.tables import CPU_PORT
+from controller.controller import Controller
+from controller.tables import CPU_PORT, Job, Route, Server, Worker
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.worker.client import Client
 from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec
+from protocol.codec import Caller
 from protocol.control import Command
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
@@ -52,7 +52,7 @@ class PsHost:
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core: ParameterServer[UdpEndpoint] = ParameterServer(
-            ps, n_ps, KeySpace(keys), {job: EPOCH}, FastCodec(), time.monotonic_ns
+            ps, n_ps, KeySpace(keys), {job: EPOCH}, time.monotonic_ns
         )
         self.store = self._core.stores[job]
 

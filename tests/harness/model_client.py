@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from hosts.window import Window
-from protocol.bitmap import lanes_in
 from protocol.codec import Caller, Codec, Keys, Message, Values, answers
 from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import WINDOW, Header, Op
 from protocol.packing import Packing, pack
+from tests.harness.bitmap import lanes_in
+from tests.harness.window import Window
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from protocol.bitmap import bitmap_of, lanes_in
 from protocol.codec import Codec, Keys, Message, Values
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_ids_of
 from protocol.header import LANES, RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from tests.harness.bitmap import bitmap_of, lanes_in
 
 _SIGN = 1 << 31
 _ONES = np.ones(LANES, dtype=np.uint32)

@@ -160,12 +160,14 @@ class PlainSwitch:
         is_duplicate, served = turn
         values = np.zeros(header.count, dtype=np.uint32)
         for lane, slot in slots.items():
-            place = lane, slot
+            register = lane, slot
             if header.op == Op.PULL:
-                values[lane] = self._registers.get(place, 0)
+                values[lane] = self._registers.get(register, 0)
             elif not is_duplicate:
                 assert message.values is not None
-                self._registers[place] = (self._registers.get(place, 0) + int(message.values[lane])) % MODULUS
+                self._registers[register] = (
+                    self._registers.get(register, 0) + int(message.values[lane])
+                ) % MODULUS
         header = header._replace(served=served)
         if header.op != Op.EMPTY and (caller.privileged or served == header.live):
             is_pull = header.op == Op.PULL
@@ -191,13 +193,13 @@ class PlainSwitch:
 
     def _turn(self, row: int, header: Header, hits: int) -> tuple[bool, int] | None:
         """Whether it is a duplicate and the lanes served; None for a packet out of turn."""
-        place = row, header.seq & SLOT_MASK
-        epoch, last, stored = self._cells.get(place, (0, 0, 0))
+        cell = row, header.seq & SLOT_MASK
+        epoch, last, stored = self._cells.get(cell, (0, 0, 0))
         turn = header.seq >> WINDOW_BITS
         if epoch != header.epoch:
             last = 0
         if turn == last + 1:
-            self._cells[place] = header.epoch, turn, hits
+            self._cells[cell] = header.epoch, turn, hits
             return False, hits
         if turn != last or turn == 0:
             return None

@@ -17,7 +17,7 @@ from hosts.ps.core import ParameterServer
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
 from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec, Keys, Values
+from protocol.codec import Caller, Keys, Values
 from protocol.control import Command, Control, Status
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of, ps_of
@@ -121,9 +121,7 @@ class Testbed:
             self.switch.add_server(JOB, ps, Attached(_end(host, HOTLINE_PORT), port), service)
             own = Attached(_end(host, PS_RPC_PORT), port)
             self.switch.add_caller(JOB, PS_CALLER_BASE + ps, 5, 100 + ps, own, privileged=True)
-            self.servers.append(
-                ParameterServer(ps, SERVERS, self.space, {JOB: 5}, FastCodec(), lambda: self.now)
-            )
+            self.servers.append(ParameterServer(ps, SERVERS, self.space, {JOB: 5}, lambda: self.now))
         self.workers = [WorkerHost(self, worker, epoch=10) for worker in range(1, WORKERS + 1)]
         for worker in self.workers:
             self._admit(worker)
@@ -308,7 +306,7 @@ class Testbed:
         raise AssertionError("does not come to rest")
 
     def held(self) -> Values:
-        """Value of each parameter, in whichever place it is."""
+        """Value of each parameter, wherever it is."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
             held = server.stores[JOB].held()

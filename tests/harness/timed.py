@@ -70,7 +70,7 @@ class Timed:
         space = KeySpace(len(keys), keys[order])
         self._trace = Trace("one batch", worker, 1, space, *_csr(worker, np.argsort(order)))
         self.server: ParameterServer[None] = ParameterServer(
-            ps, n_ps, space, dict.fromkeys(jobs, 1), FastCodec(), self._clock
+            ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
         self.clients = {job: Client(Caller(job, worker, 1), n_ps, space, self._clock) for job in jobs}
 

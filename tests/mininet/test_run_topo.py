@@ -75,7 +75,7 @@ def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
     counted = record_of(folder)["switch"]
     assert len(counted["ports"]) == 2 + 2 + 1  # workers, servers, CPU
     assert all(min(port["rx"], port["tx"]) > 0 for port in counted["ports"].values())
-    assert (counted["no_such_port"], counted["lost_notices"]) == (0, 0)
+    assert (counted["no_such_port"], counted["lost_notices"], counted["lost_messages"]) == (0, 0, 0)
     assert "report: " in whole_run.output
 
 

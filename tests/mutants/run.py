@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.child import status_of
 from tests.mutants.mutate import Mutant
 
 _LIBRARIES = [
@@ -26,7 +27,6 @@ _LIBRARIES = [
 ]  # fmt: skip
 ROOT = Path(__file__).parents[2]
 _NOTHING_WRONG = 0
-_POLL_S = 0.02
 
 
 class Outcome(Enum):
@@ -72,13 +72,10 @@ def _run(tests: Sequence[str], log: Path, longest: float) -> Outcome:
     child = os.fork()
     if not child:
         _test(tests, log)
-    deadline = time.monotonic() + longest
     try:
-        while time.monotonic() < deadline:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                return Outcome.SURVIVED if status == _NOTHING_WRONG else Outcome.KILLED
-            time.sleep(_POLL_S)
+        status = status_of(child, longest)
+        if status is not None:
+            return Outcome.SURVIVED if status == _NOTHING_WRONG else Outcome.KILLED
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
         return Outcome.TIMEOUT

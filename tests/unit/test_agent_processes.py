@@ -242,6 +242,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
     assert "command stats: got an unexpected keyword" in servers[0].call(cmd="stats", of="x")["error"]
     pl.DataFrame({"key": [1, 2, 3]}).write_parquet(log_dir / "hot.parquet")
     assert worker.call(cmd="hint", job=1, file=str(log_dir / "hot.parquet")) == {"ok": True, "keys": 3}
+    assert worker.call(cmd="hint", job=1, file=None) == {"ok": True, "keys": 0}
     assert worker.call(cmd="quit") == {"ok": True}
 
 
@@ -251,7 +252,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"window": 65}, "window: Input should be less than or equal to 64"),
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
-        ({"worker": 2}, "trace: has 1 workers, this is 2"),
+        ({"worker": 2}, "trace: has 1 worker, this is 2"),
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
     ],
 )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.cli import main
+from controller.cli.commands import hotline
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+    return CliRunner().invoke(hotline, arguments)
 
 
 @pytest.fixture
@@ -80,6 +81,22 @@ def test_a_log_that_is_not_there_ends_with_one_line(tmp_path: Path) -> None:
     result = run("hotset", "build", str(missing), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
     assert result.exit_code == 1
     assert result.stderr == f"Error: {missing}: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (random.Random(1).randbytes(1000), "is neither text nor Parquet, which begins with PAR1"),
+        (b"", "is empty"),
+    ],
+    ids=["random", "empty"],
+)
+def test_a_log_that_is_none_ends_with_one_line(tmp_path: Path, content: bytes, what: str) -> None:
+    log = tmp_path / "x.parquet"
+    log.write_bytes(content)
+    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {log}: {what}; an update log is Parquet or CSV\n"
 
 
 def test_wrong_usage_is_told_by_the_command_line() -> None:

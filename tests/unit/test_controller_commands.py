@@ -14,10 +14,13 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from controller import HotParam, Job, Register, State, hotset
-from controller.cli import common, main
+from controller import hotset
+from controller.cli import common
+from controller.cli.commands import hotline
+from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.migrate import Move, Plan
+from controller.tables import HotParam, Job, State
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -99,7 +102,7 @@ def hot_set(tmp_path: Path) -> str:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+    return CliRunner().invoke(hotline, arguments)
 
 
 def output(*arguments: str) -> str:
@@ -108,7 +111,7 @@ def output(*arguments: str) -> str:
     return result.stdout
 
 
-TOLD = "1 inserts, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
+TOLD = "1 insert, 5 modifies, 2 deletes, 1 seeded, 3 collected\n"
 PRIMARY, READER = ("connect", "127.0.0.1:9559", 1, True), ("connect", "127.0.0.1:9559", 1, False)
 END = ("disconnect",)
 
@@ -207,7 +210,7 @@ def test_ctrl_c_says_how_to_finish_what_was_begun(
 ) -> None:
     played.error = KeyboardInterrupt()
     result = run(*command)
-    assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: stopped{told}\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{told}\n")
 
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:

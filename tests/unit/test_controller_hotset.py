@@ -71,7 +71,7 @@ def test_one_job_is_picked_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "cannot be read: empty CSV"),
+        ("", "is empty; an update log is Parquet or CSV"),
         (
             "a,b\n1,2\n",
             "has the columns a, b; an update log has key, updates or iteration",
@@ -251,6 +251,9 @@ def test_a_share_is_from_0_to_1(tmp_path: Path, share: float) -> None:
     with pytest.raises(HotSetError) as refusal:
         hotset.read(path)
     assert str(refusal.value) == f"{path}: the share of key 9 is {share}; it is from 0 to 1"
+    good().with_columns(share=pl.Series([share, share])).write_parquet(path)
+    with pytest.raises(HotSetError, match="the share of key 4 is"):
+        hotset.read(path)
     good().with_columns(share=pl.Series([1.0, 0.0])).write_parquet(path)
     assert hotset.read(path).height == 2
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from controller import Server
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
+from controller.tables import Server
 from protocol import control, frames
 from protocol.codec import FastCodec, Message
 from protocol.control import MAX_VALUES_KEYS, Command, Control, Status
@@ -161,7 +163,7 @@ def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
     assert all(sent == switch.sent[0] for sent in switch.sent)
 
 
-def test_what_does_not_answer_is_not_taken_for_an_answer() -> None:
+def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     """Other epochs, numbers, servers, jobs, requests, RPCs, and no RPCs at all; the answer comes last."""
 
     def answer(frame: UdpFrame) -> list[bytes]:
@@ -181,7 +183,11 @@ def test_what_does_not_answer_is_not_taken_for_an_answer() -> None:
         ]
         return [*noise, *[framed(control.build(right))] * 2]
 
+    caplog.set_level(logging.DEBUG, "controller.inband")
     on(Played(answer), lambda inband: inband.move(Command.SEED, SERVERS[0], [1]))
+    told = Counter(message.partition(":")[0] for message in caplog.messages)
+    # No frame and no RPC; another epoch, and a request.
+    assert told == {"packet-in that is no RPC": 2, "packet-in that is no answer to this controller": 2}
 
 
 def _fields(command: Control) -> dict[str, Any]:

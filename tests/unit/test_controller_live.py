@@ -20,8 +20,9 @@ import pytest
 from finsy import p4client
 
 from common.concurrency import together
-from controller import Controller, Job, Route, State, Worker, client, hotset, inband
+from controller import client, hotset, inband
 from controller.client import SwitchClient
+from controller.controller import Controller
 from controller.errors import (
     DeviceError,
     MoveRefused,
@@ -33,6 +34,7 @@ from controller.errors import (
 )
 from controller.inband import InBand
 from controller.status import SwitchStatus
+from controller.tables import Job, Route, State, Worker
 from protocol.hashing import ps_of
 from protocol.header import CONTROLLER_CALLER, MODULUS, WINDOW
 from tests.harness.livenet import LiveNet
@@ -185,11 +187,11 @@ def test_an_interrupted_move_says_how_it_is_finished(tmp_path: Path) -> None:
 
     async def scenario(net: LiveNet) -> None:
         file = hot_file(tmp_path, range(KEYS))
-        assert await interrupt(net, "load", file) == (130, "hotline: stopped; load again to finish\n")
+        assert await interrupt(net, "load", file) == (130, "hotline: interrupted; load again to finish\n")
         code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
         assert (code, errors) == (0, "")
         stopped = await interrupt(net, "offload", "off")
-        assert stopped == (130, "hotline: stopped; offload off again to finish\n")
+        assert stopped == (130, "hotline: interrupted; offload off again to finish\n")
 
     on_net(scenario)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 from hypothesis import given
@@ -253,3 +253,30 @@ def test_a_seeded_key_is_reserved_first() -> None:
         (UpdateType.INSERT, replace(param, state=State.RESERVED)),
         (UpdateType.MODIFY, param),
     ]
+
+
+def test_a_wave_is_1024_keys() -> None:
+    """As many are refused to workers at a time; what has no value moves at once."""
+
+    class Silent:
+        async def write(self, updates: Sequence[Update]) -> None:
+            pass
+
+        async def command(self, command: Command, ps: int, keys: Sequence[int]) -> None:
+            pass
+
+    parked = [HotParam(JOB, key, lane_of(key), key, State.PARKED) for key in range(10)]
+    moves = plan(parked, JOB, range(100, 2600), True)
+    steps: list[tuple[int, int]] = []
+    asyncio.run(execute(moves, Silent(), N_PS, lambda *step: steps.append(step)))
+    # The ten leave without a command; nothing else leaves, and nothing arrives without one.
+    assert [done for done, _ in steps] == [10, 10, 1034, 2058, 2510]
+    assert {total for _, total in steps} == {2510}
+
+
+def test_plans_are_values() -> None:
+    param = HotParam(JOB, 5, lane_of(5), 0, State.HOT)
+    for value in (Move(param, None, State.HOT), plan([], JOB, [5], True)):
+        assert hash(value) == hash(replace(value))
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, fields(value)[0].name, None)

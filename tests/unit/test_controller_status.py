@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller import Controller, HotParam, Job, Register, Server, State, Worker
-from controller.cli import main
+from controller.cli.commands import hotline
+from controller.controller import Controller, Register
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
-from controller.tables import KIND_PRIVILEGED
+from controller.tables import KIND_PRIVILEGED, HotParam, Job, Server, State, Worker
 from protocol.arms import ARMS
 from protocol.header import LANES
 
@@ -64,7 +64,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(main, arguments)
+    result = CliRunner().invoke(hotline, arguments)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -81,7 +81,7 @@ def test_a_runs_switch_in_ten_lines(on_switch: Callable[..., None]) -> None:
         ["hot", "4", "on", "off", "2", "0", "1", "1", "50"],
         ["both", "5", "on", "on", "2", "0", "0", "0", "0"],
         # 100 * (0 + 1 + ... + 31) hits and 32 * 200 misses.
-        ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflows"],
+        ["lanes:", "49,600", "hits,", "6,400", "misses", "(88.6%", "hit),", "1", "overflow"],
         ["RPCs:", "12,345", "answered,", "6", "forwarded,", "5", "relayed,", "0", "duplicates"],
         ["drops:", "1,200", "fragment,", "7", "stale_turn"],
     ]
@@ -202,7 +202,7 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
 
 
 def test_a_scale_of_zero_is_refused() -> None:
-    assert CliRunner().invoke(main, ["registers", "--job", "4", "--scale", "0"]).exit_code == 2
+    assert CliRunner().invoke(hotline, ["registers", "--job", "4", "--scale", "0"]).exit_code == 2
 
 
 def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
@@ -217,4 +217,4 @@ def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., Non
     [("--job", "65536"), ("--job", "-1"), ("--job", "1", str(2**64 - 1)), (), ("--job", "1", "-1")],
 )
 def test_jobs_and_keys_that_cannot_be_are_refused(arguments: tuple[str, ...]) -> None:
-    assert CliRunner().invoke(main, ["registers", *arguments]).exit_code == 2
+    assert CliRunner().invoke(hotline, ["registers", *arguments]).exit_code == 2

@@ -188,10 +188,10 @@ def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> N
     action = encoded.entity.table_entry.action.action
     written = {param.param_id: param.value for param in action.params}
     wanted = {param.id: _number(row, param.name) for param in SCHEMA.actions[action.action_id].params}
-    assert {place: int.from_bytes(value, "big") for place, value in written.items()} == wanted
+    assert {field: int.from_bytes(value, "big") for field, value in written.items()} == wanted
     keys = {match.field_id: match.exact.value for match in encoded.entity.table_entry.match}
     wanted = {field.id: _number(row, field.alias) for field in table.match_fields}
-    assert {place: int.from_bytes(value, "big") for place, value in keys.items()} == wanted
+    assert {field: int.from_bytes(value, "big") for field, value in keys.items()} == wanted
 
 
 def _number(row: Row, name: str) -> int:

@@ -106,8 +106,8 @@ ONE_SHOT = fy.P4TableEntry(
     action=fy.P4IndirectAction([(2, port(5)), (1, port(6))]),
 )
 CONFIG = fy.P4MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
-PLACE: dict[str, Any] = {"match": fy.Match(ether_type=0x0800), "priority": 2}
-METERED = fy.P4TableEntry("metered", action=fy.Action("forward_metered", port=1), **PLACE)
+KEY: dict[str, Any] = {"match": fy.Match(ether_type=0x0800), "priority": 2}
+METERED = fy.P4TableEntry("metered", action=fy.Action("forward_metered", port=1), **KEY)
 STORED = [
     fy.P4MulticastGroupEntry(1, replicas=[(1, 0), (2, 0), (1, 7)], metadata=b"note"),
     fy.P4CloneSessionEntry(5, class_of_service=2, packet_length_bytes=64, replicas=[(3, 1)]),
@@ -116,7 +116,7 @@ STORED = [
 ]
 MODIFIED = [
     fy.P4MeterEntry("rates", index=2, config=CONFIG),
-    fy.P4DirectMeterEntry(table_entry=fy.P4TableEntry("metered", **PLACE), config=CONFIG),
+    fy.P4DirectMeterEntry(table_entry=fy.P4TableEntry("metered", **KEY), config=CONFIG),
     fy.P4CounterEntry("counts", index=3, data=fy.P4CounterData(packet_count=4, byte_count=5)),
     fy.P4RegisterEntry("cells", index=3, data=77),
     fy.P4ValueSetEntry("odd_types", members=[P4ValueSetMember(0x1234), P4ValueSetMember(0x88CC)]),

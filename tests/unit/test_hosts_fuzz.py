@@ -13,11 +13,10 @@ from hosts.ps.core import ParameterServer
 from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import control
-from protocol.codec import Caller, Codec, FastCodec, Message, answers
+from protocol.codec import Caller, FastCodec, Message, answers
 from protocol.control import Command, Control
 from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op, unpack
-from protocol.scapy_layer import ScapyCodec
 from tests.harness.mutation import mutate
 
 SIZE = 100
@@ -86,12 +85,10 @@ def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
     return tuple(column.tobytes() for column in server.stores[1].held())
 
 
-@pytest.mark.parametrize(("codec", "count"), [(FAST, 10_000), (ScapyCodec(), 500)])
-def test_parameter_server(codec: Codec, count: int) -> None:
+@pytest.mark.parametrize(("as_plain", "count"), [(False, 10_000), (True, 500)])
+def test_parameter_server(as_plain: bool, count: int) -> None:
     random = Random(2)
-    server: ParameterServer[str] = ParameterServer(
-        0, 1, KeySpace(SIZE), {1: 1}, codec, lambda: 0, isinstance(codec, ScapyCodec)
-    )
+    server: ParameterServer[str] = ParameterServer(0, 1, KeySpace(SIZE), {1: 1}, lambda: 0, as_plain)
     worker = client(COMPILED)
     worker.push(1, np.arange(SIZE), np.ones(SIZE, dtype=np.uint32), np.zeros(SIZE + 1, dtype=np.bool_))
     requests = sent(worker)

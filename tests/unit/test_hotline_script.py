@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.cli import main
+from controller.cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "hotline"
@@ -47,10 +47,10 @@ def test_the_readmes_commands_are_well_formed(
     monkeypatch.chdir(tmp_path)
     # Never the default: a switch of somebody's run may be there.
     switch = [] if command.startswith("hotset ") else ["--switch", "127.0.0.1:1"]
-    result = CliRunner().invoke(main, [*shlex.split(command), *switch])
+    result = CliRunner().invoke(hotline, [*shlex.split(command), *switch])
     assert result.exit_code == 1, result.output
     assert re.search(r"no switch answers|cannot be read|No such file", result.output)
 
 
 def test_the_readme_has_every_command() -> None:
-    assert {shlex.split(command)[0] for command in COMMANDS} == set(main.commands)
+    assert {shlex.split(command)[0] for command in COMMANDS} == set(hotline.commands)

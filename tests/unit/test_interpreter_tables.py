@@ -75,8 +75,8 @@ def test_a_hash_picks_the_member_of_a_group(filled: InterpretedPipeline) -> None
 def test_an_empty_group_does_nothing(filled: InterpretedPipeline) -> None:
     filled.write_group(PATHS, 1, [])
     assert send(filled, selected=1) == (0, 0, 1, MISS | FIRST_MISSED)
-    place = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
-    assert filled.entry_counter(place) == (1, 11)
+    key = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
+    assert filled.entry_counter(key) == (1, 11)
 
 
 def test_a_default_may_be_a_member_or_group(filled: InterpretedPipeline) -> None:
@@ -115,9 +115,9 @@ def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
 
 def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline) -> None:
     send(filled, selected=1, now=5)
-    place = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
-    [stored, missing] = filled.find_entries([place, place._replace(priority=8)])
-    assert stored == StoredEntry(place.key, UseGroup(1), 9, CounterValue(1, 11), 0)
+    key = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
+    [stored, missing] = filled.find_entries([key, key._replace(priority=8)])
+    assert stored == StoredEntry(key.key, UseGroup(1), 9, CounterValue(1, 11), 0)
     assert missing is None
     reading = filled.read_entries("Choose.plain")
     filled.write_entries([EntryWrite(Change.DELETE, "Choose.plain", (ANYTHING,))])
@@ -148,7 +148,7 @@ def test_only_bits_under_the_mask_of_a_key_count() -> None:
 
 
 def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline) -> None:
-    places = [
+    keys = [
         EntryKey("Choose.profiled", (1,)),
         EntryKey("Choose.profiled", (2,)),
         EntryKey("Choose.profiled", (3,)),
@@ -157,18 +157,18 @@ def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline)
     ]
     send(filled, profiled=1, selected=2, now=40)
     send(filled, profiled=1, now=70)
-    assert filled.last_hits(places) == [70, 0, -1, 70, 0]
+    assert filled.last_hits(keys) == [70, 0, -1, 70, 0]
 
 
 def test_counters_and_meters_need_their_entry(filled: InterpretedPipeline) -> None:
-    place = EntryKey("Choose.selected", (Masked(4, 4),), 4)
-    filled.set_entry_counter(place, CounterValue(10, 20))
+    key = EntryKey("Choose.selected", (Masked(4, 4),), 4)
+    filled.set_entry_counter(key, CounterValue(10, 20))
     send(filled, selected=4)
-    assert filled.entry_counter(place) == (11, 31)
+    assert filled.entry_counter(key) == (11, 31)
     for operation in (
-        lambda: filled.entry_counter(place._replace(priority=3)),
-        lambda: filled.set_entry_counter(place._replace(priority=3), CounterValue(0, 0)),
-        lambda: filled.set_entry_meter(place._replace(priority=3), None),
+        lambda: filled.entry_counter(key._replace(priority=3)),
+        lambda: filled.set_entry_counter(key._replace(priority=3), CounterValue(0, 0)),
+        lambda: filled.set_entry_meter(key._replace(priority=3), None),
     ):
         with pytest.raises(EntryMissing):
             operation()

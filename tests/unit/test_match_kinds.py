@@ -109,8 +109,8 @@ class Kinds(RuleBasedStateMachine):
         """Counters agree, but for priorities that entries once shared: a tie may count either."""
         for key, priority in getattr(self, "keys", {}).get("ternary", []):
             if priority not in self.tied:
-                place = EntryKey("Pick.ternary_table", key, priority)
-                assert self.fast.entry_counter(place) == self.oracle.entry_counter(place)
+                stored = EntryKey("Pick.ternary_table", key, priority)
+                assert self.fast.entry_counter(stored) == self.oracle.entry_counter(stored)
 
 
 Kinds.TestCase.settings = settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))

@@ -1,11 +1,17 @@
-"""`make mutants` is run by hand: that its rooms are still there is for every run of the tests."""
+"""`make mutants` is run by hand; for every run of the tests are its rooms and how it waits."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tomli
+
+from tests.mutants import child
 
 ROOT = Path(__file__).parents[2]
 ROOMS = tomli.loads((ROOT / "tests" / "mutants" / "rooms.toml").read_text())
@@ -15,3 +21,39 @@ ROOMS = tomli.loads((ROOT / "tests" / "mutants" / "rooms.toml").read_text())
 def test_what_is_mutated_and_what_should_notice_exists(room: str) -> None:
     assert all(list((ROOT / source).glob("*.py")) for source in ROOMS[room]["sources"])
     assert all((ROOT / test).exists() for test in ROOMS[room]["tests"])
+
+
+@pytest.fixture
+def cat() -> Iterator[subprocess.Popen[bytes]]:
+    """A child that ends when its input does."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def test_a_child_that_runs_for_too_long(
+    cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.mutants.child.time.sleep", lambda seconds: None)
+    assert child.status_of(cat.pid, 1.0) is None
+
+
+def test_no_time_passes_while_a_child_is_suspended(
+    cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cat.stdin is not None
+    end = cat.stdin.close
+    cat.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, cat.pid, os.WSTOPPED | os.WNOWAIT)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 1000:
+            cat.send_signal(signal.SIGCONT)
+            end()
+            os.waitid(os.P_PID, cat.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr("tests.mutants.child.time.sleep", sleep)
+    assert child.status_of(cat.pid, 1.0) == 0
+    assert sum(slept) > 1.0

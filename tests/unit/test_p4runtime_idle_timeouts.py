@@ -11,7 +11,7 @@ SECOND = 1_000_000  # µs
 
 
 def timers(hits: dict[EntryKey, int]) -> IdleTimers:
-    return IdleTimers(lambda places: [hits.get(place, 0) for place in places])
+    return IdleTimers(lambda keys: [hits.get(key, 0) for key in keys])
 
 
 def test_an_entry_that_is_never_hit_is_idle_again_and_again() -> None:

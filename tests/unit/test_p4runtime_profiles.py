@@ -102,10 +102,10 @@ def test_what_is_used_cannot_be_deleted(control: Control) -> None:
     done(control, *members(1, 2), group(1, {1: 1}), update(INSERT, "balanced", 5, 48, value=("group", 1)))
     done(control, update(INSERT, "balanced", 0, 0, value=("member", 2)))
     for number in (1, 2):
-        text = f"{PATHS}: member {number} is used by 1 entries or groups"
+        text = f"{PATHS}: member {number} is used by 1 entry or group"
         gone = update(DELETE, "member paths", number, value=1)
         assert refused(control, gone) == ("FAILED_PRECONDITION", text)
-    text = f"{PATHS}: group 1 is used by 1 entries"
+    text = f"{PATHS}: group 1 is used by 1 entry"
     assert refused(control, group(1, {}, kind=DELETE)) == ("FAILED_PRECONDITION", text)
     done(control, update(MODIFY, "balanced", 5, 48, value=("member", 2)), group(1, {}, kind=DELETE))
     done(control, update(DELETE, "member paths", 1, value=1))
@@ -174,12 +174,12 @@ def test_the_rooms_of_a_profile(control: Control) -> None:
 
 
 def test_many_one_shots_fill_a_profile(control: Control) -> None:
-    places = [(value, 48) for value in range(9)]
-    done(control, *(update(INSERT, "balanced", *place, value=OneShot(())) for place in places[:8]))
+    prefixes = [(value, 48) for value in range(9)]
+    done(control, *(update(INSERT, "balanced", *prefix, value=OneShot(())) for prefix in prefixes[:8]))
     text = f"{PATHS} is full with 8 groups"
-    ninth = update(INSERT, "balanced", *places[8], value=OneShot(()))
+    ninth = update(INSERT, "balanced", *prefixes[8], value=OneShot(()))
     assert refused(control, ninth) == ("RESOURCE_EXHAUSTED", text)
-    nine = update(MODIFY, "balanced", *places[0], value=OneShot(((1, 1),) * 9))
+    nine = update(MODIFY, "balanced", *prefixes[0], value=OneShot(((1, 1),) * 9))
     assert refused(control, nine)[1] == f"{PATHS} is full with 8 members"
 
 

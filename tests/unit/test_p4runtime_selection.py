@@ -163,7 +163,7 @@ class UnorderedMap:
         self._link(key)
 
     def _link(self, key: int) -> None:
-        same = [place for place, each in enumerate(self.keys) if (each - key) % self.buckets == 0]
+        same = [bucket for bucket, each in enumerate(self.keys) if (each - key) % self.buckets == 0]
         self.keys.insert(same[0] if same else 0, key)
 
 

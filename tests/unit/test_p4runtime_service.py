@@ -288,17 +288,17 @@ async def test_packets_go_between_the_primary_and_the_cpu_port() -> None:
         assert [(m.metadata_id, m.value) for m in packet_in.metadata] == [(1, b"\5"), (2, b"\0")]
 
 
-PLACE = "packet_out metadata"
+METADATA = "packet_out metadata"
 
 
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({1: b"\2\0", 2: b"\0"}, f"{PLACE} egress_port: 0x0200 does not fit in bit<9>"),
-        ({1: b"\1"}, f"{PLACE} _pad is missing; expected egress_port (ID 1), _pad (ID 2)"),
+        ({1: b"\2\0", 2: b"\0"}, f"{METADATA} egress_port: 0x0200 does not fit in bit<9>"),
+        ({1: b"\1"}, f"{METADATA} _pad is missing; expected egress_port (ID 1), _pad (ID 2)"),
         (
             {1: b"\1", 2: b"\0", 7: b"\0"},
-            f"{PLACE} with ID 7 does not exist; expected egress_port (ID 1), _pad (ID 2)",
+            f"{METADATA} with ID 7 does not exist; expected egress_port (ID 1), _pad (ID 2)",
         ),
     ],
 )

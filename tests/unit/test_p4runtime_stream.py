@@ -48,7 +48,7 @@ def seen(address: int, timeout_ns: int, kind: int = INSERT) -> p4r.Update:
     return p4r.Update(type=kind, entity=answer)  # type: ignore[arg-type]  # an enum's value
 
 
-def place(address: int) -> EntryKey:
+def seen_key(address: int) -> EntryKey:
     return EntryKey("Entities.seen", (address,))
 
 
@@ -150,7 +150,7 @@ async def test_idle_entries_are_notified_until_they_are_hit_or_deleted() -> None
         assert isinstance(pipeline, ModelPipeline)
         clock.now = SECOND
         assert [idle.match[0].exact.value for idle in await idle_entries(primary)] == [b"\5", b"\6"]
-        pipeline.hit(place(5), 2 * SECOND)
+        pipeline.hit(seen_key(5), 2 * SECOND)
         clock.now = 2 * SECOND
         (idle,) = await idle_entries(primary)
         assert (idle.table_id, idle.match[0].exact.value) == (named("seen"), b"\6")
@@ -189,7 +189,7 @@ async def test_the_time_since_the_last_hit_is_read() -> None:
         clock.now = 3 * SECOND
         pipeline = switch.ports.started[-1]
         assert isinstance(pipeline, ModelPipeline)
-        pipeline.hit(place(6), 2_999_999)
+        pipeline.hit(seen_key(6), 2_999_999)
         await primary.write(seen(5, 0, MODIFY))
         assert await elapsed(switch) == [(5, 2 * SECOND * 1000), (6, 1000)]
 

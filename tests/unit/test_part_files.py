@@ -112,6 +112,14 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert str(refusal.value) == f"{path}: cannot be written: No such file or directory"
 
 
+def test_a_folder_in_the_way_is_told_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "run.json.partial").mkdir()
+    with pytest.raises(DataError) as refusal:
+        write_text(tmp_path / "run.json", "{}")
+    assert str(refusal.value) == f"{tmp_path / 'run.json'}: cannot be written: Is a directory"
+    assert names(tmp_path) == ["run.json.partial"]
+
+
 def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
     """What is not a part of any log stays out of them; other Parquet files are removed with the parts."""
     parts = tmp_path / "parts"

@@ -16,7 +16,7 @@ from hosts.agent import Commands
 from hosts.keys import KeySpace
 from hosts.ps import service as service_time
 from hosts.ps.core import ParameterServer
-from hosts.ps.loop import Sockets
+from hosts.ps.loop import Dialect, Sockets
 from hosts.ps.serve import serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -35,11 +35,9 @@ class Served:
     """A PS that serves in a thread."""
 
     def __init__(self, serve: Any = serve, **cost: int) -> None:
-        self.core: ParameterServer[Address] = ParameterServer(
-            0, 1, KeySpace(100), {1: 1, 2: 1}, CODEC, lambda: 0
-        )
+        self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
         self.sockets = Sockets(
-            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), serve=serve
+            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), dialect=Dialect(serve)
         )
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)

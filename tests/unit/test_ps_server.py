@@ -27,9 +27,7 @@ class Bench:
 
     def __init__(self, as_plain: bool = False, space: KeySpace = SPACE) -> None:
         self.now = 0
-        self.ps: ParameterServer[str] = ParameterServer(
-            0, 2, space, {1: 5}, CODEC, lambda: self.now, as_plain
-        )
+        self.ps: ParameterServer[str] = ParameterServer(0, 2, space, {1: 5}, lambda: self.now, as_plain)
         self.counters = self.ps.server.counters[1]
 
     def held(self, keys: list[int]) -> Held:

@@ -123,7 +123,7 @@ def test_a_member_has_an_action_of_its_profile(make: Make) -> None:
     pipeline = make(PROFILES)
     with pytest.raises(StateError, match=f"action profile {PATHS} has no action Choose.choose"):
         pipeline.write_member(PATHS, 1, ActionCall("Choose.choose", (1,)))
-    with pytest.raises(StateError, match=r"action Choose\.balance takes 1 parameters, not 2"):
+    with pytest.raises(StateError, match=r"action Choose\.balance takes 1 parameter, not 2"):
         pipeline.write_member(PATHS, 1, ActionCall("Choose.balance", (1, 2)))
 
 
@@ -157,7 +157,7 @@ def test_an_entry_names_an_action_or_what_its_profile_has(make: Make) -> None:
         pipeline.write_entries([profiled])
     with pytest.raises(StateError, match=r"table Choose\.plain has no action Choose\.choose"):
         pipeline.set_default("Choose.plain", ActionCall("Choose.choose", (1,)))
-    with pytest.raises(StateError, match=r"action Choose\.share takes 1 parameters, not 0"):
+    with pytest.raises(StateError, match=r"action Choose\.share takes 1 parameter, not 0"):
         pipeline.set_default("Choose.plain", ActionCall("Choose.share"))
 
 

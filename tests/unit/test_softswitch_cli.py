@@ -9,17 +9,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM, SIGUSR1
 from types import SimpleNamespace
-from typing import cast
+from typing import IO, Any, cast
 
 import pytest
 
 import softswitch
 from softswitch import cli
 from softswitch.ports import PortCounters, PortLoop, SwitchCounters
-from softswitch.ports.report import describe
 from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -40,6 +40,31 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
     with pytest.raises(SystemExit) as ended:
         cli.main()
     return ended.value.code
+
+
+@contextmanager
+def running(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """A switch that says it is ready, and does not outlive the test."""
+    command = [
+        sys.executable,
+        "-m",
+        "softswitch",
+        str(PROGRAM),
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+        *options,
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
+        try:
+            yield switch
+        finally:
+            switch.kill()
+
+
+def lines(switch: subprocess.Popen[str]) -> IO[str]:
+    """What it prints."""
+    assert switch.stderr is not None
+    return switch.stderr
 
 
 @pytest.mark.parametrize(
@@ -121,39 +146,49 @@ def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "counters.json"
     nothing = dict.fromkeys(PortCounters._fields[1:], 0)
-    written = {"ports": {"255": {"name": "CPU", **nothing}}, "no_such_port": 0, "lost_notices": 0}
-    options = ["--cpu-port", "255", "--grpc-server-addr", "127.0.0.1:0", "--log-level", "info"]
-    options += ["--counters", str(file)]
-    command = [sys.executable, "-m", "softswitch", str(PROGRAM), *options]
+    written = {
+        "ports": {"255": {"name": "CPU", **nothing}},
+        "no_such_port": 0,
+        "lost_notices": 0,
+        "lost_messages": 0,
+    }
     counters = "port 255 (CPU): received 0, sent 0"
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
-        assert switch.stderr is not None
-        assert switch.stderr.readline().startswith("softswitch: ready: 0 ports")
+    with running("--cpu-port", "255", "--log-level", "info", "--counters", str(file)) as switch:
+        assert lines(switch).readline().startswith("softswitch: ready: 0 ports")
         assert json.loads(file.read_bytes()) == written
         for _ in range(2):
             file.unlink()
             switch.send_signal(SIGUSR1)
-            assert switch.stderr.readline() == f"softswitch: {counters}\n"
+            assert lines(switch).readline() == f"softswitch: {counters}\n"
             wait_for(file.exists)
             assert json.loads(file.read_bytes()) == written
         file.unlink()
         switch.send_signal(SIGTERM)
-        assert switch.stderr.read() == f"softswitch: INFO: {counters}\n"
-    assert switch.returncode == 0
+        assert lines(switch).read() == f"softswitch: INFO: {counters}\n"
+        assert switch.wait() == 0
     assert json.loads(file.read_bytes()) == written
 
 
-def test_lost_notices_are_among_what_the_signal_prints(
+def test_what_was_lost_is_among_what_the_signal_prints(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    counters = SwitchCounters({}, no_such_port=0, lost_notices=7)
-    ports = cast(PortLoop, SimpleNamespace(counters=lambda: counters, describe=lambda: describe(counters)))
-    cli._report_counters(ports, tmp_path / "counters.json")
-    assert capsys.readouterr().err == "softswitch: digests and log records lost (not taken in time): 7\n"
-    assert json.loads((tmp_path / "counters.json").read_bytes())["lost_notices"] == 7
-    (tmp_path / "counters.json").unlink()
-    (tmp_path / "counters.json").mkdir()
-    cli._report_counters(ports, tmp_path / "counters.json")  # logged; the switch goes on
+    ports = SimpleNamespace(counters=lambda: SwitchCounters({}, no_such_port=0, lost_notices=7))
+    server = SimpleNamespace(lost_messages=9)
+    file = tmp_path / "counters.json"
+
+    def report() -> None:
+        cli._report(lambda: cli._count(cast(PortLoop, ports), cast(Any, server)), file)
+
+    report()
+    assert capsys.readouterr().err == (
+        "softswitch: digests and log records lost (not taken in time): 7\n"
+        "softswitch: messages to controllers lost (not read in time): 9\n"
+    )
+    written = json.loads(file.read_bytes())
+    assert (written["lost_notices"], written["lost_messages"]) == (7, 9)
+    file.unlink()
+    file.mkdir()
+    report()  # logged; the switch goes on
 
 
 @pytest.mark.parametrize(("error", "logged"), [(asyncio.CancelledError(), 0), (ValueError(), 1)])
@@ -170,13 +205,11 @@ def test_calls_that_end_with_the_switch_are_no_errors(
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_signal_ends_it_quietly(number: int) -> None:
-    command = [sys.executable, "-m", "softswitch", str(PROGRAM), "--grpc-server-addr", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
-        assert switch.stderr is not None
-        assert switch.stderr.readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
+    with running() as switch:
+        assert lines(switch).readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
         switch.send_signal(number)
-        assert switch.stderr.read() == ""
-    assert switch.returncode == 0
+        assert lines(switch).read() == ""
+        assert switch.wait() == 0
 
 
 def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.unit import test_rooms as rooms
 PACKAGE = rooms.ROOT / "softswitch"
 
 FLOORS = (
-    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model"},
+    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "words"},
     {"ir"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},

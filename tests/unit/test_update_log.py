@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 import re
+import zlib
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -82,6 +85,22 @@ def test_a_csv_with_a_mark_at_its_start_and_one_that_is_no_text(tmp_path: Path) 
     assert fault == f"{path}, line 2: column key is '\N{REPLACEMENT CHARACTER}'{RIGHT}"
 
 
+ROWS = b"job,key\n1,2\n"
+# One uncompressed block of 12 bytes, the last (RFC 8878).
+ZSTANDARD = b"\x28\xb5\x2f\xfd" + b"\x20\x0c" + bytes([12 << 3 | 1, 0, 0]) + ROWS
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [gzip.compress(ROWS), ZSTANDARD, *(zlib.compress(ROWS, level) for level in (1, 6, 9))],
+    ids=["gzip", "zstd", "zlib 1", "zlib 6", "zlib 9"],
+)
+def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(packed)
+    assert UpdateLog.open(path).scan(["key"]).collect().to_dicts() == [{"key": 2}]
+
+
 def test_a_field_beyond_what_csv_takes(tmp_path: Path) -> None:
     log = csv(tmp_path, f"job,key\n1,2\n3,{'9' * 200_000}\n")
     assert log.fault(["job"]) == f"{log.path}, line 3: field larger than field limit (131072)"
@@ -156,7 +175,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         f"{tmp_path}: not a regular file; a log or training set is read more than once"
     )
     path.write_bytes(b"")
-    assert refusal(path) == f"{path}: cannot be read: empty CSV"
+    assert refusal(path) == f"{path}: is empty; an update log is Parquet or CSV"
+    path.write_bytes(random.Random(1).randbytes(1000))
+    assert refusal(path) == (
+        f"{path}: is neither text nor Parquet, which begins with PAR1; an update log is Parquet or CSV"
+    )
     path.write_bytes(b"PAR1 and nothing more")
     assert re.fullmatch(re.escape(f"{path}: cannot be read: ") + "[^\n]+", refusal(path))
 

@@ -26,7 +26,9 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.writer import RpcWriter
-from protocol.codec import Caller, FastCodec
+from protocol import control
+from protocol.codec import Caller
+from protocol.control import Command, Control
 
 WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
 
@@ -59,22 +61,27 @@ def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
     assert [entry.signatures for entry in WORKERS] == signatures
 
 
-PS: list[Any] = [serve, share.locate_all, share.rank_all, share.count_ours, share.insert_ours]
+PS: list[Any] = [*COMPILED, serve, share.locate_all, share.rank_all, share.count_ours, share.insert_ours]
 
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
     """Nor with mapped keys, several jobs, a given service time, or more room."""
+    warm_worker()
     warm_ps()
     signatures = [entry.signatures for entry in PS]
     assert [len(each) for each in signatures] == [1] * len(PS)
 
-    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
+    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
     for space in (KeySpace(50), KeySpace.load(tmp_path / "keys.npy")):
-        core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, FastCodec(), lambda: 0)
+        core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
         with closing(
             Sockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
         ):
-            core.stores[3].locate(space.all())
+            keys = core.stores[3].held().keys[:2]
+            core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
+            (push,) = core.transmit()
+            core.receive_own(bytes(push), 5)
+            core.wake(core.deadline() or 0)
             core.server.make_room(CONTACTS)
             serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)
     assert [entry.signatures for entry in PS] == signatures

@@ -21,8 +21,8 @@ def test_vectors_are_scalars(keys: list[int], n_ps: int) -> None:
 
 def test_dense_keys_spread_evenly_over_lanes_and_shares() -> None:
     keys = np.arange(20_000, dtype=np.uint64)
-    places = np.bincount(lanes_of(keys).astype(np.int64) * 2 + ps_ids_of(keys, 2), minlength=2 * LANES)
-    assert abs(places - 20_000 / (2 * LANES)).max() < 40
+    keys_each = np.bincount(lanes_of(keys).astype(np.int64) * 2 + ps_ids_of(keys, 2), minlength=2 * LANES)
+    assert abs(keys_each - 20_000 / (2 * LANES)).max() < 40
 
 
 def test_a_known_value() -> None:

@@ -131,6 +131,9 @@ class Three:
             assert [row[name] for row in client.records for name in RpcRecord._fields] == [
                 value for record in model.records for value in record
             ]
+            me = client.state.me
+            waits = len(client.state.calls) - me.spare, client.state.slots.busy.sum()
+            assert not client.idle or waits == (0, 0), "calls or slots have leaked"
         self.compare_twins()
 
     def compare_twins(self) -> None:

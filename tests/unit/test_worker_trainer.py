@@ -15,7 +15,7 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
-from protocol.codec import Caller, FastCodec
+from protocol.codec import Caller
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000
@@ -28,9 +28,7 @@ class Loop:
     def __init__(self, block: Schedule, model: Model | None = None, compute_ns: int = 0) -> None:
         self.now = block.start_ns or 1
         space = KeySpace(3000)
-        self.server: ParameterServer[None] = ParameterServer(
-            0, 1, space, {1: 1}, FastCodec(), lambda: self.now
-        )
+        self.server: ParameterServer[None] = ParameterServer(0, 1, space, {1: 1}, lambda: self.now)
         self.client = Client(Caller(1, 1, 1), 1, space, lambda: self.now)
         self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)

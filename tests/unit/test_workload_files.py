@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +57,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; an update log is Parquet, or CSV with"),
         ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
         ("1 18446744073709551615:1\n", "not below 2"),
-        ("1 1:1\n", "1 samples; 2 mini-batches take 4"),
+        ("1 1:1\n", "1 sample; 2 mini-batches take 4"),
         ("1\n1\n1\n1\n", "no sample has a feature"),
         ("1 1:\u00b2\n", "cannot be read as libsvm"),
     ],
@@ -100,8 +102,9 @@ def test_replay(tmp_path: Path, kind: str) -> None:
         ("iteration, worker, key\n1, 2, 3\n", "line 1: spaces around the column name ' worker'"),
         ("iteration;worker;key\n1;2;3\n", "line 1: 'iteration;worker;key' has no comma"),
         ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
-        ("iteration,worker,key\n1,2,3\n", "1 mini-batches .* for 2 workers"),
-        ("", "cannot be read: empty CSV"),
+        ("iteration,worker,key\n1,2,3\n", "1 mini-batch .* for 2 workers"),
+        ("", "log.csv: is empty; an update log is Parquet or CSV$"),
+        ("iteration,worker,key\n", "log.csv: has columns and no row; each row is one update$"),
     ],
 )
 def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
@@ -126,7 +129,6 @@ def test_a_float_key_in_parquet_is_refused(tmp_path: Path) -> None:
         ("iteration,key\n", True),
         ("worker,time:ms\n", True),
         ("1 1:1 # key 1\n", False),
-        ("", False),
     ],
 )
 def test_which_format_a_file_is_taken_for(
@@ -138,6 +140,33 @@ def test_which_format_a_file_is_taken_for(
         assert replay.is_update_log(path) == is_log
     taken = "an update log" if is_log else "a libsvm training set"
     assert f"log[1].csv: taken for {taken}" in caplog.text
+
+
+NEITHER = "is neither text nor Parquet, which begins with PAR1"
+RIGHT = "a libsvm training set, or an update log in Parquet or in CSV with iteration,worker,key, is right"
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.svm"])
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (random.Random(1).randbytes(1000), NEITHER),
+        (
+            "iteration,worker,key\n1,1,1\n".encode("utf-16"),
+            "is neither text nor Parquet, which begins with PAR1",
+        ),
+        (gzip.compress(b"1 1:1\n"), NEITHER),
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+    ],
+    ids=["random", "UTF-16", "compressed", "empty", "blank"],
+)
+def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as refused:
+        replay.is_update_log(path)
+    assert str(refused.value) == f"{path}: {what}; {RIGHT}"
 
 
 def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
@@ -182,7 +211,7 @@ def test_command_line(tmp_path: Path) -> None:
         str(tmp_path / "out"),
     ]
     result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0 and "set, 2 workers x 1 steps, 5 updates" in result.stdout
+    assert result.exit_code == 0 and "set, 2 workers x 1 step, 5 updates" in result.stdout
     assert Trace.load(tmp_path / "out").steps == 1
     result = CliRunner().invoke(main, ["--data", str(tmp_path / "none"), "-o", str(tmp_path / "out")])
     assert result.exit_code == 1 and "none: cannot be read: No such file" in result.stderr

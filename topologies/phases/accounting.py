@@ -10,7 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.record import Accounting
-from controller import Controller, Job, Register
+from controller.controller import Controller, Register
+from controller.tables import Job
 from hosts.keys import KeySpace
 from hosts.worker import ledger
 from protocol.arms import ARMS, Arm

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller import Controller, Job, Route, Server, Worker
-from controller.tables import KIND_PRIVILEGED
+from controller.controller import Controller
+from controller.tables import KIND_PRIVILEGED, Job, Route, Server, Worker
 from protocol import addressing
 from protocol.arms import ARMS
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT

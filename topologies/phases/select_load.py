@@ -6,7 +6,8 @@ import asyncio
 from functools import partial
 
 from common.concurrency import in_thread
-from controller import Controller, hotset
+from controller import hotset
+from controller.controller import Controller
 from logs.merge import last_updates
 from protocol.arms import BOTH, HOT, OFFLOADED, PROFILE
 from topologies.agents import call_all

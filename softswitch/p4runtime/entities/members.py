@@ -13,6 +13,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
+from softswitch.words import counted
 
 
 class Members:
@@ -73,7 +74,8 @@ def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
 def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
     store.check_member(member)
     if uses := store.member_uses.get(member):
-        text = f"action profile {store.name}: member {member} is used by {uses} entries or groups"
+        users = counted(uses, "entry or group", "entries or groups")
+        text = f"action profile {store.name}: member {member} is used by {users}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     batch.keep(store.numbers)
     store.numbers.remove_member(member)

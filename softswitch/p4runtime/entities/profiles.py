@@ -16,6 +16,7 @@ from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
 from softswitch.v1model import DROP_PORT
+from softswitch.words import counted
 
 Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 
@@ -105,7 +106,7 @@ class ProfileStore:
 
     def full(self, kind: str) -> Refusal:
         """The refusal of one member or group more than there is room for."""
-        text = f"action profile {self.name} is full with {self.size} {kind}s"
+        text = f"action profile {self.name} is full with {counted(self.size, kind)}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 

@@ -10,6 +10,7 @@ from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal, invalid
+from softswitch.words import counted
 
 Member = tuple[int, ...]
 
@@ -27,7 +28,7 @@ class ValueSetEntries:
         if kind != MODIFY:
             raise invalid(f"value set {value_set.name} can only be modified")
         if len(message.members) > value_set.size:
-            text = f"{len(message.members)} members are given, there is room for {value_set.size}"
+            text = f"{counted(len(message.members), 'member')} given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
         members = tuple(value_set.key.decode_exact(member.match) for member in message.members)
         for index, member in enumerate(members):

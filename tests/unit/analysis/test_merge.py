@@ -64,11 +64,11 @@ def test_a_run_without_logs_still_gets_files_that_can_be_read(parts: Path, tmp_p
     assert pl.read_parquet(tmp_path / "operations.parquet").is_empty()
 
 
-def test_a_part_with_a_missing_column_is_named_and_all_parts_stay(parts: Path, tmp_path: Path) -> None:
+def test_a_part_with_missing_columns_is_named_and_all_parts_stay(parts: Path, tmp_path: Path) -> None:
     write_updates(parts, ps=0, part=0, updates=1)
     bad = parts / "connections-ps-0-0.parquet"
-    pl.DataFrame({"time_us": [1], "ps": [0], "job": [1]}).write_parquet(bad)
-    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column worker"):
+    pl.DataFrame({"time_us": [1], "job": [1]}).write_parquet(bad)
+    with pytest.raises(DataError, match=r"connections-ps-0-0\.parquet: no column ps, worker$"):
         merge_logs(parts, tmp_path)
     assert len(list(parts.iterdir())) == 2
 

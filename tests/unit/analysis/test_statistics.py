@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from analysis.statistics import MIN_ROUNDS, Estimator, compare_paired, pooled, quantile, ratio
+from analysis.statistics import MIN_ROUNDS, Estimator, compare_paired, interval, pooled, quantile, ratio
 
 latencies = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=8), min_size=1, max_size=6)
 
@@ -67,6 +68,17 @@ def test_intervals_cover_the_truth_about_95_times_in_100(rounds: int, least: flo
     assert ((covered > least * trials) & (covered < 0.98 * trials)).all(), covered / trials
 
 
+@pytest.mark.parametrize(("rounds", "tail"), [(5, 0.00096), (10, 0.00855), (20, 0.01588)])
+def test_an_interval_is_as_wide_as_students_t(rounds: int, tail: float) -> None:
+    """From tables: t of 4, 9 and 19 degrees of freedom is 2.776, 2.262 and 2.093 at 97.5 %.
+
+    Times the square root of 5/4, 10/9 and 20/19 that is 3.104, 2.385 and 2.147 of the normal distribution,
+    below which are 0.096, 0.855 and 1.588 %.
+    """
+    low, high = interval(np.linspace(0, 1, 100_001), rounds)
+    assert (low, high) == pytest.approx((tail, 1 - tail), abs=1e-5)
+
+
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), min_size=MIN_ROUNDS, max_size=9))
 def test_nothing_falls_by_more_than_all(pairs: list[tuple[int, int]]) -> None:
     arm, baseline = zip(*pairs, strict=True)
@@ -99,3 +111,9 @@ def test_there_is_no_ratio_to_nothing() -> None:
     # Some resamples have the last round only.
     hardly = compare_paired(means([3] * 5), means([0, 0, 0, 0, 5]), 5)
     assert [hardly.ratio, hardly.ratio_low, hardly.ratio_high] == [2, None, None]
+
+
+def test_a_comparison_is_a_value() -> None:
+    found = compare_paired(means([3] * 5), means([5] * 5), 5)
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(found, "low", 0.0)  # noqa: B010  # mypy knows better

@@ -114,6 +114,28 @@ def test_rounds_in_which_the_generator_fell_behind_are_counted(synthetic_run: Sy
     assert (loads["0.5"].rounds_fallen_behind, loads["0.8"].rounds_fallen_behind) == (0, 1)
 
 
+def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> None:
+    """A third is stored in 32 bits and named by six digits."""
+    for block in synthetic_run.record.blocks:
+        block.load = 1 / 3 if block.load == 0.5 else block.load
+    synthetic_run.record.offered_rate["0.333333"] = 100.0
+    for name in ("rpc", "operations"):
+        file = synthetic_run.folder / f"{name}.parquet"
+        third = pl.col("load").replace(0.5, 1 / 3).cast(pl.Float32)
+        pl.read_parquet(file).with_columns(third).write_parquet(file)
+    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
+    assert list(loads) == ["0.333333", "0.8"]
+    assert loads["0.333333"].arms["neither"].op_latency_us["push"].p99 == 800
+    assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
+
+
+def test_arms_that_somebody_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:
+    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == []
+    assert synthetic_run.record.accounting is not None
+    synthetic_run.record.accounting.changed_arms = ["proxy", "hot"]
+    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == ["proxy", "hot"]
+
+
 def test_an_interrupted_run_is_named(synthetic_run: SyntheticRun) -> None:
     record = synthetic_run.record.model_copy(update={"accounting": None, "error": "interrupted"})
     with pytest.raises(AnalysisError, match=r"the run ended before its report \(interrupted\)"):

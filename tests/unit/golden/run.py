@@ -115,9 +115,9 @@ def make_run(folder: Path) -> GoldenRun:
     ps_logs = PsLogs(parts, PS, UNIX_MINUS_MONOTONIC)
     _empty_rpcs(world, worker_logs)
     blocks = [
-        _block(world, worker_logs, number, arm, START + (number * len(ARMS) + place) * 1_000 * MS)
+        _block(world, worker_logs, number, arm, START + (number * len(ARMS) + position) * 1_000 * MS)
         for number in range(ROUNDS)
-        for place, arm in enumerate(ARMS)
+        for position, arm in enumerate(ARMS)
     ]
     for contacts in world.server.server.take_contacts():
         ps_logs.write_connections(contacts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import matplotlib.pyplot as plt
@@ -143,3 +144,12 @@ def test_a_figure_is_an_svg_element_and_is_closed(golden: GoldenRun) -> None:
     for text in made.values():
         assert text.startswith("<svg") and text.rstrip().endswith("</svg>")
         assert "<dc:date>" not in text
+
+
+def test_what_juts_out_of_a_figure_is_not_cut() -> None:
+    """From one inch left of a figure of one inch to one inch right of it: three inches of 72 points."""
+    figure = plt.figure(figsize=(1, 1))
+    figure.text(-1, 0.5, "left", ha="left")
+    figure.text(2, 0.5, "right", ha="right")
+    size = re.search(r'viewBox="0 0 ([0-9.]+) ', figures.svg(figure))
+    assert size is not None and 3 * 72 <= float(size[1]) < 4 * 72

@@ -79,6 +79,8 @@ def test_the_terminals_breakdown(terminal: str) -> None:
         "n_tx": ["150.2", "150.2", "131.2", "125.2"],
         "switch": ["8.0", "8.0", "7.0", "7.0"],
     }
+    # Classes of RPCs are set in below their sum; one column to the left is the table's own.
+    assert "\n RPCs a step " in terminal and "\n   all-hit × latency " in terminal
 
 
 FACTS = [

@@ -31,7 +31,7 @@ from softswitch.pipeline import (
     UseMember,
 )
 
-Place = tuple[tuple[Match, ...], int]
+Key = tuple[tuple[Match, ...], int]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class ModelPipeline:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.tables: dict[str, dict[Place, StoredEntry]] = {}
+        self.tables: dict[str, dict[Key, StoredEntry]] = {}
         for name, table in program.tables.items():
             entries = [
                 StoredEntry(entry.key, self._call(entry.invocation), entry.priority)
@@ -96,8 +96,8 @@ class ModelPipeline:
         return [self._write(write) for write in writes]
 
     def _write(self, write: EntryWrite) -> Exception | None:
-        entries, place = self.tables[write.table], (write.key, write.priority)
-        old = entries.get(place)
+        entries, key = self.tables[write.table], (write.key, write.priority)
+        old = entries.get(key)
         if write.change is Change.INSERT:
             if old is not None:
                 return EntryExists()
@@ -106,15 +106,15 @@ class ModelPipeline:
         elif old is None:
             return EntryMissing()
         if write.change is Change.DELETE:
-            del entries[place]
-            self.entry_meters.pop(EntryKey(write.table, *place), None)
+            del entries[key]
+            self.entry_meters.pop(EntryKey(write.table, *key), None)
             return None
         assert write.action is not None
         self._check_reference(write.table, write.action)
         if old is None:
-            entries[place] = StoredEntry(write.key, write.action, write.priority)
+            entries[key] = StoredEntry(write.key, write.action, write.priority)
         else:
-            entries[place] = old._replace(action=write.action)
+            entries[key] = old._replace(action=write.action)
         return None
 
     def _check_reference(self, table: str, action: EntryAction) -> None:
@@ -128,8 +128,8 @@ class ModelPipeline:
                 case UseGroup(group):
                     assert group in profile.groups
 
-    def find_entries(self, places: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        return [self.tables[place.table].get((place.key, place.priority)) for place in places]
+    def find_entries(self, keys: Sequence[EntryKey]) -> list[StoredEntry | None]:
+        return [self.tables[key.table].get((key.key, key.priority)) for key in keys]
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
         return iter(list(self.tables[table].values()))
@@ -160,14 +160,14 @@ class ModelPipeline:
         """Play a packet that hits an entry."""
         self._update(entry, self._entry(entry)._replace(last_hit=now))
 
-    def _entry(self, place: EntryKey) -> StoredEntry:
-        (found,) = self.find_entries([place])
+    def _entry(self, key: EntryKey) -> StoredEntry:
+        (found,) = self.find_entries([key])
         if found is None:
             raise EntryMissing()
         return found
 
-    def _update(self, place: EntryKey, entry: StoredEntry) -> None:
-        self.tables[place.table][place.key, place.priority] = entry
+    def _update(self, key: EntryKey, entry: StoredEntry) -> None:
+        self.tables[key.table][key.key, key.priority] = entry
 
     # -- action profiles
 

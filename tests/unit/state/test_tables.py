@@ -235,6 +235,8 @@ def test_a_batch_is_applied_in_order_and_tells_of_each_write() -> None:
         "table exact has no entry (2, 2)",
         f"table exact is full: it holds its {SIZE} entries",
     ]
+    # The data plane, which lets go first what waits, is let in again.
+    assert state.memory.waiting[0] == 0
     assert state.entries.write([]) == []
     assert state.entries.write([EntryWrite(Change.DELETE, "exact", (0, 0))]) == [None]
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from controller import HotParam, Job, Register, State
+from controller.controller import Register
+from controller.tables import HotParam, Job, State
 from hosts.keys import KeySpace
 from protocol.arms import ARMS, Arm
 from topologies.phases.accounting import (

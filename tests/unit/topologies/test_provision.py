@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import Job, Server, Worker
-from controller.tables import ROWS
+from controller.tables import ROWS, Job, Server, Worker
 from protocol import addressing
 from protocol.arms import JOBS
 from topologies.config import MAX_SERVERS, MAX_WORKERS, Config

@@ -1,0 +1,41 @@
+"""The commands of `hotline`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import click
+
+from controller.cli.hotset import hotset
+from controller.cli.interruption import INTERRUPTED, interrupted
+from controller.cli.registers import registers
+from controller.cli.status import status
+from controller.cli.switch import load, offload, proxy, unload
+
+
+class _Commands(click.Group):
+    """Click itself would say "Aborted!" and exit with 1."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            click.echo(interrupted(), err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
+def hotline(verbose: bool) -> None:
+    """Hot sets: build them from update logs, move them in and out of a switch, see what it does."""
+    logging.basicConfig(
+        format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
+    )
+    # What finsy logs with a stack trace also arrives here as an exception, and is told in one line.
+    logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
+
+
+for command in (hotset, load, unload, status, registers, offload, proxy):
+    hotline.add_command(command)

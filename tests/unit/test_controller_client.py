@@ -1,0 +1,238 @@
+"""What the connection asks of a switch, and what it tells of answers that fail, on a stand-in for finsy's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import finsy as fy
+import grpc
+import pytest
+from finsy.proto import p4r, rpc_code, rpc_status
+
+from controller import client
+from controller.client import P4BLOB, P4INFO, SwitchClient
+from controller.errors import DeviceError, NotPrimary, PipelineError
+from controller.tables import Job, Route, Update, UpdateType
+
+ADDRESS = "10.0.0.1:7"
+ROUTES = [Update(UpdateType.INSERT, Route(f"02:00:00:00:00:0{n}", n)) for n in range(3)]
+CLOSED = f"switch {ADDRESS} has closed the connection"
+LOST = f"another controller has become primary of switch {ADDRESS}"
+Scenario = Callable[[SwitchClient], Awaitable[Any]]
+
+
+class Switch:
+    """finsy's, as far as it is used: it records what is asked, and fails with `error`."""
+
+    opened: list[fy.SwitchOptions]
+    asked: list[list[Any]]
+    error: Exception | None
+    answers: list[Any]
+    is_up: bool
+    is_primary: bool
+    schema: fy.P4Schema
+    primary_id = 0
+
+    def __init__(self, name: str, address: str, options: fy.SwitchOptions) -> None:
+        self.opened.append(options)
+        # That of the switch, or what has just been committed.
+        self.p4info = fy.P4Schema(options.p4info) if options.p4info else self.schema
+
+    async def __aenter__(self) -> Switch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def write(self, entities: Iterable[Any]) -> None:
+        self.asked.append(list(entities))
+        await asyncio.sleep(0)
+        self.asked.append([])
+        if self.error is not None:
+            raise self.error
+
+    async def read(self, entity: Any) -> AsyncIterator[Any]:
+        self.asked.append([entity])
+        if self.error is not None:
+            raise self.error
+        for answer in self.answers:
+            yield answer
+
+    async def read_packets(self, *, queue_size: int) -> AsyncIterator[Any]:
+        self.asked.append([queue_size])
+        for answer in self.answers:
+            yield SimpleNamespace(payload=answer)
+
+
+@pytest.fixture
+def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
+    class Fresh(Switch):
+        opened: list[fy.SwitchOptions] = []  # noqa: RUF012  # of this test alone, as the next two
+        asked: list[list[Any]] = []  # noqa: RUF012
+        answers: list[Any] = []  # noqa: RUF012
+        error = None
+        is_up = is_primary = True
+        schema = fy.P4Schema(P4INFO)
+
+    monkeypatch.setattr(fy, "Switch", Fresh)
+    return Fresh
+
+
+def on(scenario: Scenario) -> Any:
+    async def run() -> Any:
+        async with SwitchClient(ADDRESS) as opened:
+            return await scenario(opened)
+
+    return asyncio.run(run())
+
+
+def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
+    with pytest.raises(DeviceError) as failure:
+        on(scenario)
+    assert type(failure.value) is kind
+    return str(failure.value)
+
+
+def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
+    status = rpc_status.Status(code=code.value[0], message="why")
+    for detail in details:
+        status.details.add().Pack(detail)
+    trailing = grpc.aio.Metadata(("grpc-status-details-bin", status.SerializeToString()))
+    return fy.P4ClientError(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailing, "why"), "an RPC")
+
+
+ASKING: list[tuple[str, Scenario]] = [
+    ("write", lambda c: c.write(ROUTES)),
+    ("read", lambda c: c.read(["jobs"], Job.of)),
+    ("read", lambda c: c.counter("rpcs")),
+    ("packet-out", lambda c: c.send(b"frame", 1)),
+]
+
+
+@pytest.mark.parametrize(("what", "scenario"), ASKING)
+def test_an_rpc_that_fails_is_one_clear_error(switch: type[Switch], what: str, scenario: Scenario) -> None:
+    switch.error = failed(grpc.StatusCode.INTERNAL)
+    assert told(scenario) == f"switch {ADDRESS}: {what} failed: INTERNAL: why"
+    switch.error = failed(grpc.StatusCode.UNAVAILABLE)
+    assert told(scenario) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
+    switch.error = failed(grpc.StatusCode.PERMISSION_DENIED)
+    assert told(scenario, NotPrimary) == LOST
+    switch.error = grpc.aio.UsageError()
+    assert told(scenario) == CLOSED
+
+
+@pytest.mark.parametrize(("what", "scenario"), ASKING)
+def test_a_connection_that_is_down_is_asked_nothing(
+    switch: type[Switch], what: str, scenario: Scenario
+) -> None:
+    switch.is_up = False
+    assert told(scenario) == CLOSED
+    assert switch.asked == []
+
+
+def test_updates_that_are_refused_are_counted_and_the_first_is_told(switch: type[Switch]) -> None:
+    fine = p4r.Error(canonical_code=rpc_code.OK)
+    there = p4r.Error(canonical_code=rpc_code.ALREADY_EXISTS, message="is there")
+    full = p4r.Error(canonical_code=rpc_code.RESOURCE_EXHAUSTED, message="is full")
+    switch.error = failed(grpc.StatusCode.UNKNOWN, fine, there, full)
+    assert told(lambda c: c.write(ROUTES)) == (
+        f"switch {ADDRESS} refused 2 of 3 updates, first: insert of "
+        "Route(mac='02:00:00:00:00:01', port=1): ALREADY_EXISTS: is there"
+    )
+
+
+def test_updates_are_written_1024_at_a_time_and_side_by_side(switch: type[Switch]) -> None:
+    updates = [Update(UpdateType.INSERT, Job(number, True, False)) for number in range(2500)]
+    on(lambda c: c.write(updates))
+    assert [len(entities) for entities in switch.asked] == [1024, 1024, 452, 0, 0, 0]
+    values = [update.entity.table_entry.match[0].exact.value for batch in switch.asked for update in batch]
+    assert [int.from_bytes(value, "big") for value in values] == list(range(2500))
+    switch.asked.clear()
+    on(lambda c: c.write([]))
+    assert switch.asked == []
+
+
+def test_packet_outs_go_one_at_a_time(switch: type[Switch]) -> None:
+    async def send(opened: SwitchClient) -> None:
+        await asyncio.gather(opened.send(b"one", 3), opened.send(b"two", 0))
+
+    on(send)
+    assert switch.asked == [
+        [fy.P4PacketOut(b"one", egress_port=3, _pad=0)],
+        [],
+        [fy.P4PacketOut(b"two", egress_port=0, _pad=0)],
+        [],
+    ]
+    switch.is_primary = False
+    with pytest.raises(NotPrimary, match=LOST):
+        asyncio.run(_send_as_reader())
+
+
+async def _send_as_reader() -> None:
+    async with SwitchClient(ADDRESS, primary=False) as opened:
+        await opened.send(b"frame", 1)
+
+
+def test_a_stream_that_takes_nothing_is_closed(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(switch, "write", wait)
+    monkeypatch.setattr(client, "_SEND_SECONDS", 0.01)
+    assert told(lambda c: c.send(b"frame", 1)) == CLOSED
+
+
+def test_packet_ins(switch: type[Switch]) -> None:
+    """Hundreds of answers come at once: finsy drops what does not fit its queue."""
+    switch.answers = [b"one", b"two"]
+
+    async def receive(opened: SwitchClient) -> list[bytes]:
+        return [payload async for payload in opened.packets()]
+
+    assert on(receive) == [b"one", b"two"]
+    assert switch.asked == [[4096]]
+
+
+def test_a_counters_cells_are_in_order(switch: type[Switch]) -> None:
+    switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (2, None, 1)]
+    assert on(lambda c: c.counter("rpcs")) == [10, 11, 12]
+    assert switch.asked == [[fy.P4CounterEntry("rpcs")]]
+
+
+def test_each_table_is_a_request_of_its_own(switch: type[Switch]) -> None:
+    switch.answers = [1, 2]
+    assert on(lambda c: c.read(["jobs", "forward"], str)) == ["1", "2", "1", "2"]
+    assert switch.asked == [[fy.P4TableEntry("jobs")], [fy.P4TableEntry("forward")]]
+
+
+async def _check(opened: SwitchClient) -> None:
+    opened.check_pipeline()
+
+
+def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
+    on(_check)
+    switch.schema = fy.P4Schema()
+    assert told(_check, PipelineError) == (
+        f"switch {ADDRESS} has no pipeline: it was restarted and has lost its tables and registers, or was "
+        "never set up; start the testbed again"
+    )
+
+
+def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
+    assert on(lambda c: c.commit_pipeline()) is False
+    assert len(switch.opened) == 1
+    switch.schema = fy.P4Schema()
+    assert on(lambda c: c.commit_pipeline()) is True
+    assert [(options.p4info, options.p4blob) for options in switch.opened[2:]] == [(P4INFO, P4BLOB)]
+
+
+def test_a_pipeline_that_was_not_built_is_told(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
+    client._ours.cache_clear()
+    missing = P4INFO.with_name("missing.txtpb")
+    monkeypatch.setattr(client, "P4INFO", missing)
+    assert told(_check, PipelineError) == (
+        f"{missing}: cannot be read: No such file or directory; `make p4` builds it"
+    )

@@ -1,0 +1,96 @@
+"""Ctrl-C while `hotline` starts, which takes the better part of a second, is one line and exit code 130."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from controller import hotset
+from controller.cli.commands import hotline
+from tests.harness.waiting import PATIENCE_S, wait_for
+
+CHECKOUT = Path(__file__).parents[2]
+SCRIPT = [str(CHECKOUT / "hotline")]
+INSTALLED = [sys.executable, "-c", "from controller.cli import main; main()"]
+"""As the command that pip makes."""
+
+needs_setup = pytest.mark.skipif(
+    not (CHECKOUT / ".venv" / "bin" / "python").exists(), reason="needs `make setup`"
+)
+
+
+def is_python(process: int) -> bool:
+    """The shell has made way for the interpreter, whose own start it is."""
+    return Path(os.readlink(f"/proc/{process}/exe")).name.startswith("python")
+
+
+def imports(library: str) -> Callable[[int], bool]:
+    return lambda process: library in Path(f"/proc/{process}/maps").read_text()
+
+
+@pytest.fixture
+def silent_switch() -> Iterator[str]:
+    """The address of one that a command would wait for."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("command", "moment"),
+    [
+        pytest.param(SCRIPT, is_python, marks=needs_setup),
+        pytest.param(SCRIPT, imports("cygrpc"), marks=needs_setup),
+        (INSTALLED, imports("numpy")),
+        (INSTALLED, imports("cygrpc")),
+        (INSTALLED, imports("polars")),
+    ],
+)
+def test_while_it_starts(command: list[str], moment: Callable[[int], bool], silent_switch: str) -> None:
+    process = subprocess.Popen(
+        [*command, "status", "--switch", silent_switch],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(lambda: process.poll() is not None or moment(process.pid))
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert (process.returncode, output, errors) == (130, "", "hotline: interrupted\n")
+
+
+def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hotset, "check_output", interrupt)
+    result = CliRunner().invoke(
+        hotline, ["hotset", "build", "log", "--top-k", "1", "-o", str(tmp_path / "hot")]
+    )
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
+
+
+def test_what_is_told_to_ignore_it_does() -> None:
+    """As in the background of a script."""
+    program = """
+import os, signal
+from controller.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+end_at_ctrl_c()
+os.kill(os.getpid(), signal.SIGINT)
+raise_at_ctrl_c()
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")

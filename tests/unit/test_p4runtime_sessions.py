@@ -1,0 +1,59 @@
+"""Controllers that do not read what they are told: what is lost to them is counted, and told of."""
+
+from __future__ import annotations
+
+import pytest
+from finsy.proto import p4r
+
+from softswitch.p4runtime import sessions
+from softswitch.p4runtime.sessions import Sessions, Stream
+
+WAITING = 3
+LOST = "a controller reads too slowly: 3 messages wait for it, others are lost"
+
+
+def bid(election_id: int, role: str = "") -> p4r.MasterArbitrationUpdate:
+    message = p4r.MasterArbitrationUpdate(device_id=1)
+    message.election_id.low = election_id
+    if role:
+        message.role.name = role
+    return message
+
+
+def read(stream: Stream) -> list[bytes]:
+    """The payloads of all that waits."""
+    return [stream.waiting.get_nowait().packet.payload for _ in range(stream.waiting.qsize())]
+
+
+def packet(number: int) -> p4r.StreamMessageResponse:
+    return p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=bytes([number])))
+
+
+def test_what_is_lost_is_counted_and_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_WAITING", WAITING)
+    all_sessions = Sessions(1, lambda: None)
+    slow, quick, backup = Stream(), Stream(), Stream()
+    all_sessions.update(slow, bid(5))
+    all_sessions.update(quick, bid(5, "other"))
+    all_sessions.update(backup, bid(4))
+    for stream in (slow, quick, backup):
+        read(stream)
+    for number in range(WAITING):
+        all_sessions.tell(packet(number))
+    assert (all_sessions.lost_messages, caplog.messages) == (0, [])
+    assert len(read(quick)) == WAITING
+    for number in range(WAITING, WAITING + 2):
+        all_sessions.tell(packet(number))
+    # Each stream on its own; a backup is told nothing, and loses nothing.
+    assert (all_sessions.lost_messages, caplog.messages) == (2, [LOST])
+    assert read(quick) == [b"\3", b"\4"]
+    assert read(slow) == [b"\0", b"\1", b"\2"]
+    assert backup.waiting.empty()
+    all_sessions.tell(packet(9))
+    assert read(slow) == [b"\t"]
+    for stream in (slow, quick, backup):
+        all_sessions.leave(stream)
+    assert all_sessions.lost_messages == 2
+    assert caplog.messages == [LOST, "lost 2 messages to a controller that reads too slowly"]

@@ -1,0 +1,20 @@
+"""What people read says `1 round` and `2 rounds`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import common.words
+import softswitch.words
+
+
+@pytest.mark.parametrize("counted", [common.words.counted, softswitch.words.counted])
+def test_one_and_many(counted: Callable[..., str]) -> None:
+    assert [counted(number, "round") for number in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]
+    assert [counted(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
+
+
+def test_large_numbers_can_be_read() -> None:
+    assert common.words.counted(12345, "key") == "12,345 keys"

@@ -1,0 +1,67 @@
+"""Which run `runs/latest` is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from topologies import cleanup, leftovers
+from topologies.folder import create_run_folder, point_to_latest, tidy
+from topologies.leftovers import only_run
+
+
+def run_of(runs: Path, day: int, *files: str) -> Path:
+    """A run that wrote these files on a day."""
+    run = create_run_folder(runs, "softswitch")
+    for name in files:
+        (run / name).write_text("{}")
+        os.utime(run / name, (day * 86400, day * 86400))
+    return run
+
+
+def latest(runs: Path) -> Path:
+    return (runs / "latest").resolve()
+
+
+def test_it_is_the_last_that_has_a_record_or_a_report(tmp_path: Path) -> None:
+    run_of(tmp_path, 1, "run.json", "report.html")
+    last = run_of(tmp_path, 3, "run.json")
+    # Its report was made later, and it ran before.
+    run_of(tmp_path, 2, "run.json")
+    run_of(tmp_path, 4)
+    for _ in range(2):
+        point_to_latest(tmp_path)
+        assert latest(tmp_path) == last
+    only_a_report = run_of(tmp_path, 5, "report.html")
+    point_to_latest(tmp_path)
+    assert latest(tmp_path) == only_a_report
+    assert not (tmp_path / ".latest.partial").is_symlink()
+
+
+def test_there_is_none_where_no_run_is(tmp_path: Path) -> None:
+    (tmp_path / "latest").symlink_to("gone")
+    point_to_latest(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    point_to_latest(tmp_path / "nowhere")
+
+
+def test_a_run_that_was_killed_is_the_latest_once_it_is_tidied(tmp_path: Path) -> None:
+    before = run_of(tmp_path, 1, "run.json", "report.html")
+    killed = run_of(tmp_path, 2, "run.json")
+    (tmp_path / "latest").symlink_to(before.name)
+    assert tidy(killed)
+    assert latest(tmp_path) == killed
+
+
+def test_cleaning_up_leaves_no_link_to_a_run_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")  # runs go on beside this
+    monkeypatch.setattr(leftovers, "only_run", lambda _: only_run([], tmp_path / "lock"))
+    monkeypatch.chdir(tmp_path)
+    kept = run_of(tmp_path / "runs", 1, "run.json")
+    (tmp_path / "runs" / "latest").symlink_to("20260101-000000-softswitch")
+    assert cleanup.main([]) == 0
+    assert latest(tmp_path / "runs") == kept
