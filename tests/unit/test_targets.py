@@ -104,13 +104,13 @@ def test_bench_has_the_bmv2_that_is_named(
     fake_bmv2: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cores = Cores(0, 0, (0,))
-    assert switches.switches() == ["softswitch", "BMv2"]
+    assert {"softswitch", "BMv2"} <= set(switches.switches()) <= {"softswitch", switches.KERNEL, "BMv2"}
     message = r"^the switch ended with code 3: fake: .* -i 1@hb-s1 "
     with pytest.raises(SwitchEnded, match=message), switches.started("BMv2", [1], cores):
         raise AssertionError("it runs")
     monkeypatch.delenv("HOTLINE_BMV2")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert switches.switches() == ["softswitch"]
+    assert "BMv2" not in switches.switches()
 
 
 @pytest.fixture
@@ -135,7 +135,9 @@ def test_a_run_checks_the_bmv2_that_is_named(
 def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> None:
     preflight.check(Config(target="bmv2", runs=tmp_path))
     nodes = pytest.importorskip("topologies.nodes", reason="needs Mininet")
-    switch = nodes.Bmv2Switch("s1", port=9559, log_dir=tmp_path, cpu=None, impairment=None, inNamespace=False)
+    switch = nodes.Bmv2Switch(
+        "s1", port=9559, log_dir=tmp_path, cpu=None, impairment=None, datapath="sockets", inNamespace=False
+    )
     try:
         assert switch.command()[:2] == [str(fake_bmv2), "--no-p4"]
     finally:

@@ -29,6 +29,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     record = read_record(tmp_path)
     assert json.loads(record.model_dump_json()) == {
         **LEAST,
+        "datapath": None,
         "workload": {},
         "phases_s": {},
         "capacity": {},
@@ -81,7 +82,7 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
 def test_a_record_is_readable_text(tmp_path: Path) -> None:
     RunRecord.model_validate(LEAST).write(tmp_path)
     text = (tmp_path / "run.json").read_text()
-    assert text.startswith('{\n  "target": "bmv2",\n  "config": {\n    "workers": 2\n')
+    assert text.startswith('{\n  "target": "bmv2",\n  "datapath": null,\n  "config": {\n    "workers": 2\n')
     assert text.endswith('  "error": null\n}\n')
 
 
