@@ -24,7 +24,7 @@ from bench.scale import FULL, QUICK
 from bench.sections.agents import Served, Trials, results_of
 from bench.servers import parameter_server
 from bench.stepper import Cost, stepping
-from bench.switches import BMV2, SOFTSWITCH
+from bench.switches import BMV2, KERNEL, SOFTSWITCH
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from protocol.codec import FastCodec
@@ -192,7 +192,7 @@ def test_switches_and_agents_have_tables_of_their_own() -> None:
     agents = list(results_of(TRIALS))
     tables = list(as_tables([switch, *agents]))
     assert [[str(column.header) for column in table.columns] for table in tables] == [
-        ["what", "unit", "softswitch", "BMv2", "C loop", "/ BMv2", "/ C loop", "goal"],
+        ["what", "unit", SOFTSWITCH, *SWITCHES.others, *(f"/ {other}" for other in SWITCHES.others), "goal"],
         ["what", "unit", "agent", "echo", "/ echo", "goal"],
     ]
     assert [table.row_count for table in tables] == [1, len(agents)]
@@ -207,4 +207,7 @@ def test_switches_and_agents_have_tables_of_their_own() -> None:
     assert [len(list(as_tables(lines))) for lines in ([switch], agents, [])] == [1, 1, 0]
     assert (switch.targets, agents[0].targets) == (SWITCHES, AGENTS)
     lines = as_json([switch, agents[0]], Cores(0, 1, (0, 1)))["lines"]
-    assert [line["ratios"] for line in lines] == [{BMV2: 0.5, "C loop": None}, {ECHO: 0.8}]
+    assert [line["ratios"] for line in lines] == [
+        {KERNEL: None, BMV2: 0.5, "C loop": None},
+        {ECHO: 0.8},
+    ]
