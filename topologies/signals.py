@@ -26,6 +26,8 @@ _ECHO_S = 0.5
 """Sudo hands on what the terminal has sent already."""
 _TELLING_S = 0.2
 _STDERR = 2
+_MARK = 0
+"""No signal's number: what has come before it has been heard."""
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -54,14 +56,16 @@ class Stop:
         """Shows a line, beside whatever else is on the terminal."""
         self._stage = Stage(words=lambda: "nothing was run")
         self._has_command_line = False
+        self._wake: int | None = None
+        self._is_heard = threading.Event()
         self._leaving = threading.Lock()
         """Held for good by the one way out that is taken."""
 
     def listen(self) -> None:
         """Hear signals from now on; to be called from the main thread."""
-        heard, wake = os.pipe()
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        heard, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in _ENDING:
             # nohup ignores SIGHUP, and means it.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
@@ -89,6 +93,7 @@ class Stop:
             with self.stage(replace(self._stage, cancel=_nothing)):
                 yield
         finally:
+            self._catch_up()
             self._has_command_line = False
             for number in _ENDING:
                 signal.signal(number, _leave_it_to_the_thread)
@@ -105,6 +110,13 @@ class Stop:
             _leave(code)
         sys.exit(code)
 
+    def _catch_up(self) -> None:
+        """Let the thread hear what has come so far: a Ctrl-C of the command line is not the run's."""
+        if self._wake is not None:
+            self._is_heard.clear()
+            os.write(self._wake, bytes([_MARK]))
+            self._is_heard.wait(_PATIENCE_S)
+
     def _enter(self, stage: Stage) -> None:
         with self._leaving:
             self._stage = stage
@@ -116,6 +128,8 @@ class Stop:
             if not select.select([heard], [], [], patience)[0]:
                 self._force()
             number = os.read(heard, 1)[0]
+            if number == _MARK:
+                self._is_heard.set()
             now = time.monotonic()
             is_ours = number in _ENDING and not (self._has_command_line and number == signal.SIGINT)
             if not is_ours or (first is not None and now - first < _ECHO_S):

@@ -13,11 +13,10 @@ from hosts.keys import KeySpace
 from protocol.codec import Codec, Keys, Message, Values
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_ids_of
-from protocol.header import LANES, RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from protocol.header import MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 from tests.harness.bitmap import bitmap_of, lanes_in
 
 _SIGN = 1 << 31
-_ONES = np.ones(LANES, dtype=np.uint32)
 Positions = NDArray[np.int64]
 
 
@@ -47,12 +46,14 @@ class ModelStore:
 
     def add(self, at: Positions, deltas: Values) -> None:
         """Add pushed deltas; a position may come more than once."""
-        held = self.values[at]
-        total = held + deltas
-        if ((held ^ total) & (deltas ^ total)).max(initial=0) >= _SIGN:
-            self.overflows += 1
-        np.add.at(self.values, at, deltas)
-        np.add.at(self.updates, at, _ONES[: len(at)])
+        overflow = False
+        for position, delta in zip(at.tolist(), deltas.tolist(), strict=True):
+            held = int(self.values[position])
+            total = (held + delta) % MODULUS
+            overflow |= (held ^ total) & (delta ^ total) >= _SIGN
+            self.values[position] = total
+            self.updates[position] += 1
+        self.overflows += overflow
 
 
 @dataclass(slots=True)

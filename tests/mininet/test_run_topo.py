@@ -34,12 +34,20 @@ def record_of(folder: Path) -> dict[str, Any]:
     return record
 
 
-def rpcs_to_servers(folder: Path) -> dict[str, int]:
-    """RPCs of each arm's measured rounds that a PS had to answer, however often they were sent."""
+def rpcs_to_servers(folder: Path) -> dict[str, float]:
+    """RPCs a step, of each arm's rounds, that a PS had to answer, however often they were sent.
+
+    A step, since blocks that were disturbed have run again, and are in the logs as often.
+    """
+    arm = pl.col("arm").cast(pl.String)
     rpcs = pl.read_parquet(folder / "rpc.parquet").filter(
         pl.col("round") >= 0, pl.col("served") < pl.col("lanes")
     )
-    return dict(rpcs.group_by(pl.col("arm").cast(pl.String)).len().rows())
+    steps = pl.read_parquet(folder / "operations.parquet").filter(
+        pl.col("round") >= 0, pl.col("op").cast(pl.String) == "step"
+    )
+    of = dict(steps.group_by(arm).len().rows())
+    return {name: number / of[name] for name, number in rpcs.group_by(arm).len().rows()}
 
 
 @pytest.fixture(scope="module")

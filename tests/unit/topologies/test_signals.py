@@ -97,6 +97,22 @@ except asyncio.CancelledError:
         assert ending(process) == (130, ["hotline: stopping …", "in order"])
 
 
+def test_ctrl_c_of_a_command_line_that_ends_at_once_is_not_the_runs() -> None:
+    program = """
+ready()
+for _ in range(300):
+    try:
+        with STOP.for_a_command_line():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+    except KeyboardInterrupt:
+        pass
+STOP.exit(0)
+"""
+    with playing("import os, signal\n" + program) as process:
+        assert ending(process) == (0, [])
+
+
 STUCK = """
 clear = lambda: Path({file!r}).write_text("cleared")
 with STOP.stage(Stage(lambda: "a folder is there", cancel=lambda: None, clear=clear)):
