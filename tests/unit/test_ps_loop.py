@@ -27,8 +27,10 @@ from protocol.control import Command, Control
 from protocol.header import HOTLINE_PORT, KEYS, VALUES, Header, Op
 
 CODEC = FastCodec()
-HOST = "127.86.2.1"
-SERVICE = ("127.86.3.1", HOTLINE_PORT)
+NET = f"127.86.{os.getpid() % 250}"
+"""Of this process: its tests run beside those of others."""
+HOST = f"{NET}.201"
+SERVICE = (f"{NET}.202", HOTLINE_PORT)
 
 
 class Served:
@@ -57,7 +59,7 @@ class Served:
 @contextmanager
 def caller(number: int) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind((f"127.86.1.{number}", 0))
+        sock.bind((f"{NET}.{number}", 0))
         sock.settimeout(10)
         yield sock
 

@@ -46,7 +46,7 @@ def on(cpu: int, run: bpf.TestRun, frame: bytes) -> None:
 def test_no_count_is_lost(kernel: Tcx) -> None:
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if len(cpus) < 2:
-        pytest.skip("one CPU")
+        pytest.skip("two at once need two CPUs")
     runs = [bpf.TestRun(kernel.descriptor, bpf.SCHED_CLS) for _ in cpus]
     threads = [
         threading.Thread(target=on, args=(cpu, run, dropped())) for cpu, run in zip(cpus, runs, strict=True)
