@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 import tomli
@@ -17,7 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.mutants.mutate import Mutant, draw
-from tests.mutants.run import ROOT, Outcome, baseline, outcome, prepare
+from tests.mutants.run import ROOT, Agents, Outcome, Tests, baseline, outcome, prepare
 
 RESULTS = ROOT / "build" / "mutants"
 _SHORTEST_TIMEOUT_S = 60.0
@@ -55,6 +57,7 @@ def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder)
         _copy_tree(tree)
+        _compile(tree)
         prepare(tree)
         for room in rooms or known:
             total, mutants = draw(tree, known[room]["sources"], number or None, seed)
@@ -63,7 +66,7 @@ def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
                 mutants = [mutant for mutant in mutants if mutant.diff in left]
             tally = Tally(room, total)
             tallies.append(tally)
-            _try(tree, mutants, known[room]["tests"], tally)
+            _try(tree, mutants, _stages(known[room]), tally)
     Console().print(_table(tallies, seed))
 
 
@@ -76,15 +79,31 @@ def _copy_tree(tree: Path) -> None:
             shutil.copy2(ROOT / name, tree / name)
 
 
-def _try(tree: Path, mutants: list[Mutant], tests: list[str], tally: Tally) -> None:
+def _compile(tree: Path) -> None:
+    """Tests of a loop that waits for a compiler would time out."""
+    for module in ("softswitch.warm", "hosts.warm"):
+        subprocess.run([sys.executable, "-m", module], cwd=tree, check=True)
+
+
+def _stages(room: dict[str, Any]) -> list[Tests]:
+    """Where agents are mutated, what survives as plain Python is compiled."""
+    if "plain" in room:
+        return [Tests(room["plain"], Agents.PLAIN), Tests(room["tests"], Agents.COMPILED_AHEAD)]
+    return [Tests(room["tests"])]
+
+
+def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -> None:
     log = RESULTS / f"{tally.room}.log"
-    seconds = baseline(tests, log, _BASELINE_TIMEOUT_S)
-    longest = max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * seconds)
+    seconds = [baseline(tests, log, _BASELINE_TIMEOUT_S) for tests in stages]
+    longest = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
     _write(tally)
     with Progress(console=Console(stderr=True)) as progress:
         bar = progress.add_task(tally.room, total=len(mutants))
         for mutant in mutants:
-            found = outcome(tree, mutant, tests, log, longest)
+            found = Outcome.SURVIVED
+            for tests, limit in zip(stages, longest, strict=True):
+                if found is not Outcome.KILLED:
+                    found = outcome(tree, mutant, tests, log, limit)
             tally.outcomes[found] += 1
             if found is not Outcome.KILLED:
                 tally.left.append(mutant)

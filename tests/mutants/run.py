@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -49,7 +50,23 @@ def prepare(tree: Path) -> None:
         importlib.import_module(library)
 
 
-def baseline(tests: Sequence[str], log: Path, longest: float) -> float:
+class Agents(Enum):
+    """How the agents run in tests."""
+
+    AS_THEY_ARE = "as they are"
+    PLAIN = "as plain Python"
+    COMPILED_AHEAD = "compiled before the first test, whose time it would take"
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Tests to be run together, the likeliest to fail first."""
+
+    names: Sequence[str]
+    agents: Agents = Agents.AS_THEY_ARE
+
+
+def baseline(tests: Tests, log: Path, longest: float) -> float:
     """Seconds that the tests take without any mutant; SystemExit when they do not pass."""
     start = time.monotonic()
     if _run(tests, log, longest) is not Outcome.SURVIVED:
@@ -57,7 +74,7 @@ def baseline(tests: Sequence[str], log: Path, longest: float) -> float:
     return time.monotonic() - start
 
 
-def outcome(tree: Path, mutant: Mutant, tests: Sequence[str], log: Path, longest: float) -> Outcome:
+def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, longest: float) -> Outcome:
     """What the tests say of a mutant; the module is as it was afterwards."""
     path = tree / mutant.path
     before = path.read_bytes()
@@ -68,7 +85,7 @@ def outcome(tree: Path, mutant: Mutant, tests: Sequence[str], log: Path, longest
         path.write_bytes(before)
 
 
-def _run(tests: Sequence[str], log: Path, longest: float) -> Outcome:
+def _run(tests: Tests, log: Path, longest: float) -> Outcome:
     child = os.fork()
     if not child:
         _test(tests, log)
@@ -85,7 +102,7 @@ def _run(tests: Sequence[str], log: Path, longest: float) -> Outcome:
             os.killpg(child, signal.SIGKILL)
 
 
-def _test(tests: Sequence[str], log: Path) -> None:
+def _test(tests: Tests, log: Path) -> None:
     status = 1
     try:
         os.setsid()
@@ -94,7 +111,8 @@ def _test(tests: Sequence[str], log: Path) -> None:
             os.dup2(output, descriptor)
         options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        status = int(pytest.main([*options, *tests]))
+        _prepare_agents(tests.agents)
+        status = int(pytest.main([*options, *tests.names]))
     except BaseException:
         traceback.print_exc()
         raise
@@ -103,3 +121,12 @@ def _test(tests: Sequence[str], log: Path) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def _prepare_agents(agents: Agents) -> None:
+    if agents is Agents.PLAIN:
+        importlib.import_module("tests.mutants.interpreted").interpret()
+    elif agents is Agents.COMPILED_AHEAD:
+        warm = importlib.import_module("hosts.warm")
+        warm.warm_worker()
+        warm.warm_ps()

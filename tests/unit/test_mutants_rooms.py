@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,22 @@ ROOMS = tomli.loads((ROOT / "tests" / "mutants" / "rooms.toml").read_text())
 @pytest.mark.parametrize("room", ROOMS)
 def test_what_is_mutated_and_what_should_notice_exists(room: str) -> None:
     assert all(list((ROOT / source).glob("*.py")) for source in ROOMS[room]["sources"])
-    assert all((ROOT / test).exists() for test in ROOMS[room]["tests"])
+    tests = ROOMS[room].get("plain", []) + ROOMS[room]["tests"]
+    assert all((ROOT / test).exists() for test in tests)
+
+
+def test_agents_can_run_uncompiled() -> None:
+    program = """
+import numba
+from tests.mutants.interpreted import interpret
+interpret()
+from hosts import warm
+warm.warm_worker()
+assert not isinstance(warm.operate, numba.core.dispatcher.Dispatcher)
+print(warm.operate.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("operate\n", "")
 
 
 @pytest.fixture
