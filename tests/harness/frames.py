@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from protocol.header import HOTLINE_PORT, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op
+from protocol.header import HOTLINE_PORT, KEYS, LANES, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op, layout
 
 FLAGS = {Op.PULL: KEYS, Op.PUSH: KEYS | VALUES, Op.EMPTY: 0}
 ANSWER_FLAGS = {Op.PULL: RESPONSE | VALUES, Op.PUSH: RESPONSE, Op.EMPTY: RESPONSE, Op.CONTROL: RESPONSE}
@@ -21,16 +21,19 @@ def internet_checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def datagram(header: Header, keys: list[int] | None = None, values: list[int] | None = None) -> bytes:
-    """The bytes of an RPC; None leaves a section out."""
-    data = LAYOUT.pack(*header)
+def datagram(
+    header: Header, keys: list[int] | None = None, values: list[int] | None = None, compiled_for: int = LANES
+) -> bytes:
+    """The bytes of an RPC, for a program of so many lanes; None leaves a section out."""
+    data = layout(compiled_for).pack(*header)
     data += b"".join(struct.pack(">Q", key) for key in keys or ())
     return data + b"".join(struct.pack(">I", value & 0xFFFFFFFF) for value in values or ())
 
 
 def request(
-    op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]]
-) -> bytes:
+    op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]],
+    compiled_for: int = LANES,
+) -> bytes:  # fmt: skip
     """A request; `lanes` gives (key, value) by lane number."""
     count = max(lanes, default=-1) + 1
     filled = [lanes.get(lane, (NO_KEY, 0)) for lane in range(count)]
@@ -49,7 +52,7 @@ def request(
     )
     keys = [key for key, _ in filled]
     values = [value for _, value in filled] if op is Op.PUSH else None
-    return datagram(header, None if op is Op.EMPTY else keys, values)
+    return datagram(header, None if op is Op.EMPTY else keys, values, compiled_for)
 
 
 def frame(

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from controller.status import DROP_REASONS
 from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, CounterValue, EntryWrite
 
 COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
+FOR_64_LANES = Path(__file__).parents[1] / "programs" / "compiled" / "hotline_64.json"
 INGRESS = "HotlineIngress."
 EPOCH = 9
 OFFLOADED, PLAIN = 1, 2
@@ -36,8 +37,10 @@ CALLERS = {
 """Worker id -> (end, switch port)."""
 
 
-def program() -> Program:
-    return load_program((COMPILED / "hotline.json").read_bytes())
+def program(lanes: int = LANES) -> Program:
+    """It compiled for so many lanes."""
+    artefact = {LANES: COMPILED / "hotline.json", 64: FOR_64_LANES}[lanes]
+    return load_program(artefact.read_bytes())
 
 
 def number(text: str) -> int:
@@ -85,11 +88,13 @@ def write(pipeline: ControlPlane, entries: list[EntryWrite]) -> None:
     assert not failures, failures
 
 
-def cell(pipeline: ControlPlane, job: int, caller: int, slot: int) -> tuple[int, int, int]:
-    """(epoch, turn, served) of a caller's window slot."""
+def cell(
+    pipeline: ControlPlane, job: int, caller: int, slot: int, lanes: int = LANES
+) -> tuple[int, int, int]:
+    """(epoch, turn, served) of a caller's window slot, in a program of so many lanes."""
     index = row_of(job, caller) << WINDOW_BITS | slot
     [value] = pipeline.read_register(INGRESS + "exactly_once.cells", index, index + 1)
-    return value >> 64, value >> 32 & 0xFFFFFFFF, value & 0xFFFFFFFF
+    return value >> 32 + lanes, value >> lanes & 0xFFFFFFFF, value & (1 << lanes) - 1
 
 
 def held(pipeline: ControlPlane, lane: int, slot: int) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 
 from controller.tables import CPU_PORT
-from protocol.hashing import lane_of
-from protocol.header import WINDOW_BITS, Header, Op
+from protocol.hashing import MULTIPLIER
+from protocol.header import LANES, WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
 
@@ -20,24 +20,32 @@ KEYS = 400
 PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes(60)]
 
 
-def hot_set(random: Random, keys: int = KEYS) -> list[EntryWrite]:
+def lane_of(key: int, lanes: int) -> int:
+    """Lane of a key in a program of so many; of 32, `protocol.hashing.lane_of`."""
+    return (key * MULTIPLIER % 2**64 * lanes) >> 64
+
+
+def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryWrite]:
     """Entries for half of all keys in random states; slots overlap on purpose."""
     chosen = random.sample(range(keys), keys // 2)
     return [
-        testnet.hot_entry(Change.INSERT, key, random.choice(STATES), random.randrange(SLOTS), lane_of(key))
+        testnet.hot_entry(
+            Change.INSERT, key, random.choice(STATES), random.randrange(SLOTS), lane_of(key, lanes)
+        )
         for key in chosen
     ]
 
 
 class Source:
-    """Draws (ingress port, frame) pairs."""
+    """Draws (ingress port, frame) pairs for a program of so many lanes."""
 
-    def __init__(self, random: Random, oracle: Pipeline) -> None:
+    def __init__(self, random: Random, oracle: Pipeline, lanes: int = LANES) -> None:
         self.random = random
         self.oracle = oracle
+        self.of_program = lanes
         self.by_lane: dict[int, list[int]] = {}
         for key in range(KEYS):
-            self.by_lane.setdefault(lane_of(key), []).append(key)
+            self.by_lane.setdefault(lane_of(key, lanes), []).append(key)
 
     def draw(self) -> tuple[int, bytes]:
         """One frame and the port it arrives on."""
@@ -62,7 +70,7 @@ class Source:
         caller = r.choice(list(testnet.CALLERS))
         end, port = testnet.CALLERS[caller]
         slot = r.randrange(8)
-        _, turn, _ = testnet.cell(self.oracle, job, caller, slot)
+        _, turn, _ = testnet.cell(self.oracle, job, caller, slot, self.of_program)
         turn = max(0, turn + r.choice([1] * 12 + [0] * 5 + [-1, 2]))
         op = r.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
         lanes = {} if op is Op.EMPTY else self.lanes()
@@ -74,13 +82,14 @@ class Source:
             ps=0 if r.random() < 0.98 else 5,
             seq=turn << WINDOW_BITS | slot,
             lanes=lanes,
+            compiled_for=self.of_program,
         )
         return port, frames.frame(rpc, src=end, dst=testnet.SERVICE)
 
     def lanes(self) -> dict[int, tuple[int, int]]:
         """Keys in their hash lanes (some lanes empty), or any keys densely."""
         r = self.random
-        count = r.randint(1, 32)
+        count = r.randint(1, self.of_program)
         if r.random() < 0.6:
             chosen = {lane: r.choice(self.by_lane[lane]) for lane in range(count) if lane in self.by_lane}
             chosen = {lane: key for lane, key in chosen.items() if r.random() < 0.8} or {0: 1}
@@ -98,9 +107,9 @@ class Source:
     def answer(self) -> tuple[int, bytes]:
         r = self.random
         op = r.choice(list(frames.ANSWER_FLAGS))
-        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, 32)
+        count = 0 if op in (Op.EMPTY, Op.CONTROL) else r.randint(1, self.of_program)
         live = (1 << count) - 1
-        served = r.getrandbits(32) & live
+        served = r.getrandbits(self.of_program) & live
         header = Header(
             op=op,
             flags=frames.ANSWER_FLAGS[op],
@@ -111,13 +120,12 @@ class Source:
             seq=r.getrandbits(10),
             live=live,
             served=served,
-            refused=r.getrandbits(32) & live & ~served,
+            refused=r.getrandbits(self.of_program) & live & ~served,
             ps_proc=r.getrandbits(20),
         )
         values = [r.getrandbits(32) for _ in range(count)] if op is Op.PULL else None
-        rpc = frames.datagram(header, None, values) + (
-            r.randbytes(r.randrange(40)) if op is Op.CONTROL else b""
-        )
+        rpc = frames.datagram(header, None, values, self.of_program)
+        rpc += r.randbytes(r.randrange(40)) if op is Op.CONTROL else b""
         to = testnet.SERVICE if r.random() < 0.5 else testnet.WORKER[1]
         return testnet.SERVER_PORT, frames.frame(rpc, src=testnet.SERVER, dst=to)
 

@@ -1,0 +1,3 @@
+// The project's own program, for RPCs of 64 lanes.
+#define LANES 64
+#include "../../p4src/hotline.p4"
