@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from softswitch import __version__
 from softswitch.datapath import Datapath, LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
+from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.messages import p4i, p4r
@@ -99,6 +100,13 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     show_default=True,
     help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel where it can.",
 )
+@click.option(
+    "--hook",
+    type=click.Choice([each.value for each in Hook]),
+    default=Hook.TCX.value,
+    show_default=True,
+    help="Where the kernel runs it; xdp: in the driver of a NIC, for programs that copy no frame.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -122,6 +130,7 @@ def command(
     impairments: Sequence[str],
     counters: Path | None,
     datapath: str,
+    hook: str,
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -140,7 +149,9 @@ def command(
     numbered = _by_key("-i", interfaces, parse_interface)
     impaired = _by_key("--impair", impairments, parse_impairment)
     wanted = Datapath(datapath)
-    with SwitchPorts(numbered, cpu_port, impaired, busy_poll, wanted, priority_queues) as ports:
+    if wanted is Datapath.SOCKETS and Hook(hook) is not Hook.TCX:
+        raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
+    with SwitchPorts(numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook)) as ports:
         server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make)
         if program is not None:
             _load(server, ports, program, p4info)

@@ -14,7 +14,8 @@ from enum import Enum
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.kernel.errors import KernelError
-from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.hooks import Hook
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
@@ -22,7 +23,7 @@ from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
 
 _LOG = logging.getLogger(__name__)
-LivePipeline = CompiledPipeline | TcxPipeline
+LivePipeline = CompiledPipeline | AttachedPipeline
 
 
 class Datapath(Enum):
@@ -48,11 +49,12 @@ class SwitchPorts:
         busy_poll: bool = False,
         wanted: Datapath = Datapath.SOCKETS,
         priority_queues: int = 1,
+        hook: Hook = Hook.TCX,
     ) -> None:
         check_ports(ports, cpu_port, impairments)
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll = impairments, busy_poll
-        self._wanted, self._priority_queues = wanted, priority_queues
+        self._wanted, self._priority_queues, self._hook = wanted, priority_queues, hook
         self._unable = self.reason = self._why_not()
         if wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
@@ -76,7 +78,7 @@ class SwitchPorts:
             return "frames are impaired by the sockets alone"
         if self._busy_poll:
             return "busy polling is the sockets'"
-        return probe()
+        return probe(self._hook)
 
     def __enter__(self) -> SwitchPorts:
         return self
@@ -94,7 +96,7 @@ class SwitchPorts:
         if self._unable is not None:
             return CompiledPipeline(program, priority_queues=self._priority_queues)
         try:
-            return TcxPipeline(program, self._priority_queues)
+            return AttachedPipeline(program, self._priority_queues, self._hook)
         except KernelError as error:
             if self._wanted is Datapath.KERNEL:
                 raise
@@ -104,7 +106,7 @@ class SwitchPorts:
 
     def start(self, pipeline: LivePipeline) -> None:
         """Forward through `pipeline` from now on."""
-        if isinstance(pipeline, TcxPipeline):
+        if isinstance(pipeline, AttachedPipeline):
             self._use_kernel().start(pipeline)
         else:
             self._use_sockets().start(pipeline)
@@ -114,7 +116,7 @@ class SwitchPorts:
             self._sockets.close()
             self._sockets = None
         if self._kernel is None:
-            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends)
+            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends, self._hook)
         return self._kernel
 
     def _use_sockets(self) -> PortLoop:
@@ -157,5 +159,7 @@ class SwitchPorts:
     def describe_datapath(self) -> str:
         """One line: which it is, and why not the kernel."""
         if self._kernel is not None:
-            return f"datapath kernel: BPF at the ingress of {len(self._names)} interfaces"
+            return (
+                f"datapath kernel: BPF ({self._hook.value}) at the ingress of {len(self._names)} interfaces"
+            )
         return f"datapath sockets: {self.reason}"

@@ -33,8 +33,8 @@ MMAPABLE = 1 << 10
 SCHED_CLS = 3
 XDP = 6
 # enum bpf_attach_type
-_ATTACH_XDP = 37
-_TCX_INGRESS = 46
+XDP_HOOK = 37
+TCX_INGRESS = 46
 
 _ATTRIBUTE_BYTES = 160
 _INSTRUCTION_BYTES = 8
@@ -118,7 +118,7 @@ class TestRun:
         if self._is_skb:
             struct.pack_into("I", self._context, 40, interface)  # __sk_buff.ifindex
         else:
-            struct.pack_into("6I", self._context, 0, 0, len(frame), 0, 0, 0, 0)
+            struct.pack_into("6I", self._context, 0, 0, len(frame), 0, interface, 0, 0)
         struct.pack_into(
             "IIIIQQIIIIQQIII", self._attribute, 0,
             self._program, 0, len(frame), len(self._out),
@@ -138,9 +138,9 @@ class Ran(NamedTuple):
     duration: int
 
 
-def attach_tcx(program: int, interface: int) -> int:
-    """A link to the ingress of an interface, by index; it lives as long as its file descriptor."""
-    attribute = struct.pack("IIIIIIQ", program, interface, _TCX_INGRESS, 0, 0, 0, 0)
+def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
+    """A link to a hook of an interface, by index; it lives as long as its file descriptor."""
+    attribute = struct.pack("IIIIIIQ", program, interface, hook, flags, 0, 0, 0)
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 

@@ -14,10 +14,8 @@ import struct
 from pathlib import Path
 
 from softswitch.kernel import bpf
+from softswitch.kernel.hooks import Hook
 from softswitch.ports.ring import PortError
-
-_SHOT = bytes.fromhex("b4000000020000009500000000000000")
-"""A program that drops: the ports' while no pipeline runs."""
 
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
@@ -26,15 +24,10 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFMTU, _IFF_UP = 0x8913, 0x8914, 0x8922, 0x1
 _TAP_MTU = 9000
 
 
-def drop_program() -> int:
-    """File descriptor of a program that drops everything."""
-    return bpf.load(bpf.SCHED_CLS, _SHOT, "no_program")
-
-
 class Interface:
     """One that is there already: frames that come in by it run the program of the link; raises PortError."""
 
-    def __init__(self, port: int, name: str, program: int) -> None:
+    def __init__(self, port: int, name: str, program: int, hook: Hook) -> None:
         self.name = name
         try:
             self.index = socket.if_nametoindex(name)
@@ -45,11 +38,11 @@ class Interface:
                 self._socket = opened.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
                 membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
                 self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
-                self.link = bpf.attach_tcx(program, self.index)
+                self.link = hook.attach(program, self.index)
             except PermissionError:
                 raise PortError(f"port {port} ({name}): it needs root or CAP_NET_RAW") from None
             except (bpf.BpfError, OSError) as error:
-                raise PortError(f"port {port} ({name}): {error}") from error
+                raise PortError(f"port {port} ({name}): {error}{hook.hint}") from error
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -62,7 +55,7 @@ class Interface:
 class CpuInterface(Interface):
     """A TAP device: what is written to `descriptor` comes in by it, what leaves by it can be read there."""
 
-    def __init__(self, port: int, program: int) -> None:
+    def __init__(self, port: int, program: int, hook: Hook) -> None:
         try:
             self.descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -72,7 +65,7 @@ class CpuInterface(Interface):
             made = fcntl.ioctl(self.descriptor, _TUNSETIFF, request)
             name = made[:16].rstrip(b"\0").decode()
             _set_up(name)
-            super().__init__(port, name, program)
+            super().__init__(port, name, program, hook.of_tap)
         except OSError as error:
             os.close(self.descriptor)
             raise PortError(f"port {port} (CPU): no TAP device: {error.strerror}") from None

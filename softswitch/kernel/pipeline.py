@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from softswitch import ir
-from softswitch.kernel import bpf, control, direct, tcx
+from softswitch.kernel import bpf, control, direct, front
 from softswitch.kernel.arena import CONSTANTS, Arena
 from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.hooks import Hook
 from softswitch.kernel.notices import NoticeRing
 from softswitch.kernel.program import Code
 from softswitch.kernel.target import ARENA_MAP, BUFFER_MAP, RING_MAP
@@ -91,8 +93,9 @@ class DirectPipeline(KernelPipeline):
         return taken
 
 
-class TcxPipeline(KernelPipeline):
+class AttachedPipeline(KernelPipeline):
     """A program that interfaces run on what comes in by them (`ports`)."""
 
-    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
-        super().__init__(program, tcx.build_tcx, bpf.SCHED_CLS, priority_queues=priority_queues)
+    def __init__(self, program: ir.Program, priority_queues: int = 1, hook: Hook = Hook.TCX) -> None:
+        build = partial(front.build_front, frame=hook.frame)
+        super().__init__(program, build, hook.frame.kind, priority_queues=priority_queues)

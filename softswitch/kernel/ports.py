@@ -17,8 +17,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from softswitch.kernel import arena, bpf
-from softswitch.kernel.interfaces import CpuInterface, Interface, drop_program, sent_in_vain
-from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.hooks import Hook
+from softswitch.kernel.interfaces import CpuInterface, Interface, sent_in_vain
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
@@ -32,16 +33,20 @@ _LOSSES = ("no_such_port", "lost_notices")
 
 
 class KernelPorts:
-    """The switch's ports, by number, as `softswitch.ports.PortLoop` has them, for a `TcxPipeline`."""
+    """The switch's ports, by number, as `softswitch.ports.PortLoop` has them, for a `AttachedPipeline`."""
 
     def __init__(
-        self, ports: Mapping[int, str], cpu_port: int | None = None, ends: ControlEnds | None = None
+        self,
+        ports: Mapping[int, str],
+        cpu_port: int | None = None,
+        ends: ControlEnds | None = None,
+        hook: Hook = Hook.TCX,
     ) -> None:
         check_ports(ports, cpu_port, {})
         self._start_ns = time.monotonic_ns()
         self._cpu: CpuInterface | None = None
         self._cpu_port = cpu_port
-        self._pipeline: TcxPipeline | None = None
+        self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
         self._lost = dict.fromkeys(_LOSSES, 0)
@@ -51,14 +56,16 @@ class KernelPorts:
             self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
             opened.callback(bpf.close, bpf.count_usage())
-            self._nothing = drop_program()
+            self._nothing = hook.constant(hook.frame.lost, "no_program")
             opened.callback(bpf.close, self._nothing)
             self._interfaces: dict[int, Interface] = {}
             for number, name in ports.items():
-                opened_one = Interface(number, name, self._nothing)
+                opened_one = Interface(number, name, self._nothing, hook)
                 self._interfaces[number] = opened.enter_context(contextlib.closing(opened_one))
             if cpu_port is not None:
-                self._cpu = opened.enter_context(contextlib.closing(CpuInterface(cpu_port, self._nothing)))
+                self._cpu = opened.enter_context(
+                    contextlib.closing(CpuInterface(cpu_port, self._nothing, hook))
+                )
                 self._interfaces[cpu_port] = self._cpu
             self._in_vain = sent_in_vain()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -73,7 +80,7 @@ class KernelPorts:
 
     # -- life
 
-    def start(self, pipeline: TcxPipeline) -> None:
+    def start(self, pipeline: AttachedPipeline) -> None:
         """Forward through `pipeline` from now on."""
         if self._pipeline is not None:
             raise PortError("the ports are already running; stop them first")
@@ -157,13 +164,13 @@ class KernelPorts:
         return describe(self.counters())
 
     @staticmethod
-    def _counters_of(pipeline: TcxPipeline) -> np.ndarray:
+    def _counters_of(pipeline: AttachedPipeline) -> np.ndarray:
         words = pipeline.arena.view(arena.COUNTERS, arena.COUNTER_BYTES * PORT_NUMBERS)
         return words.reshape(PORT_NUMBERS, _WORDS)
 
     # -- the CPU port and notices
 
-    def _carry(self, pipeline: TcxPipeline) -> None:
+    def _carry(self, pipeline: AttachedPipeline) -> None:
         """Carry frames and notices between the kernel and the control plane's sockets until stopped."""
         poll = select.epoll()
         with contextlib.closing(poll):
@@ -183,7 +190,7 @@ class KernelPorts:
                 if self._cpu is not None and self._cpu.descriptor in ready:
                     self._packets_in(self._cpu.descriptor)
 
-    def _notices(self, pipeline: TcxPipeline) -> None:
+    def _notices(self, pipeline: AttachedPipeline) -> None:
         for record in pipeline.notices.take():
             try:
                 self._ends.notice_end.send(record, socket.MSG_DONTWAIT)
@@ -211,7 +218,7 @@ class KernelPorts:
                 self._ends.switch_end.send(frame, socket.MSG_DONTWAIT)
 
 
-def _losses(pipeline: TcxPipeline) -> dict[str, int]:
+def _losses(pipeline: AttachedPipeline) -> dict[str, int]:
     words = pipeline.arena.words
     return {
         "no_such_port": int(words[arena.NO_SUCH_PORT // 8]),

@@ -9,18 +9,17 @@ from softswitch.kernel import bpf
 from softswitch.kernel.arena import Arena
 from softswitch.kernel.control import MAILBOX_BYTES, ArenaMemory
 from softswitch.kernel.errors import KernelError
+from softswitch.kernel.hooks import Hook
 
 _LOOPBACK = 1
 _VALUE = 0x0123_4567_89AB_CDEF
-_NEXT = 0xFFFF_FFFF  # TCX_NEXT: as if the program were not there
-_PASS = bytes.fromhex("b4000000") + _NEXT.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
 
 
-def probe() -> str | None:
+def probe(hook: Hook = Hook.TCX) -> str | None:
     """None if this kernel and this user's rights will do; else the reason why not."""
     try:
         _try_arena()
-        _try_tcx()
+        _try_link(hook)
     except (KernelError, OSError) as error:
         return f"{error} (Linux {platform.release()}, {platform.machine()})"
     return None
@@ -38,10 +37,10 @@ def _try_arena() -> None:
             raise KernelError("what a BPF program writes to its arena is not seen here")
 
 
-def _try_tcx() -> None:
-    """A link to an interface's ingress; this one lets everything pass."""
-    program = bpf.load(bpf.SCHED_CLS, _PASS, "probe")
+def _try_link(hook: Hook) -> None:
+    """A link to an interface; this one lets everything pass. The loopback's driver has no XDP."""
+    program = hook.constant(hook.frame.passed, "probe")
     try:
-        bpf.close(bpf.attach_tcx(program, _LOOPBACK))
+        bpf.close(hook.of_tap.attach(program, _LOOPBACK))
     finally:
         bpf.close(program)

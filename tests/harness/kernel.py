@@ -1,4 +1,4 @@
-"""The tcx front end driven by test runs, without interfaces."""
+"""The front end on interfaces driven by test runs, without interfaces."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import numpy as np
 from softswitch.ir import Program
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
+from softswitch.kernel.front import build_front
+from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import KernelPipeline
-from softswitch.kernel.tcx import build_tcx
 from softswitch.pipeline import Output
 from softswitch.v1model import PORT_NUMBERS
 
 LOOPBACK, ELSEWHERE = 1, 9
 LEAST = 14  # bytes of a frame that the kernel takes
-REDIRECTED = 7
+_REDIRECTED = {bpf.SCHED_CLS: 7, bpf.XDP: 4}
 
 
-class Tcx(KernelPipeline):
+class OnLoopback(KernelPipeline):
     """Frames come in by the loopback interface, whatever port that is just now."""
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program, partial(build_tcx, reads_clock=False), bpf.SCHED_CLS)
-        self.run = bpf.TestRun(self.descriptor, bpf.SCHED_CLS)
+    def __init__(self, program: Program, hook: Hook = Hook.TCX) -> None:
+        kind = hook.frame.kind
+        super().__init__(program, partial(build_front, reads_clock=False, frame=hook.frame), kind)
+        self.run = bpf.TestRun(self.descriptor, kind)
+        self._redirected = _REDIRECTED[kind]
         counters = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)
         self._sent = counters[SENT // 8 :: COUNTER_BYTES // 8]
 
@@ -39,7 +42,7 @@ class Tcx(KernelPipeline):
         self.arena.view(CLOCK, 16)[:] = t_in, now
         self._sent[:] = 0
         ran = self.run(frame, LOOPBACK)
-        if ran.code != REDIRECTED:
+        if ran.code != self._redirected:
             return []
         [left] = np.flatnonzero(self._sent).tolist()
         return [Output(left, ran.frame)]

@@ -19,9 +19,11 @@ from protocol.header import LAYOUT, Header
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel import bpf
-from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.hooks import Hook
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
+from softswitch.ports.ring import PortError
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.vectors import Source, hot_set
@@ -46,10 +48,12 @@ def stack(unable: str | None) -> Iterator[ExitStack]:
         yield opened
 
 
-def running(stack: ExitStack, net: Net, program: Program) -> tuple[KernelPorts, TcxPipeline]:
-    pipeline = TcxPipeline(program)
+def running(
+    stack: ExitStack, net: Net, program: Program, hook: Hook = Hook.TCX
+) -> tuple[KernelPorts, AttachedPipeline]:
+    pipeline = AttachedPipeline(program, hook=hook)
     stack.callback(pipeline.close)
-    ports = stack.enter_context(KernelPorts(net.names, CPU))
+    ports = stack.enter_context(KernelPorts(net.names, CPU, hook=hook))
     ports.cpu_socket.settimeout(PATIENCE_S)
     ports.start(pipeline)
     return ports, pipeline
@@ -70,10 +74,18 @@ RESIDENCE = {UDP + BEFORE + shift + at for shift in (0, 2) for at in range(4)}
 """Bytes that tell time; a packet-in has two before its frame."""
 
 
-def test_our_program(stack: ExitStack) -> None:
+def take_redirected(net: Net) -> None:
+    """A veth's driver takes frames from XDP at its other end if that receives in batches."""
+    for number in net.hosts:
+        subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("hook", Hook)
+def test_our_program(stack: ExitStack, hook: Hook) -> None:
     """What leaves each port is what the interpreter gives, in order; only times differ."""
     net, random = Net(stack, range(1, 4)), Random(3)
-    ports, pipeline = running(stack, net, testnet.program())
+    take_redirected(net)
+    ports, pipeline = running(stack, net, testnet.program(), hook)
     oracle = InterpretedPipeline(testnet.program())
     for each in (oracle, pipeline):
         testnet.write(each, testnet.network() + hot_set(Random(5)))
@@ -130,6 +142,17 @@ def test_constructs_that_copy(stack: ExitStack) -> None:
             subprocess.run(["ip", "link", "del", f"s{number}"], check=True)
 
 
+def test_a_driver_without_xdp(stack: ExitStack) -> None:
+    subprocess.run(["ip", "link", "add", "s1", "type", "dummy"], check=True)
+    said = (
+        r"port 1 \(s1\): attach a BPF program to interface \d+: Operation not supported;"
+        " a driver may have no XDP: --hook xdp-generic does without"
+    )
+    with pytest.raises(PortError, match=said):
+        KernelPorts({1: "s1"}, hook=Hook.XDP)
+    KernelPorts({1: "s1"}, hook=Hook.XDP_GENERIC).close()
+
+
 def programs_at(interface: str) -> int:
     """BPF programs at an interface's tcx ingress."""
     query = struct.pack("IIIIQI", socket.if_nametoindex(interface), 46, 0, 0, 0, 0)
@@ -151,7 +174,7 @@ def test_nothing_is_left_of_a_switch_that_is_killed(stack: ExitStack) -> None:
         with subprocess.Popen([*command, datapath], cwd=ROOT, stderr=subprocess.PIPE, text=True) as switch:
             assert switch.stderr is not None
             said = switch.stderr.readline()
-            assert said == "softswitch: datapath kernel: BPF at the ingress of 2 interfaces\n"
+            assert said == "softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces\n"
             assert switch.stderr.readline().startswith("softswitch: ready: 2 ports")
             assert [programs_at(name) for name in net.names.values()] == [1, 1]
             assert len(cpu_interfaces()) == 1

@@ -43,6 +43,11 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
     return ended.value.code
 
 
+def test_a_hook_is_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, str(PROGRAM), "--hook", "xdp") == 2
+    assert "--hook xdp goes with --datapath kernel or auto" in capsys.readouterr().err
+
+
 @contextmanager
 def running(*options: str) -> Iterator[subprocess.Popen[str]]:
     """A switch that says it is ready, and does not outlive the test."""

@@ -7,7 +7,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import Datapath, SwitchPorts
 from softswitch.kernel.errors import KernelError
-from softswitch.kernel.pipeline import TcxPipeline
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports import Direction, Impairment
 from tests.harness.constructs import compiled
 
@@ -17,10 +17,10 @@ TOO_WIDE = "the program computes with numbers so wide that BPF's stack of 512 by
 
 def test_auto_decides_for_each_program_anew() -> None:
     with SwitchPorts({}, wanted=Datapath.AUTO) as ports:
-        assert ports.describe_datapath() == "datapath kernel: BPF at the ingress of 0 interfaces"
+        assert ports.describe_datapath() == "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"
         for name, kind, said in (
             ("arithmetic", CompiledPipeline, f"datapath sockets: {TOO_WIDE}"),
-            ("value_sets", TcxPipeline, "datapath kernel: BPF at the ingress of 0 interfaces"),
+            ("value_sets", AttachedPipeline, "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"),
         ):
             pipeline = ports.make(compiled(name))
             assert isinstance(pipeline, kind)

@@ -14,7 +14,7 @@ from protocol.header import Op
 from softswitch.kernel import bpf
 from softswitch.pipeline import Change, EntryWrite
 from tests.harness import frames, testnet
-from tests.harness.kernel import LOOPBACK, Tcx
+from tests.harness.kernel import LOOPBACK, OnLoopback
 from tests.harness.testnet import EPOCH, OFFLOADED, SERVICE, WORKER
 
 FRAMES = 500_000  # of each of two threads, in turns of one system call
@@ -23,8 +23,8 @@ LANES = 32
 
 
 @pytest.fixture
-def kernel() -> Iterator[Tcx]:
-    pipeline = Tcx(testnet.program())
+def kernel() -> Iterator[OnLoopback]:
+    pipeline = OnLoopback(testnet.program())
     testnet.write(pipeline, testnet.network())
     pipeline.connect(1)
     yield pipeline
@@ -43,7 +43,7 @@ def on(cpu: int, run: bpf.TestRun, frame: bytes) -> None:
         run(frame, LOOPBACK, TURN)
 
 
-def test_no_count_is_lost(kernel: Tcx) -> None:
+def test_no_count_is_lost(kernel: OnLoopback) -> None:
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if len(cpus) < 2:
         pytest.skip("two at once need two CPUs")
@@ -59,7 +59,7 @@ def test_no_count_is_lost(kernel: Tcx) -> None:
     assert testnet.drops(kernel)[reason] == 2 * FRAMES
 
 
-def test_no_batch_of_writes_is_seen_in_part(kernel: Tcx) -> None:
+def test_no_batch_of_writes_is_seen_in_part(kernel: OnLoopback) -> None:
     """A pull of a key in every lane: all of them hot, or none, while a thread changes them in batches."""
     keys: dict[int, int] = {}
     for key in range(10_000):

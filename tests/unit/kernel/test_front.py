@@ -8,17 +8,19 @@ from random import Random
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.hooks import Hook
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.effort import seeds
-from tests.harness.kernel import LEAST, Tcx
+from tests.harness.kernel import LEAST, OnLoopback
 from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import Source, hot_set
 
 
 @pytest.fixture
-def make() -> Iterator[list[Tcx]]:
-    made: list[Tcx] = []
+def make() -> Iterator[list[OnLoopback]]:
+    made: list[OnLoopback] = []
     yield made
     for pipeline in made:
         pipeline.close()
@@ -30,10 +32,14 @@ def possible(frame: bytes) -> bool:
     return len(frame) >= least
 
 
+HOOKS = [Hook.TCX, Hook.XDP]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("seed", seeds(4))
-def test_our_program(seed: int, make: list[Tcx]) -> None:
+def test_our_program(seed: int, hook: Hook, make: list[OnLoopback]) -> None:
     random, program = Random(seed), testnet.program()
-    oracle, kernel = InterpretedPipeline(program), Tcx(program)
+    oracle, kernel = InterpretedPipeline(program), OnLoopback(program, hook)
     make.append(kernel)
     for pipeline in (oracle, kernel):
         testnet.write(pipeline, testnet.network() + hot_set(Random(seed)))
@@ -61,10 +67,11 @@ ONE_PASS = [
 ]
 
 
+@pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("name", ONE_PASS)
-def test_constructs(name: str, make: list[Tcx]) -> None:
+def test_constructs(name: str, hook: Hook, make: list[OnLoopback]) -> None:
     construct, program, random = CONSTRUCTS[name], compiled(name), Random(1)
-    oracle, kernel = InterpretedPipeline(program), Tcx(program)
+    oracle, kernel = InterpretedPipeline(program), OnLoopback(program, hook)
     make.append(kernel)
     for pipeline in (oracle, kernel):
         construct.prepare(pipeline)
@@ -80,3 +87,8 @@ def test_constructs(name: str, make: list[Tcx]) -> None:
             assert kernel.process(port, frame, now, now + 3) == came
             assert kernel.take_notices() == oracle.take_notices()
     assert cells(oracle, drawer.entries) == cells(kernel, drawer.entries)
+
+
+def test_xdp_sends_no_copies() -> None:
+    with pytest.raises(KernelError, match=r"XDP cannot send one frame to several ports .*: use tcx"):
+        OnLoopback(compiled("replication"), Hook.XDP)

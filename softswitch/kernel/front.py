@@ -1,4 +1,4 @@
-"""The front end on an interface's ingress (tcx): a frame of the kernel's comes in, and leaves elsewhere.
+"""The front end on interfaces: a frame of the kernel's comes in, and leaves elsewhere.
 
 A program of one pass looks at a frame's front alone, so its payload stays where it is: the front grows or
 shrinks before it. For others the whole frame is copied, and sent from what they hand over.
@@ -15,10 +15,13 @@ from softswitch import ir
 from softswitch.codegen.loops import Tally, repeat_while
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
-from softswitch.kernel import arena, skb
+from softswitch.codegen.traffic import needs_queues
+from softswitch.kernel import arena
+from softswitch.kernel.frame import Frame
 from softswitch.kernel.notices import emit_notice
 from softswitch.kernel.program import Builder, Code
 from softswitch.kernel.reach import reach
+from softswitch.kernel.skb import VLAN_TAG, Skb
 from softswitch.kernel.target import Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize
 from softswitch.memory.layout import Layout
@@ -28,7 +31,6 @@ from softswitch.v1model import PORT_NUMBERS
 FRAME_BYTES = 9216
 """Bytes of the largest frame: jumbo frames and no more (segmentation offload)."""
 _OUT_BYTES = 1 << 16
-_SHOT = 2  # TC_ACT_SHOT: drop
 _SLACK = 64
 
 
@@ -51,18 +53,29 @@ class FrontOutput(OutputWriter):
         b.store(size, byte_offset(b, self._note, 8))
 
 
-def build_tcx(
-    program: ir.Program, layout: Layout, priority_queues: int = 1, reads_clock: bool = True
+def build_front(
+    program: ir.Program,
+    layout: Layout,
+    priority_queues: int = 1,
+    reads_clock: bool = True,
+    frame: type[Frame] = Skb,
 ) -> Code:
-    """A program of kind `SCHED_CLS`; without a clock the times are those at `arena.CLOCK`."""
-    return _Tcx(program, layout, priority_queues, reads_clock).build()
+    """A program on frames of a kind; without a clock the times are those at `arena.CLOCK`."""
+    return _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
 
 
-class _Tcx:
-    def __init__(self, program: ir.Program, layout: Layout, priority_queues: int, reads_clock: bool) -> None:
-        self.builder = builder = Builder("tcx", _SHOT, reads_clock)
+class _FrontEnd:
+    def __init__(
+        self,
+        program: ir.Program,
+        layout: Layout,
+        priority_queues: int,
+        reads_clock: bool,
+        frame_type: type[Frame],
+    ) -> None:
+        self.builder = builder = Builder(frame_type.name, frame_type.lost, reads_clock)
         self.b, self.target = builder.b, builder.target
-        self.reach = reach(program)
+        self.reach, self.copies = reach(program), needs_queues(program)
         self.tells = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
         frame, out, self.note = (
             self.target.take(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK, 16)
@@ -73,7 +86,7 @@ class _Tcx:
         self.frame, self.out, self.note_at = (byte_offset(self.b, area, o) for o in (frame, out, self.note))
         self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
         self.port = Tally(self.b, I64, name="port")
-        self.skb = skb.Skb(builder, failed)
+        self.kernel = frame_type(builder, failed)
         with self.b.goto_block(self.drop):
             self.b.ret(builder.lost)
         with self.b.goto_block(failed):
@@ -87,12 +100,12 @@ class _Tcx:
         port = self._port()
         self._count(port, arena.RECEIVED)
         length = self._length(port)
-        self.skb.make_linear()
+        self.kernel.make_linear()
         wanted = length
         if self.reach is not None:
             limit = integer(64, self.reach)
             wanted = b.select(b.icmp_unsigned("<", length, limit), length, limit)
-        tag = self.skb.load(self.frame, wanted)
+        tag = self.kernel.load(self.frame, wanted)
         count = self.builder.process(
             resize(b, port, 32), self.frame, resize(b, b.add(length, tag), 32), t_in, now, self.out,
             integer(32, _OUT_BYTES),
@@ -105,7 +118,7 @@ class _Tcx:
     def _port(self) -> llvm.Value:
         """The port of the interface (a word), or drop."""
         b = self.b
-        interface = b.zext(self.skb.field(skb.INTERFACE), I64)
+        interface = b.zext(self.kernel.field(self.kernel.interface), I64)
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
         slot = b.lshr(b.and_(product, integer(64, (1 << 32) - 1)), integer(64, 32 - arena.SLOT_BITS))
         entry = self._word(arena.PORT_OF, slot)
@@ -116,9 +129,9 @@ class _Tcx:
 
     def _length(self, port: llvm.Value) -> llvm.Value:
         """Bytes of the frame as it lies there (a word); drop what is too large."""
-        b, length = self.b, self.skb.length()
-        is_many = b.icmp_unsigned("!=", self.skb.field(skb.GSO_SIZE), integer(32, 0))
-        is_large = b.icmp_unsigned(">", length, integer(64, FRAME_BYTES - skb.VLAN_TAG))
+        b, length = self.b, self.kernel.length()
+        is_many = self.kernel.is_many()
+        is_large = b.icmp_unsigned(">", length, integer(64, FRAME_BYTES - VLAN_TAG))
         with b.if_then(b.or_(is_many, is_large), likely=False):
             self._count(port, arena.OVERSIZE_IN)
             b.store(length, self._counter(port, arena.LARGEST))
@@ -151,7 +164,7 @@ class _Tcx:
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
                 with frame:
-                    if self.reach is None:
+                    if self.copies:
                         self._send_copy(waits.get())
                     waits.set(b.add(at, integer(64, 1)))
                 with notice:
@@ -162,7 +175,7 @@ class _Tcx:
         self._require(b.icmp_unsigned("!=", last, integer(64, 0)))
         interface = self._prepared(last, self.drop)
         self._count(self.port.get(), arena.SENT)
-        b.ret(self.skb.send(interface))
+        b.ret(self.kernel.send(interface))
 
     def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
         """Kind, address and offset of each record; what follows is in the loop."""
@@ -182,16 +195,16 @@ class _Tcx:
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
             after = b.append_basic_block("copied")
-            otherwise, self.skb.failed = self.skb.failed, b.append_basic_block("not_copied")
-            with b.goto_block(self.skb.failed):
+            otherwise, self.kernel.failed = self.kernel.failed, b.append_basic_block("not_copied")
+            with b.goto_block(self.kernel.failed):
                 self._count(self.port.get(), arena.UNSENT)
                 b.branch(after)
             interface = self._prepared(waits, after)
-            self.skb.send_copy(interface)
+            self.kernel.send_copy(interface)
             self._count(self.port.get(), arena.SENT)
             b.branch(after)
             b.position_at_end(after)
-            self.skb.failed = otherwise
+            self.kernel.failed = otherwise
 
     def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
         """Make the kernel's frame the one of a record; the interface that it leaves by, if there is one."""
@@ -209,18 +222,18 @@ class _Tcx:
         b.position_at_end(some)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
-        self.skb.take_tags()
+        self.kernel.take_tags()
         if self.reach is None:
             self._fit(length)
-            self.skb.store(data, length)
+            self.kernel.store(data, length)
         else:
             self._fit_front(data, length)
         return interface
 
     def _fit(self, length: llvm.Value) -> None:
         """Cut the frame or make it longer at its end."""
-        with self.b.if_then(self.b.icmp_unsigned("!=", self.skb.length(), length)):
-            self.skb.set_length(length)
+        with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel.length(), length)):
+            self.kernel.set_length(length)
 
     def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
         """Put other headers before the payload that is there; then cut, where the program truncates."""
@@ -228,11 +241,11 @@ class _Tcx:
         headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
         left = b.sub(length, front)
-        had = b.sub(self.skb.length(), payload)
+        had = b.sub(self.kernel.length(), payload)
         with b.if_then(b.icmp_unsigned(">", front, had)):
-            self.skb.grow_front(b.sub(front, had))
+            self.kernel.grow_front(b.sub(front, had))
         moves = b.and_(b.icmp_unsigned("<", front, had), b.icmp_unsigned("!=", left, integer(64, 0)))
         with b.if_then(moves):
-            self.skb.move(to=front, of=had, size=left)
+            self.kernel.move(to=front, of=had, size=left)
         self._fit(length)
-        self.skb.store(data, front)
+        self.kernel.store(data, front)

@@ -1,0 +1,158 @@
+"""A frame in the kernel's hands, as the program's context shows it: its bytes to and from the arena."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.loops import Tally
+from softswitch.kernel.program import Builder
+from softswitch.kernel.target import PLAIN
+from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
+
+OFFSET_MASK = (1 << 14) - 1
+"""The verifier wants to see that an offset in a frame has a bound."""
+_STEPS = (64, 8, 1)
+_Do = Callable[[list[llvm.Value], llvm.Value, int], None]
+
+
+class Frame(ABC):
+    """The frame that a program was called with; what fails goes to the block `failed`."""
+
+    name: ClassVar[str]
+    kind: ClassVar[int]
+    """The program's."""
+    lost: ClassVar[int]
+    """The program's result that drops it."""
+    passed: ClassVar[int]
+    """The program's result that leaves it to whoever comes next."""
+    data: ClassVar[int]
+    data_end: ClassVar[int]
+    interface: ClassVar[int]
+    """Offsets in the context."""
+
+    def __init__(self, builder: Builder, failed: llvm.Block) -> None:
+        self._builder, self.b = builder, builder.b
+        self._context = builder.context
+        self.failed = failed
+        self._offset = Tally(self.b, I64, name="offset")
+
+    def field(self, offset: int) -> llvm.Value:
+        """A field of 32 bits, as it is now."""
+        return self._builder.target.load_unfollowed(self.b, byte_offset(self.b, self._context, offset), I32)
+
+    def _address(self, offset: int) -> llvm.Value:
+        return self.b.zext(self.field(offset), I64)
+
+    @abstractmethod
+    def length(self) -> llvm.Value:
+        """Bytes of the frame, as a word."""
+
+    @abstractmethod
+    def is_many(self) -> llvm.Value:
+        """Whether it is to become several frames yet (segmentation offload)."""
+
+    # -- changes of the whole
+
+    @abstractmethod
+    def make_linear(self) -> None:
+        """Have all bytes in one piece that can be written."""
+
+    @abstractmethod
+    def take_tags(self) -> None:
+        """Forget VLAN tags that the kernel holds beside the bytes; one that it finds behind comes after."""
+
+    @abstractmethod
+    def grow_front(self, size: llvm.Value) -> None:
+        """Put so many bytes before the first."""
+
+    @abstractmethod
+    def set_length(self, length: llvm.Value) -> None:
+        """Cut the frame, or put bytes behind the last."""
+
+    @abstractmethod
+    def send(self, interface: llvm.Value) -> llvm.Value:
+        """The program's result that sends it by an interface."""
+
+    @abstractmethod
+    def send_copy(self, interface: llvm.Value) -> None:
+        """Send a copy, as it is now."""
+
+    def _check(self, code: llvm.Value) -> None:
+        b = self.b
+        good = b.append_basic_block("done")
+        b.cbranch(b.icmp_unsigned("==", resize(b, code, 32), integer(32, 0)), good, self.failed)
+        b.position_at_end(good)
+
+    # -- bytes
+
+    def load(self, target: llvm.Value, size: llvm.Value) -> llvm.Value:
+        """Copy the first bytes to the arena; how many bytes more it is there (the kernel's VLAN tag)."""
+        self._load(target, size)
+        return integer(64, 0)
+
+    def _load(self, target: llvm.Value, size: llvm.Value) -> None:
+        b = self.b
+
+        def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
+            value = b.load(frames[0], typ=llvm.IntType(width), align=1)
+            b.store(value, byte_offset(b, target, offset), align=1)
+
+        self._each_part(size, [integer(64, 0)], copy)
+
+    def store(self, source: llvm.Value, size: llvm.Value) -> None:
+        """Copy bytes of the arena over the first ones."""
+        b = self.b
+
+        def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
+            value = b.load(byte_offset(b, source, offset), typ=llvm.IntType(width), align=1)
+            b.store(value, frames[0], align=1)
+
+        self._each_part(size, [integer(64, 0)], copy)
+
+    def move(self, to: llvm.Value, of: llvm.Value, size: llvm.Value) -> None:
+        """Move bytes to the front, by offsets in the frame."""
+        b = self.b
+
+        def copy(frames: list[llvm.Value], _: llvm.Value, width: int) -> None:
+            b.store(b.load(frames[1], typ=llvm.IntType(width), align=1), frames[0], align=1)
+
+        self._each_part(size, [to, of], copy)
+
+    def _each_part(self, size: llvm.Value, starts: list[llvm.Value], do: _Do) -> None:
+        """Call `do` with addresses in the frame, for each part of so many bytes, in order.
+
+        Data and end are loaded anew for each part: the verifier knows them so, and LLVM spills none of them.
+        """
+        b = self.b
+        self._offset.set(integer(64, 0))
+        for step in _STEPS:
+            head, inside, body, after = (b.append_basic_block(n) for n in ("parts", "in", "part", "rest"))
+            b.branch(head)
+            b.position_at_end(head)
+            self._builder.target.guard(b)
+            offset = self._offset.get()
+            following = b.add(offset, integer(64, step))
+            b.cbranch(b.icmp_unsigned("<=", following, size), inside, after)
+            b.position_at_end(inside)
+            data, end = (b.inttoptr(self._address(field), PLAIN) for field in (self.data, self.data_end))
+            frames: list[llvm.Value] = []
+            for start in starts:
+                at = b.and_(b.add(start, offset), integer(64, OFFSET_MASK))
+                frames.append(b.gep(data, [at], source_etype=I8))
+                beyond = b.gep(frames[-1], [integer(64, step)], source_etype=I8)
+                fits = b.append_basic_block("fits")
+                b.cbranch(b.icmp_unsigned(">", beyond, end), after, fits)
+                b.position_at_end(fits)
+            b.branch(body)
+            b.position_at_end(body)
+            width = min(step, 8) * 8
+            for part in range(0, step, 8):
+                parts = [b.gep(frame, [integer(64, part)], source_etype=I8) for frame in frames]
+                do(parts, b.add(offset, integer(64, part)), width)
+            self._offset.set(following)
+            b.branch(head)
+            b.position_at_end(after)

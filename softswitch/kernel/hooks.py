@@ -1,0 +1,47 @@
+"""Where the kernel runs a program on what comes in by an interface."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from softswitch.kernel import bpf
+from softswitch.kernel.frame import Frame
+from softswitch.kernel.skb import Skb
+from softswitch.kernel.xdp import XdpFrame
+
+# XDP_FLAGS_* of linux/if_link.h
+_GENERIC, _DRIVER = 2, 4
+
+
+class Hook(Enum):
+    """tcx; XDP in the driver, for real NICs; generic XDP, which any interface has."""
+
+    TCX = "tcx"
+    XDP = "xdp"
+    XDP_GENERIC = "xdp-generic"
+
+    @property
+    def frame(self) -> type[Frame]:
+        """What programs are called with."""
+        return Skb if self is Hook.TCX else XdpFrame
+
+    @property
+    def of_tap(self) -> Hook:
+        """That of the CPU port, whose driver takes few frames to XDP."""
+        return Hook.XDP_GENERIC if self is Hook.XDP else self
+
+    @property
+    def hint(self) -> str:
+        """What to add to an error of `attach`."""
+        return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
+
+    def attach(self, program: int, interface: int) -> int:
+        """A link to an interface, by index; it lives as long as its file descriptor. Raises BpfError."""
+        if self is Hook.TCX:
+            return bpf.attach(program, interface, bpf.TCX_INGRESS)
+        return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
+
+    def constant(self, result: int, name: str) -> int:
+        """File descriptor of a program that does nothing but return a result."""
+        code = bytes.fromhex("b4000000") + result.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
+        return bpf.load(self.frame.kind, code, name)
