@@ -143,7 +143,7 @@ def test_constructs_that_copy(stack: ExitStack) -> None:
 
 
 def test_a_driver_without_xdp(stack: ExitStack) -> None:
-    subprocess.run(["ip", "link", "add", "s1", "type", "dummy"], check=True)
+    subprocess.run(["ip", "link", "add", "s1", "type", "bridge"], check=True)
     said = (
         r"port 1 \(s1\): attach a BPF program to interface \d+: Operation not supported;"
         " a driver may have no XDP: --hook xdp-generic does without"
