@@ -43,9 +43,10 @@ def _switch(record: RunRecord) -> str:
     """The target, with its datapath; with the kernel's, what it took of its senders' CPU."""
     if record.datapath is None:
         return record.target
-    counted = record.switch or {}
-    runs = counted.get("program_runs", 0)
-    took = f", {counted['program_ns'] / runs / 1000:.1f} µs of senders' CPU a frame" if runs else ""
+    ports = (record.switch or {}).get("ports", {}).values()
+    frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
+    ns = sum(port.get("program_ns", 0) for port in ports)
+    took = f", {ns / frames / 1000:.1f} µs of senders' CPU a frame" if ns and frames else ""
     return f"{record.target} (datapath {record.datapath}{took})"
 
 

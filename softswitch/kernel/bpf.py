@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import platform
 import struct
@@ -18,13 +17,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 # enum bpf_cmd of linux/bpf.h
 _MAP_CREATE = 0
 _MAP_LOOKUP = 1
+_MAP_UPDATE = 2
+_MAP_DELETE = 3
 _PROG_LOAD = 5
 _TEST_RUN = 10
 _OBJECT_INFO = 15
 _LINK_CREATE = 28
-_LINK_UPDATE = 29
 _ENABLE_STATS = 32
 # enum bpf_map_type
+PROGRAMS = 3
 PERCPU_ARRAY = 6
 RINGBUF = 27
 ARENA = 33
@@ -144,13 +145,18 @@ def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 
-def replace(link: int, program: int) -> None:
-    """Put another program in the place of a link's, between two packets; none if the interface has gone."""
-    try:
-        call(_LINK_UPDATE, struct.pack("IIII", link, program, 0, 0), "replace a BPF program")
-    except BpfError as error:
-        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOLINK:
-            raise
+def put(programs: int, program: int) -> None:
+    """Have the entries that go by a map of one program (`PROGRAMS`) run this one from now on."""
+    key, value = (ctypes.create_string_buffer(struct.pack("I", number)) for number in (0, program))
+    attribute = struct.pack("IxxxxQQQ", programs, ctypes.addressof(key), ctypes.addressof(value), 0)
+    call(_MAP_UPDATE, attribute, "put a BPF program in its place")
+
+
+def take_away(programs: int) -> None:
+    """Have them run none."""
+    key = ctypes.create_string_buffer(struct.pack("I", 0))
+    attribute = struct.pack("IxxxxQ", programs, ctypes.addressof(key))
+    call(_MAP_DELETE, attribute, "take a BPF program away")
 
 
 class Usage(NamedTuple):

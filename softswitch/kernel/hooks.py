@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from enum import Enum
 
 from softswitch.kernel import bpf
@@ -40,6 +41,20 @@ class Hook(Enum):
         if self is Hook.TCX:
             return bpf.attach(program, interface, bpf.TCX_INGRESS)
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
+
+    def entry(self, programs: int) -> int:
+        """A program that goes on with the one in the map (`bpf.put`); where there is none the frame is lost.
+
+        The kernel takes both for one: what it tells of this one (`bpf.usage`) is of all frames that came.
+        """
+        code = [
+            struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
+            struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program
+            struct.pack("<BBhi", 0x85, 0, 0, 12),  # tail call
+            struct.pack("<BBhi", 0xB4, 0, 0, self.frame.lost),
+            struct.pack("<BBhi", 0x95, 0, 0, 0),  # exit
+        ]
+        return bpf.load(self.frame.kind, b"".join(code), "port")
 
     def constant(self, result: int, name: str) -> int:
         """File descriptor of a program that does nothing but return a result."""

@@ -25,9 +25,9 @@ _TAP_MTU = 9000
 
 
 class Interface:
-    """One that is there already: frames that come in by it run the program of the link; raises PortError."""
+    """One that is there already: frames that come in by it run the program in the map; raises PortError."""
 
-    def __init__(self, port: int, name: str, program: int, hook: Hook) -> None:
+    def __init__(self, port: int, name: str, programs: int, hook: Hook) -> None:
         self.name = name
         try:
             self.index = socket.if_nametoindex(name)
@@ -38,7 +38,9 @@ class Interface:
                 self._socket = opened.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
                 membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
                 self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
-                self.link = hook.attach(program, self.index)
+                self._program = hook.entry(programs)
+                opened.callback(bpf.close, self._program)
+                opened.callback(bpf.close, hook.attach(self._program, self.index))
             except PermissionError:
                 raise PortError(f"port {port} ({name}): it needs root or CAP_NET_RAW") from None
             except (bpf.BpfError, OSError) as error:
@@ -48,14 +50,16 @@ class Interface:
     def close(self) -> None:
         """Take the program off; harmless when repeated."""
         self._opened.close()
-        bpf.close(self.link)
-        self.link = -1
+
+    def usage(self) -> bpf.Usage:
+        """CPU time of the program for frames that came in here, and how many they were."""
+        return bpf.usage(self._program)
 
 
 class CpuInterface(Interface):
     """A TAP device: what is written to `descriptor` comes in by it, what leaves by it can be read there."""
 
-    def __init__(self, port: int, program: int, hook: Hook) -> None:
+    def __init__(self, port: int, programs: int, hook: Hook) -> None:
         try:
             self.descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -65,7 +69,7 @@ class CpuInterface(Interface):
             made = fcntl.ioctl(self.descriptor, _TUNSETIFF, request)
             name = made[:16].rstrip(b"\0").decode()
             _set_up(name)
-            super().__init__(port, name, program, hook.of_tap)
+            super().__init__(port, name, programs, hook.of_tap)
         except OSError as error:
             os.close(self.descriptor)
             raise PortError(f"port {port} (CPU): no TAP device: {error.strerror}") from None

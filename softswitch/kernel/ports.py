@@ -51,20 +51,19 @@ class KernelPorts:
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
         self._lost = dict.fromkeys(_LOSSES, 0)
         self._cpu_lost = self._notices_lost = 0
-        self._used = bpf.Usage(0, 0)
         with contextlib.ExitStack() as opened:
             self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
             opened.callback(bpf.close, bpf.count_usage())
-            self._nothing = hook.constant(hook.frame.lost, "no_program")
-            opened.callback(bpf.close, self._nothing)
+            self._programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1)
+            opened.callback(bpf.close, self._programs)
             self._interfaces: dict[int, Interface] = {}
             for number, name in ports.items():
-                opened_one = Interface(number, name, self._nothing, hook)
+                opened_one = Interface(number, name, self._programs, hook)
                 self._interfaces[number] = opened.enter_context(contextlib.closing(opened_one))
             if cpu_port is not None:
                 self._cpu = opened.enter_context(
-                    contextlib.closing(CpuInterface(cpu_port, self._nothing, hook))
+                    contextlib.closing(CpuInterface(cpu_port, self._programs, hook))
                 )
                 self._interfaces[cpu_port] = self._cpu
             self._in_vain = sent_in_vain()
@@ -88,24 +87,20 @@ class KernelPorts:
         pipeline.arena.words[arena.START_NS // 8] = self._start_ns
         pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
         self._counters_of(pipeline)[:] = 0
-        for interface in self._interfaces.values():
-            bpf.replace(interface.link, pipeline.descriptor)
+        bpf.put(self._programs, pipeline.descriptor)
         self._thread = threading.Thread(target=self._carry, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding: what comes in is dropped, uncounted; harmless when it does not run."""
+        """Stop forwarding: what comes in is dropped; harmless when it does not run."""
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or self._thread is None:
             return
-        for interface in self._interfaces.values():
-            bpf.replace(interface.link, self._nothing)
+        bpf.take_away(self._programs)
         os.eventfd_write(self._stop_event, 1)
         self._thread.join()
         os.eventfd_read(self._stop_event)
         self._thread = None
-        now = bpf.usage(pipeline.descriptor)
-        self._used = bpf.Usage(self._used.ns + now.ns, self._used.runs + now.runs)
         self._counted += self._counters_of(pipeline).astype(np.int64)
         for name, value in _losses(pipeline).items():
             self._lost[name] += value
@@ -123,6 +118,8 @@ class KernelPorts:
 
     def counters(self) -> SwitchCounters:
         """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
+        # The kernel counts a run at its end, so before what the programs count at their beginning.
+        used = {number: interface.usage() for number, interface in self._interfaces.items()}
         counted, lost = self._counted, dict(self._lost)
         if self._pipeline is not None:
             counted = counted + self._counters_of(self._pipeline).astype(np.int64)
@@ -134,29 +131,26 @@ class KernelPorts:
             before = self._in_vain.get(interface.name, 0)
             dropped = in_vain.get(interface.name, before) - before
             is_cpu = interface is self._cpu
+            no_program = max(0, used[number].runs - rx)
+            rx_dropped = no_program + (self._cpu_lost if is_cpu else 0)
             ports[number] = PortCounters(
                 name="CPU" if is_cpu else interface.name,
-                rx=rx + (self._cpu_lost if is_cpu else 0),
+                rx=rx + rx_dropped,
                 tx=sent - dropped,
-                rx_dropped=self._cpu_lost if is_cpu else 0,
+                rx_dropped=rx_dropped,
                 tx_dropped=unsent + dropped,
                 rx_oversize=oversize,
                 tx_oversize=0,
                 lost=0,
                 duplicated=0,
                 reordered=0,
+                program_ns=used[number].ns,
             )
-        used = self._used
-        if self._pipeline is not None:
-            now = bpf.usage(self._pipeline.descriptor)
-            used = bpf.Usage(used.ns + now.ns, used.runs + now.runs)
         return SwitchCounters(
             ports=ports,
             no_such_port=lost["no_such_port"],
             lost_notices=lost["lost_notices"] + self._notices_lost,
             datapath="kernel",
-            program_ns=used.ns,
-            program_runs=used.runs,
         )
 
     def describe(self) -> list[str]:

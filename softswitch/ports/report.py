@@ -28,6 +28,7 @@ class PortCounters(NamedTuple):
     lost: int  # by impairment, both directions, as the next two
     duplicated: int
     reordered: int
+    program_ns: int = 0  # CPU time of the kernel's program for `rx`, which is the senders'; 0 of the sockets
 
 
 class SwitchCounters(NamedTuple):
@@ -38,8 +39,6 @@ class SwitchCounters(NamedTuple):
     lost_notices: int  # digests and log records that nobody read from `notice_socket` in time
     lost_messages: int = 0  # packets, digests and notifications that a controller did not read in time
     datapath: str = "sockets"  # or "kernel"
-    program_ns: int = 0  # CPU time of the kernel's program, which is its senders'; the sockets count none
-    program_runs: int = 0  # how often it ran
 
     def write(self, path: Path) -> None:
         """Write them as JSON, so that readers see the old file or the new one; raises SwitchError."""

@@ -158,8 +158,6 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
         "lost_notices": 0,
         "lost_messages": 0,
         "datapath": "sockets",
-        "program_ns": 0,
-        "program_runs": 0,
     }
     counters = "port 255 (CPU): received 0, sent 0"
     with running("--cpu-port", "255", "--log-level", "info", "--counters", str(file)) as switch:
