@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import nan
 from typing import TypeGuard
 
 import numpy as np
@@ -112,7 +113,14 @@ _PER_STEP: dict[str, Callable[[Block], float]] = {
     "ps_packets_per_step": lambda block: block.servers.packets,
     "ps_bytes_per_step": lambda block: block.servers.bytes,
     "worker_cpu_us_per_step": lambda block: block.worker_cpu_s * 1e6,
+    "ps_cpu_without_switch_us_per_step": lambda block: (
+        nan if block.program_s is None else (block.servers.cpu_s - block.program_s.servers) * 1e6
+    ),
+    "worker_cpu_without_switch_us_per_step": lambda block: (
+        nan if block.program_s is None else (block.worker_cpu_s - block.program_s.workers) * 1e6
+    ),
 }
+"""What is not known is not a number, and not compared."""
 
 
 def _mean_rpc(rpc: pl.DataFrame, rounds: Sequence[int]) -> Rounds:

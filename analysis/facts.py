@@ -32,6 +32,12 @@ def facts(summary: Summary) -> Iterator[str]:
         f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
         f"{counted(summary.overflows, 'overflow')}."
     )
+    if summary.program_share is not None:
+        of = summary.program_share
+        yield (
+            f"The switch ran on its senders' cores: {of.workers:.1%} of the workers' CPU time and "
+            f"{of.servers:.1%} of the servers' is its program's."
+        )
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
         yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."

@@ -27,6 +27,13 @@ class ServerUse(_Model):
     """CPU of the whole processes, in s."""
 
 
+class ProgramUse(_Model):
+    """CPU time of the kernel's program, in s, by whose frames it ran for: part of that of their senders."""
+
+    workers: float
+    servers: float
+
+
 class Block(_Model):
     """One arm at one load in one round."""
 
@@ -46,6 +53,8 @@ class Block(_Model):
     """Whether the load generator was late by more than a period."""
     servers: ServerUse
     worker_cpu_s: float
+    program_s: ProgramUse | None = None
+    """What of `worker_cpu_s` and `servers.cpu_s` is the switch's; None where a process is the switch."""
     run_queue_ms: dict[str, float]
     """Time each process was runnable and did not run."""
     begun_us: int = 0

@@ -85,6 +85,13 @@ class LoadSummary(_Model):
     verdict: Verdict | None = None
 
 
+class ProgramShare(_Model):
+    """Which part of the agents' CPU time was the switch's program in the kernel, over all blocks."""
+
+    workers: float
+    servers: float
+
+
 class Summary(_Model):
     """The whole of `summary.json`."""
 
@@ -105,6 +112,8 @@ class Summary(_Model):
     """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
     chance_loss: float | None = None
     """Log loss of a model that knows only how frequent the labels are."""
+    program_share: ProgramShare | None = None
+    """None where a process is the switch."""
     cpus: int | None = None
     ended_by: str | None = None
     """Why there were no more rounds: precision, budget or rounds."""
@@ -144,6 +153,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),
         chance_loss=record.workload.get("chance_loss"),
+        program_share=_program_share(record.blocks),
         cpus=record.machine.get("cpus"),
         ended_by=record.ended_by,
         budget_s=record.config.get("budget_s"),
@@ -248,6 +258,17 @@ def total_use(blocks: Iterable[Block]) -> ServerUse:
     blocks = list(blocks)
     return ServerUse(
         **{field: sum(getattr(block.servers, field) for block in blocks) for field in ServerUse.model_fields}
+    )
+
+
+def _program_share(blocks: list[Block]) -> ProgramShare | None:
+    programs = [block.program_s for block in blocks if block.program_s is not None]
+    worker_s, server_s = sum(block.worker_cpu_s for block in blocks), total_use(blocks).cpu_s
+    if len(programs) < len(blocks) or not worker_s or not server_s:
+        return None
+    return ProgramShare(
+        workers=sum(program.workers for program in programs) / worker_s,
+        servers=sum(program.servers for program in programs) / server_s,
     )
 
 

@@ -38,10 +38,12 @@ DIFFERENCE_ROWS = (
     DifferenceRow("rpc_mean", "RPC mean, µs", ",.0f"),
     DifferenceRow("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),
     DifferenceRow("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
+    DifferenceRow("ps_cpu_without_switch_us_per_step", "PS w/o switch", ",.0f"),
     DifferenceRow("ps_packets_per_step", "packets to PS/step", ",.1f"),
     DifferenceRow("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
     DifferenceRow("rpcs_per_step", "RPCs a step", ",.1f"),
     DifferenceRow("worker_cpu_us_per_step", "worker CPU, µs/step", ",.0f"),
+    DifferenceRow("worker_cpu_without_switch_us_per_step", "worker w/o switch", ",.0f"),
     DifferenceRow("loss", "mean log loss", ".4f"),
 )
 

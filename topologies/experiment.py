@@ -75,6 +75,7 @@ async def experiment(
                     interfaces = addressing.switch_interfaces(config.workers, config.servers)
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
+                record.datapath = (net.switch.counters() or {}).get("datapath")
             async with fleet(config, run, placement, net, trace, training) as agents:
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
                 deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
@@ -87,7 +88,6 @@ async def experiment(
                 finally:
                     with secondary():
                         record.switch = net.switch.counters()
-                        record.datapath = (record.switch or {}).get("datapath")
                 record.accounting = await account(session, trace.space)
                 if config.cli:
                     await call_all(agents.agents, {"cmd": "flush"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.record import RunRecord, ServerUse
+from analysis.record import ProgramUse, RunRecord, ServerUse
 from common.concurrency import together
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
+from protocol.addressing import server_port, worker_port
 from protocol.arms import JOBS, Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
@@ -122,6 +123,24 @@ class Session:
         """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm: _total_use(answers, job) for arm, job in JOBS.items()}
+
+    def program_use(self) -> ProgramUse | None:
+        """What the kernel's program has taken of the agents since the start; None where it is not told."""
+        if self.record.datapath != "kernel":
+            return None
+        counted = self.network.switch.counters()
+        if counted is None:
+            return None
+        workers, servers = (range(1, number + 1) for number in (self.config.workers, self.config.servers))
+
+        def seconds(ports: Iterable[int]) -> float:
+            ns: int = sum(counted["ports"][str(port)]["program_ns"] for port in ports)
+            return ns / 1e9
+
+        return ProgramUse(
+            workers=seconds(worker_port(number) for number in workers),
+            servers=seconds(server_port(self.config.workers, number) for number in servers),
+        )
 
     def read_machine(self) -> Reading:
         """What takes the CPUs from the run."""

@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from analysis.disturbance import reasons
-from analysis.record import Block, ServerUse
+from analysis.record import Block, ProgramUse, ServerUse
 from protocol.arms import MEASURED, NEITHER, Arm
 from topologies.agents import call_all
 from topologies.config import Config
@@ -18,6 +19,7 @@ from topologies.phases.rounds import RoundCount
 from topologies.progress import Phase
 from topologies.session import Ran, Session
 
+_Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
 """Of a block that is disturbed; the last one counts, whatever it was like."""
 _REPEATS, _REPEATS_AT_LEAST = 0.25, 5
@@ -116,6 +118,7 @@ async def _run(
     session: Session, planned: Planned, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     """Run one block; its record, and what the servers have done until its end."""
+    program_before = session.program_use()
     queued_before, read_before = session.run_queues_ns(), session.read_machine()
     answers = await session.run_steps(
         planned.arm,
@@ -129,6 +132,7 @@ async def _run(
     queued, read = session.run_queues_ns(), session.read_machine()
     taken = read.since(read_before)
     after = await session.server_use()
+    program = session.program_use()
     behind_ns = max(answer.behind_ns for answer in answers)
     block = Block(
         round=planned.round,
@@ -142,6 +146,7 @@ async def _run(
         fell_behind=behind_ns > planned.period_ns,
         servers=_difference(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
+        program_s=program and program_before and _difference(program, program_before),
         run_queue_ms={name: (queued[name] - queued_before[name]) / 1e6 for name in queued},
         begun_us=round(read_before.at_ms * 1e3),
         ended_us=round(read.at_ms * 1e3),
@@ -161,7 +166,6 @@ def _mean_loss(answers: list[Ran]) -> float | None:
     return sum(losses) / len(losses) if losses else None
 
 
-def _difference(after: ServerUse, before: ServerUse) -> ServerUse:
-    return ServerUse(
-        **{name: getattr(after, name) - getattr(before, name) for name in ServerUse.model_fields}
-    )
+def _difference(after: _Use, before: _Use) -> _Use:
+    fields = type(after).model_fields
+    return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in fields})

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.record import Accounting, Block, CapacityCheck, RunRecord, ServerUse
+from analysis.record import Accounting, Block, CapacityCheck, ProgramUse, RunRecord, ServerUse
 from analysis.summary import Summary, summarise
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
@@ -146,6 +146,34 @@ def make_run(folder: Path) -> GoldenRun:
     )
     record.write(folder)
     return GoldenRun(folder, record, summarise(folder, record))
+
+
+PROGRAM_S = {
+    "neither": ProgramUse(workers=0.003, servers=0.0015),
+    "again": ProgramUse(workers=0.003, servers=0.0015),
+    "proxy": ProgramUse(workers=0.003, servers=0.0012),
+    "hot": ProgramUse(workers=0.0048, servers=0.0018),
+    "both": ProgramUse(workers=0.006, servers=0.0009),
+}
+SPECIAL_PROGRAM_S = ProgramUse(workers=0.0066, servers=0.0015)
+PORTS = {
+    "1": {"rx": 1000, "rx_dropped": 0, "program_ns": 1_400_000},
+    "2": {"rx": 600, "rx_dropped": 100, "program_ns": 400_000},
+}
+
+
+def in_the_kernel(golden: GoldenRun) -> GoldenRun:
+    """The same run with the switch's program in the kernel."""
+    blocks = [
+        block.model_copy(update={"program_s": program})
+        for block in golden.record.blocks
+        for program in [
+            SPECIAL_PROGRAM_S if (block.arm, block.round) == ("hot", SPECIAL_ROUND) else PROGRAM_S[block.arm]
+        ]
+    ]
+    changes = {"blocks": blocks, "datapath": "kernel", "switch": {"ports": PORTS}}
+    record = golden.record.model_copy(update=changes)
+    return GoldenRun(golden.folder, record, summarise(golden.folder, record))
 
 
 def _repeated(blocks: list[Block]) -> list[Block]:

@@ -17,7 +17,7 @@ from analysis.facts import facts
 from analysis.report import losses, write_report
 from analysis.summary import Summary
 from analysis.table import print_summary, render
-from tests.unit.golden.run import GoldenRun
+from tests.unit.golden.run import GoldenRun, in_the_kernel
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,38 @@ def test_the_terminals_differences(terminal: str) -> None:
         ],
         "mean log loss": ["0.5000", "+0.0", "+0.0", "+5.8", "+2.0"],
     }
+
+
+def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: GoldenRun) -> None:
+    run = in_the_kernel(golden)
+    output = io.StringIO()
+    print_summary(run.summary, output)
+    rows = table(output.getvalue(), "Load 0.5: 1,234.5 steps/s, 10 rounds; differences to neither in %")
+    assert [name for name in rows if "CPU" in name or "switch" in name] == [
+        "PS_proc CPU, µs/step",
+        "PS CPU, µs/step",
+        "PS w/o switch",
+        "worker CPU, µs/step",
+        "worker w/o switch",
+    ]
+    # 350 µs; of proxy 11.7 - 1.2 ms, of hot 240 or 300 µs, of both 8.4 - 0.9 ms.
+    assert rows["PS w/o switch"] == [
+        "350", "[+0.0, +0.0]", "+0.0 [+0.0, +0.0]", "-30 [-31, -26]", "-29 [-29, -29]",
+    ]  # fmt: skip
+    # 400 µs; of proxy 15.3 - 3 ms, of hot 440 or 480 µs, of both 18.6 - 6 ms.
+    assert rows["worker w/o switch"] == [
+        "400", "[+0.0, +0.0]", "+2.5 [+2.5, +2.5]", "+11 [+10, +13]", "+5.0 [+5.0, +5.0]",
+    ]  # fmt: skip
+    page = Page(without_figures(run, run.summary))
+    row = ["worker w/o switch", "400", "+0 [+0, +0]", "+10 [+10, +10]", "+44 [+40, +53]", "+20 [+20, +20]"]
+    assert row in page.rows
+    # 1.8 ms for 1,500 frames.
+    title = "Run 20260102-030405 on softswitch (datapath kernel, 1.2 µs of senders' CPU a frame)"
+    assert page.parts["h1"] == [title]
+    assert (
+        "The switch ran on its senders' cores: 24.3% of the workers' CPU time and 12.9% of the servers' "
+        "is its program's."
+    ) in page.parts["li"]
 
 
 def test_the_terminals_breakdown(terminal: str) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.golden.run import GoldenRun
+from analysis.summary import summarise
+from tests.unit.golden.run import GoldenRun, in_the_kernel
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
         "chance_loss": 0.69,
+        "program_share": None,
         "cpus": 2,
         "ended_by": "precision",
         "budget_s": 100.0,
@@ -222,3 +224,33 @@ def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any])
             found = differences[arm][metric]
             bounds = [found["difference"], *([] if metric == "loss" else [found["low"], found["high"]])]
             assert bounds == pytest.approx([difference] * len(bounds), abs=1e-6), (arm, metric)
+
+
+def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -> None:
+    """Of a block's 30 steps; round 7 of arm hot is another one."""
+    bare = golden.summary.loads["0.5"].differences
+    summary = json.loads(in_the_kernel(golden).summary.model_dump_json())
+    # Ten rounds: 30 + 30 + 30 + (9 * 4.8 + 6.6) + 60 ms of 150 + 150 + 153 + (9 * 18 + 21) + 186, and
+    # 15 + 15 + 12 + (9 * 1.8 + 1.5) + 9 ms of 120 + 120 + 117 + (9 * 9 + 10.5) + 84.
+    assert summary["program_share"] == {"workers": about(199.8 / 822), "servers": about(68.7 / 532.5)}
+    differences = summary["loads"]["0.5"]["differences"]
+    without = {
+        # 12 - 1.5 ms; 9 - 1.8 and 10.5 - 1.5.
+        "ps_cpu_without_switch_us_per_step": compared(350, 240, 300),
+        # 15 - 3 ms; 18 - 4.8 and 21 - 6.6.
+        "worker_cpu_without_switch_us_per_step": compared(400, 440, 480),
+    }
+    assert {name: differences["hot"][name] for name in without} == without
+    # With it they are what they were.
+    for arm, metrics in differences.items():
+        with_it = {name: each for name, each in metrics.items() if name not in without}
+        assert with_it == {name: each.model_dump() for name, each in bare[arm].items()}
+
+
+def test_blocks_of_which_it_is_not_known_tell_nothing_of_it(golden: GoldenRun) -> None:
+    record = in_the_kernel(golden).record
+    record.blocks[-1] = record.blocks[-1].model_copy(update={"program_s": None})
+    summary = summarise(golden.folder, record)
+    assert summary.program_share is None
+    assert set(summary.loads["0.5"].differences["hot"]) >= {"worker_cpu_without_switch_us_per_step"}
+    assert "worker_cpu_without_switch_us_per_step" not in summary.loads["0.5"].differences["both"]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from analysis.precision import LEAST_ROUNDS
-from analysis.record import RunRecord, ServerUse
+from analysis.record import ProgramUse, RunRecord, ServerUse
 from logs.columns import ARMS, OPS
 from protocol.arms import JOBS, Arm
 from topologies.config import Config
@@ -49,6 +49,7 @@ class PlayedSession(Session):
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
         """What others take in the block of that number."""
         self.read = Reading(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
+        self.in_the_kernel, self.asked = False, 1
         self.halfway = 0
         self.new = 0
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
@@ -92,6 +93,13 @@ class PlayedSession(Session):
 
     async def server_use(self) -> dict[str, ServerUse]:
         return dict(self.use)
+
+    def program_use(self) -> ProgramUse | None:
+        """Beside what each run costs, there is something between two runs that is none's."""
+        if not self.in_the_kernel:
+            return None
+        self.asked += 1
+        return ProgramUse(workers=0.5 * len(self.played) + self.asked // 2, servers=0.25 * len(self.played))
 
     def run_queues_ns(self) -> dict[str, int]:
         return {"worker-1": 5_000_000 * len(self.played)}
@@ -165,6 +173,16 @@ def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:
     for block in play(Config(rounds=2)).session.record.blocks:
         assert (block.servers.packets, block.servers.proc_cpu_ns) == (100, 1000)
         assert block.run_queue_ms == {"worker-1": 5.0}
+
+
+def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
+    assert [block.program_s for block in play(Config(rounds=1)).session.record.blocks] == [None] * 10
+    session = PlayedSession(Config(rounds=1))
+    session.in_the_kernel = True
+    play_on(session)
+    assert [block.program_s for block in session.record.blocks] == [
+        ProgramUse(workers=0.5, servers=0.25)
+    ] * 10
 
 
 @pytest.mark.parametrize(("behind_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])

@@ -1,12 +1,13 @@
-"""What the PS agents tell of their costs, as a block's record takes it."""
+"""What the PS agents and the switch tell of their costs, as a block's record takes it."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from analysis.record import ServerUse
+from analysis.record import ProgramUse, ServerUse
 from hosts.ps.state import JOB_COUNTERS
 from protocol.arms import JOBS
 from topologies.agents import Answer
@@ -50,3 +51,21 @@ def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms()
         proc_cpu_ns=600 * JOBS["hot"],
         cpu_s=1.75,
     )
+
+
+def session_with(counted: dict[str, Any] | None, datapath: str | None) -> Session:
+    """Three workers and two servers, so ports 1 to 3 and 4 to 5; the CPU port is 255."""
+    record: Any = SimpleNamespace(datapath=datapath)
+    network: Any = SimpleNamespace(switch=SimpleNamespace(counters=lambda: counted))
+    nothing: Any = None
+    return Session(Config(workers=3, servers=2), Path(), network, [], [], record, nothing)
+
+
+def test_the_programs_time_is_of_those_at_whose_ports_frames_came_in() -> None:
+    """In s, of ns."""
+    ns = {1: 1_000_000, 2: 20_000_000, 3: 300_000_000, 4: 4_000_000_000, 5: 50_000_000_000, 255: 10**15}
+    counted = {"ports": {str(port): {"program_ns": each} for port, each in ns.items()}}
+    assert session_with(counted, "kernel").program_use() == ProgramUse(workers=0.321, servers=54.0)
+    for datapath in ("sockets", None):
+        assert session_with(counted, datapath).program_use() is None
+    assert session_with(None, "kernel").program_use() is None
