@@ -18,6 +18,7 @@ import pytest
 from logs.columns import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
 from logs.merge import finish_merge
 from protocol.arms import JOBS
+from softswitch.kernel.probe import probe
 from tests.mininet.run_topo import Run, command_line, run_topo, update_log
 from topologies.leftovers import marked_processes
 
@@ -231,6 +232,24 @@ def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
     assert record_of(run.folder)["config"]["codec"] == "scapy"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
     assert summary["updates"]["lost"] == summary["overflows"] == 0
+
+
+def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(tmp_path: Path) -> None:
+    if (unable := probe()) is not None:
+        pytest.skip(f"the kernel cannot be the datapath: {unable}")
+    with run_topo(tmp_path, "DATAPATH=kernel", "ROUNDS=1") as run:
+        assert run.wait() == 0, run.errors
+    record, summary = record_of(run.folder), summary_of(run.folder)
+    assert record["datapath"] == "kernel"
+    for block in record["blocks"]:
+        assert 0 < block["program_s"]["workers"] < block["worker_cpu_s"]
+        assert 0 < block["program_s"]["servers"] < block["servers"]["cpu_s"]
+    share = summary["program_share"]
+    assert 0 < share["servers"] < 1 and 0 < share["workers"] < 1
+    counted = sum(port["program_ns"] for port in record["switch"]["ports"].values()) / 1e9
+    blocks = [block["program_s"] for block in record["blocks"] + record["repeated_blocks"]]
+    assert sum(block["workers"] + block["servers"] for block in blocks) < counted
+    assert "The switch ran on its senders' cores: " in run.output
 
 
 @pytest.mark.bmv2
