@@ -214,7 +214,7 @@ def test_malformed_control(at: int, value: int, text: str) -> None:
 
 
 def test_frames_are_scapys() -> None:
-    source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20001)
+    source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 65_535)
     destination = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 5001)
     payload = bytes(FAST.build(Message(Header(op=Op.EMPTY, seq=64))))
     frame = frames.build(UdpFrame(source, destination, payload))

@@ -29,6 +29,12 @@ def test_a_known_value() -> None:
     assert (lane_of(1), ps_of(1, 3)) == (19, 1)
 
 
+def test_the_last_byte_of_the_multiplier() -> None:
+    """0x15: its upper five bits are the lane of a key that moves it to the top, and it is the PS of 256."""
+    assert lane_of(1 << 56) == 0b00010
+    assert ps_of(1 << 40, 256) == 0x15
+
+
 @given(st.sets(st.integers(0, 2**64 - 2), min_size=1), st.lists(st.integers(0, 2**64 - 1), min_size=1))
 def test_key_space(members: set[int], asked: list[int]) -> None:
     space = KeySpace(len(members), np.array(sorted(members), dtype=np.uint64))

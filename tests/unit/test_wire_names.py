@@ -10,7 +10,7 @@ import pytest
 from protocol import addressing
 from protocol.addressing import Endpoint
 from protocol.arms import AGAIN, ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
-from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
+from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
 from protocol.frames import FRAME_OVERHEAD
 from protocol.header import (
     CONTROLLER_CALLER,
@@ -84,6 +84,7 @@ def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
     assert MAX_KEYS == 128
     # The largest answer to VALUES that an MTU of 1,500 takes: IPv4, UDP, header, 8 B, 12 B a key.
     size = FRAME_OVERHEAD - 14 + HEADER_BYTES + 8
+    assert SLOTS == 4  # who asks and who answers count alike
     assert size + 12 * MAX_VALUES_KEYS <= 1500 < size + 12 * (MAX_VALUES_KEYS + 1)
 
 
