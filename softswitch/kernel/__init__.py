@@ -2,6 +2,7 @@
 
 `bpf` the system call · `arena` memory that programs and this process share · `target` what LLVM IR for BPF
 has otherwise · `assembler` object code to instructions that the kernel takes · `program` a P4 program as
-BPF, with the front ends `direct` and `tcx` · `control` reads and writes of the control plane · `pipeline`
-all of it as a `Pipeline` · `probe` whether this kernel can · `ports` the interfaces.
+BPF, with the front ends `direct` and `front` · `control` reads and writes of the control plane · `pipeline`
+all of it as a `Pipeline` · `probe` whether this kernel can · `ports` the interfaces · `losses` what
+those drop.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
@@ -10,12 +11,17 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Tally
 from softswitch.kernel.program import Builder
-from softswitch.kernel.target import PLAIN
+from softswitch.kernel.target import PLAIN, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 
 OFFSET_MASK = (1 << 14) - 1
 """The verifier wants to see that an offset in a frame has a bound."""
 _STEPS = (64, 8, 1)
+TYPE, _TYPE_BYTES = 12, 2
+"""Where an Ethernet frame has its type, or its first VLAN tag."""
+VLAN_TAG = 4
+_TAGGED = int.from_bytes(b"\x81\x00", sys.byteorder)
+_CHECK_MTU = 163  # helper function
 _Do = Callable[[list[llvm.Value], llvm.Value, int], None]
 
 
@@ -62,8 +68,8 @@ class Frame(ABC):
         """Have all bytes in one piece that can be written."""
 
     @abstractmethod
-    def take_tags(self) -> None:
-        """Forget VLAN tags that the kernel holds beside the bytes; one that it finds behind comes after."""
+    def put_tags_back(self, room: llvm.Value) -> None:
+        """Have VLAN tags in the frame again that the kernel holds beside it; `room` is for the front."""
 
     @abstractmethod
     def grow_front(self, size: llvm.Value) -> None:
@@ -81,6 +87,29 @@ class Frame(ABC):
     def send_copy(self, interface: llvm.Value) -> None:
         """Send a copy, as it is now."""
 
+    def require_mtu(self, interface: llvm.Value, room: llvm.Value, too_large: llvm.Block) -> None:
+        """Go on where an interface's MTU allows the frame, a VLAN tag apart, as packet sockets have it."""
+        b = self.b
+        tagged, again, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
+        b.cbranch(self._is_beyond_mtu(interface, 0), tagged, fits).set_weights([1, 1 << 20])
+        b.position_at_end(tagged)
+        self.load(room, integer(64, TYPE + _TYPE_BYTES))
+        kind = b.load(byte_offset(b, room, TYPE), typ=llvm.IntType(16), align=1)
+        b.cbranch(b.icmp_unsigned("==", kind, integer(16, _TAGGED)), again, too_large)
+        b.position_at_end(again)
+        b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, fits)
+        b.position_at_end(fits)
+
+    def _is_beyond_mtu(self, interface: llvm.Value, more: int) -> llvm.Value:
+        b = self.b
+        with b.goto_entry_block():
+            mtu = b.alloca(I32)
+        b.store(integer(32, 0), mtu)
+        code = call_helper(
+            b, _CHECK_MTU, I64, self._context, interface, mtu, integer(64, more), integer(64, 0)
+        )
+        return b.icmp_signed(">", resize(b, code, 32), integer(32, 0))
+
     def _check(self, code: llvm.Value) -> None:
         b = self.b
         good = b.append_basic_block("done")
@@ -89,12 +118,8 @@ class Frame(ABC):
 
     # -- bytes
 
-    def load(self, target: llvm.Value, size: llvm.Value) -> llvm.Value:
-        """Copy the first bytes to the arena; how many bytes more it is there (the kernel's VLAN tag)."""
-        self._load(target, size)
-        return integer(64, 0)
-
-    def _load(self, target: llvm.Value, size: llvm.Value) -> None:
+    def load(self, target: llvm.Value, size: llvm.Value) -> None:
+        """Copy the first bytes to the arena."""
         b = self.b
 
         def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:

@@ -17,11 +17,11 @@ from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
-from softswitch.kernel.frame import Frame
+from softswitch.kernel.frame import VLAN_TAG, Frame
 from softswitch.kernel.notices import emit_notice
 from softswitch.kernel.program import Builder, Code
 from softswitch.kernel.reach import reach
-from softswitch.kernel.skb import VLAN_TAG, Skb
+from softswitch.kernel.skb import Skb
 from softswitch.kernel.target import Bpf
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize
 from softswitch.memory.layout import Layout
@@ -29,7 +29,8 @@ from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
 from softswitch.v1model import PORT_NUMBERS
 
 FRAME_BYTES = 9216
-"""Bytes of the largest frame: jumbo frames and no more (segmentation offload)."""
+MOST_BYTES = FRAME_BYTES - VLAN_TAG
+"""Of the largest frame, a VLAN tag apart: jumbo frames and no more."""
 _OUT_BYTES = 1 << 16
 _SLACK = 64
 
@@ -99,15 +100,17 @@ class _FrontEnd:
         t_in, now = self.builder.clock()
         port = self._port()
         self._count(port, arena.RECEIVED)
-        length = self._length(port)
+        self._require_size(port)
+        self.kernel.put_tags_back(self.frame)
         self.kernel.make_linear()
+        length = self.kernel.length()
         wanted = length
         if self.reach is not None:
             limit = integer(64, self.reach)
             wanted = b.select(b.icmp_unsigned("<", length, limit), length, limit)
-        tag = self.kernel.load(self.frame, wanted)
+        self.kernel.load(self.frame, wanted)
         count = self.builder.process(
-            resize(b, port, 32), self.frame, resize(b, b.add(length, tag), 32), t_in, now, self.out,
+            resize(b, port, 32), self.frame, resize(b, length, 32), t_in, now, self.out,
             integer(32, _OUT_BYTES),
         )  # fmt: skip
         self._send(b.zext(count, I64))
@@ -127,16 +130,15 @@ class _FrontEnd:
         self.port.set(port)
         return port
 
-    def _length(self, port: llvm.Value) -> llvm.Value:
-        """Bytes of the frame as it lies there (a word); drop what is too large."""
+    def _require_size(self, port: llvm.Value) -> None:
+        """Drop what is too large."""
         b, length = self.b, self.kernel.length()
         is_many = self.kernel.is_many()
-        is_large = b.icmp_unsigned(">", length, integer(64, FRAME_BYTES - VLAN_TAG))
+        is_large = b.icmp_unsigned(">", length, integer(64, MOST_BYTES))
         with b.if_then(b.or_(is_many, is_large), likely=False):
             self._count(port, arena.OVERSIZE_IN)
             b.store(length, self._counter(port, arena.LARGEST))
             b.branch(self.drop)
-        return length
 
     def _word(self, offset: int, index: llvm.Value) -> llvm.Value:
         at = byte_offset(self.b, self.builder.at(offset), self.b.shl(index, integer(64, 3)))
@@ -222,13 +224,20 @@ class _FrontEnd:
         b.position_at_end(some)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
-        self.kernel.take_tags()
         if self.reach is None:
             self._fit(length)
             self.kernel.store(data, length)
         else:
             self._fit_front(data, length)
+        self._require_mtu(interface, otherwise)
         return interface
+
+    def _require_mtu(self, interface: llvm.Value, otherwise: llvm.Block) -> None:
+        too_large = self.b.append_basic_block("too_large")
+        self.kernel.require_mtu(interface, self.frame, too_large)
+        with self.b.goto_block(too_large):
+            self._count(self.port.get(), arena.OVERSIZE_OUT)
+            self.b.branch(otherwise)
 
     def _fit(self, length: llvm.Value) -> None:
         """Cut the frame or make it longer at its end."""

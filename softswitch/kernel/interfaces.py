@@ -21,7 +21,8 @@ from softswitch.ports.ring import PortError
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFMTU, _IFF_UP = 0x8913, 0x8914, 0x8922, 0x1
-_TAP_MTU = 9000
+_TAP_MTU = 65521
+"""The largest: frames of any length go to the control plane."""
 
 
 class Interface:
@@ -95,12 +96,3 @@ def _set_up(name: str) -> None:
             "H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16s16x", named)), 16
         )
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", named, flags[0] | _IFF_UP))
-
-
-def sent_in_vain() -> dict[str, int]:
-    """Frames that each interface of this thread's network namespace has dropped where they were to leave."""
-    found: dict[str, int] = {}
-    for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:
-        name, _, numbers = line.partition(":")
-        found[name.strip()] = int(numbers.split()[11])
-    return found

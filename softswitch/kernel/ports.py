@@ -7,6 +7,7 @@ interface does not take, the kernel drops. Both are counted, as `softswitch.port
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import socket
@@ -17,8 +18,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from softswitch.kernel import arena, bpf
+from softswitch.kernel.front import MOST_BYTES
 from softswitch.kernel.hooks import Hook
-from softswitch.kernel.interfaces import CpuInterface, Interface, sent_in_vain
+from softswitch.kernel.interfaces import CpuInterface, Interface
+from softswitch.kernel.losses import sent_in_vain
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
@@ -26,7 +29,9 @@ from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError
 from softswitch.v1model import PORT_NUMBERS
 
+_LOG = logging.getLogger(__name__)
 _MOST_FRAME = 1 << 16
+_LOOK_EVERY_S = 1.0
 _AT_ONCE = 64
 _WORDS = arena.COUNTER_BYTES // 8
 _LOSSES = ("no_such_port", "lost_notices")
@@ -51,6 +56,7 @@ class KernelPorts:
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
         self._lost = dict.fromkeys(_LOSSES, 0)
         self._cpu_lost = self._notices_lost = 0
+        self._told: set[int] = set()
         with contextlib.ExitStack() as opened:
             self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
@@ -127,9 +133,8 @@ class KernelPorts:
         in_vain = sent_in_vain()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
-            rx, sent, unsent, oversize = counted[number][:4].tolist()
-            before = self._in_vain.get(interface.name, 0)
-            dropped = in_vain.get(interface.name, before) - before
+            rx, sent, unsent, oversize, _, oversize_out = counted[number][:6].tolist()
+            dropped = max(0, in_vain[interface.name] - self._in_vain[interface.name])
             is_cpu = interface is self._cpu
             no_program = max(0, used[number].runs - rx)
             rx_dropped = no_program + (self._cpu_lost if is_cpu else 0)
@@ -140,7 +145,7 @@ class KernelPorts:
                 rx_dropped=rx_dropped,
                 tx_dropped=unsent + dropped,
                 rx_oversize=oversize,
-                tx_oversize=0,
+                tx_oversize=oversize_out,
                 lost=0,
                 duplicated=0,
                 reordered=0,
@@ -174,7 +179,8 @@ class KernelPorts:
                 poll.register(self._ends.switch_end, select.EPOLLIN)
                 poll.register(self._cpu.descriptor, select.EPOLLIN)
             while True:
-                ready = {descriptor for descriptor, _ in poll.poll()}
+                ready = {descriptor for descriptor, _ in poll.poll(_LOOK_EVERY_S)}
+                self._tell_oversize(pipeline)
                 if self._stop_event in ready:
                     return
                 if pipeline.notices.descriptor in ready:
@@ -183,6 +189,21 @@ class KernelPorts:
                     self._packets_out(self._cpu.descriptor)
                 if self._cpu is not None and self._cpu.descriptor in ready:
                     self._packets_in(self._cpu.descriptor)
+
+    def _tell_oversize(self, pipeline: AttachedPipeline) -> None:
+        """Tell of a port's first frame that was too large."""
+        counted = self._counters_of(pipeline)
+        for number in self._interfaces.keys() - self._told:
+            if counted[number, arena.OVERSIZE_IN // 8]:
+                self._told.add(number)
+                _LOG.warning(
+                    "port %d (%s): dropped a frame of %d B: it has more than %d B, or is many in one "
+                    "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
+                    number,
+                    self._interfaces[number].name,
+                    counted[number, arena.LARGEST // 8],
+                    MOST_BYTES,
+                )
 
     def _notices(self, pipeline: AttachedPipeline) -> None:
         for record in pipeline.notices.take():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
+from softswitch.codegen.loops import Tally, repeat_while
 from softswitch.kernel import bpf
-from softswitch.kernel.frame import Frame
+from softswitch.kernel.frame import TYPE, VLAN_TAG, Frame
 from softswitch.kernel.target import call_helper
 from softswitch.llvmir import I64, byte_offset, integer, resize
 
@@ -13,7 +14,6 @@ from softswitch.llvmir import I64, byte_offset, integer, resize
 _LENGTH, _VLAN_PRESENT, _VLAN_TCI, _VLAN_PROTO, _GSO_SIZE = 0, 20, 24, 28, 176
 # Helper functions
 _CLONE_REDIRECT, _VLAN_POP, _REDIRECT, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 23, 38, 39, 43
-VLAN_TAG = 4
 
 
 class Skb(Frame):
@@ -37,11 +37,21 @@ class Skb(Frame):
         with b.if_then(b.icmp_unsigned("<", linear, self.length()), likely=False):
             self._check(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
 
-    def take_tags(self) -> None:
-        """There may be two."""
-        for _ in range(2):
-            with self.b.if_then(self._has_tag(), likely=False):
-                self._check(call_helper(self.b, _VLAN_POP, I64, self._context))
+    def put_tags_back(self, room: llvm.Value) -> None:
+        """It holds one. When that is taken off, the next comes out of the frame in its place."""
+        b, end = self.b, Tally(self.b, I64, integer(64, TYPE), name="end")
+        with b.if_then(self._has_tag(), likely=False):
+            with repeat_while(b, self._has_tag):
+                tag = byte_offset(b, room, end.get())
+                protocol, tci = (resize(b, self.field(o), 16) for o in (_VLAN_PROTO, _VLAN_TCI))
+                b.store(protocol, tag, align=1)  # in network order as it is
+                b.store(b.bswap(tci), byte_offset(b, tag, 2), align=1)
+                self._check(call_helper(b, _VLAN_POP, I64, self._context))
+                end.set(b.add(end.get(), integer(64, VLAN_TAG)))
+            self.make_linear()
+            self.load(room, integer(64, TYPE))
+            self.grow_front(b.sub(end.get(), integer(64, TYPE)))
+            self.store(room, end.get())
 
     def _has_tag(self) -> llvm.Value:
         return self.b.icmp_unsigned("!=", self.field(_VLAN_PRESENT), integer(32, 0))
@@ -62,20 +72,3 @@ class Skb(Frame):
     def send_copy(self, interface: llvm.Value) -> None:
         """At once."""
         self._check(call_helper(self.b, _CLONE_REDIRECT, I64, self._context, interface, integer(64, 0)))
-
-    def load(self, target: llvm.Value, size: llvm.Value) -> llvm.Value:
-        """With the tag put back where it was."""
-        b = self.b
-        tag = b.select(self._has_tag(), integer(64, VLAN_TAG), integer(64, 0))
-        self._load(byte_offset(b, target, tag), size)
-        with b.if_then(b.icmp_unsigned("!=", tag, integer(64, 0)), likely=False):
-            addresses = [
-                b.load(byte_offset(b, target, VLAN_TAG + at), typ=llvm.IntType(width), align=1)
-                for at, width in ((0, 64), (8, 32))
-            ]
-            for at, part in zip((0, 8), addresses, strict=True):
-                b.store(part, byte_offset(b, target, at), align=1)
-            protocol, tci = (resize(b, self.field(o), 16) for o in (_VLAN_PROTO, _VLAN_TCI))
-            b.store(protocol, byte_offset(b, target, 12), align=1)  # in network order as it is
-            b.store(b.bswap(tci), byte_offset(b, target, 14), align=1)
-        return tag

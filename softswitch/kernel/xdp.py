@@ -33,7 +33,7 @@ class XdpFrame(Frame):
     def make_linear(self) -> None:
         """It is."""
 
-    def take_tags(self) -> None:
+    def put_tags_back(self, _room: llvm.Value) -> None:
         """There are none that the program could see."""
 
     def grow_front(self, size: llvm.Value) -> None:
