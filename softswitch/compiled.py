@@ -10,10 +10,9 @@ import ctypes
 
 from softswitch import ir
 from softswitch.jit import MachineCode
-from softswitch.memory.output import HEAD_BYTES, read_head, read_records
-from softswitch.pipeline import Notice, Output
+from softswitch.memory.output import read_records
+from softswitch.pipeline import Output
 from softswitch.state.memory import Memory
-from softswitch.state.notices import decode_notice, is_notice
 from softswitch.state.pipeline import StatePipeline
 
 OUT_CAPACITY = 1 << 21
@@ -32,30 +31,13 @@ class CompiledPipeline(StatePipeline):
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address
         self._out = (ctypes.c_char * OUT_CAPACITY)()
-        self._notices: list[Notice] = []
 
     # -- packets
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
-        outputs: list[Output] = []
         with self._memory.locked():
             count = self.code.process(
                 self.state_address, port, frame, len(frame), t_in, now, self._out, OUT_CAPACITY
             )
-            for kind, data in read_records(memoryview(self._out), count):
-                if is_notice(kind):
-                    self._notices.append(decode_notice(self.program, kind, data))
-                else:
-                    outputs.append(Output(kind, data))
-        return outputs
-
-    def take_notices(self) -> list[Notice]:
-        """What packets told since the last call (`Pipeline.take_notices`)."""
-        taken, self._notices = self._notices, []
-        return taken
-
-    def decode_notice(self, record: bytes) -> Notice:
-        """A notice as the port loop hands it over: a record without its padding."""
-        kind, _ = read_head(record)
-        return decode_notice(self.program, kind, record[HEAD_BYTES:])
+            return self._outputs(read_records(memoryview(self._out), count))

@@ -17,9 +17,7 @@ from softswitch.kernel.notices import NoticeRing
 from softswitch.kernel.program import Code
 from softswitch.kernel.target import ARENA_MAP, BUFFER_MAP, RING_MAP
 from softswitch.memory.layout import Layout, make_layout
-from softswitch.memory.output import HEAD_BYTES, read_head
 from softswitch.pipeline import Notice, Output
-from softswitch.state.notices import decode_notice, is_notice
 from softswitch.state.pipeline import StatePipeline
 
 Build = Callable[[ir.Program, Layout, int], Code]
@@ -48,15 +46,6 @@ class KernelPipeline(StatePipeline):
         self.close = weakref.finalize(self, _close, self.arena, memory, self.notices, self.descriptor)
         """Give memory and programs back; packets go on through a program that is attached."""
 
-    def take_notices(self) -> list[Notice]:
-        """What packets told since the last call, oldest first."""
-        return [self.decode_notice(record) for record in self.notices.take()]
-
-    def decode_notice(self, record: bytes) -> Notice:
-        """A notice as the ports hand it over: a record without its padding."""
-        kind, _ = read_head(record)
-        return decode_notice(self.program, kind, record[HEAD_BYTES:])
-
 
 def _close(arena: Arena, memory: control.ArenaMemory, notices: NoticeRing, descriptor: int) -> None:
     memory.close()
@@ -73,29 +62,30 @@ class DirectPipeline(KernelPipeline):
         start = self.arena.mailbox + control.MAILBOX_BYTES
         self._box = self.arena.view(start, direct.MAILBOX_BYTES).view(np.uint8)
         self._run = bpf.TestRun(self.descriptor, bpf.XDP)
-        self._notices: list[Notice] = []
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
         direct.put(self._box, port, frame, t_in, now)
         self._run(bytes(64))
-        outputs: list[Output] = []
-        for kind, data in direct.take(self._box):
-            if is_notice(kind):
-                self._notices.append(decode_notice(self.program, kind, data))
-            else:
-                outputs.append(Output(kind, data))
-        return outputs
-
-    def take_notices(self) -> list[Notice]:
-        """What packets told since the last call (`Pipeline.take_notices`)."""
-        taken, self._notices = self._notices, []
-        return taken
+        return self._outputs(direct.take(self._box))
 
 
 class AttachedPipeline(KernelPipeline):
-    """A program that interfaces run on what comes in by them (`ports`)."""
+    """A program that interfaces run on what comes in by them (`ports`).
 
-    def __init__(self, program: ir.Program, priority_queues: int = 1, hook: Hook = Hook.TCX) -> None:
-        build = partial(front.build_front, frame=hook.frame)
+    Without `reads_clock` the times are those at `arena.CLOCK`, as tests want them.
+    """
+
+    def __init__(
+        self,
+        program: ir.Program,
+        priority_queues: int = 1,
+        hook: Hook = Hook.TCX,
+        reads_clock: bool = True,
+    ) -> None:
+        build = partial(front.build_front, frame=hook.frame, reads_clock=reads_clock)
         super().__init__(program, build, hook.frame.kind, priority_queues=priority_queues)
+
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call, oldest first."""
+        return [self.decode_notice(record) for record in self.notices.take()]

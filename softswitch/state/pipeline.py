@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from softswitch import ir
 from softswitch.memory.layout import Layout
+from softswitch.memory.output import HEAD_BYTES, read_head
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
@@ -13,18 +14,21 @@ from softswitch.pipeline import (
     EntryKey,
     EntryWrite,
     MeterConfig,
+    Notice,
+    Output,
     Replica,
     StoredEntry,
 )
 from softswitch.state.cells import Cells
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
+from softswitch.state.notices import decode_notice, is_notice
 from softswitch.state.profiles import Profile
 from softswitch.state.replication import Replication
 
 
 class StatePipeline:
-    """All of `Pipeline` but packets."""
+    """All of `Pipeline` but to run packets."""
 
     def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
         self.program = program
@@ -35,6 +39,31 @@ class StatePipeline:
         self._entries = Entries(program, layout, memory, self._profiles)
         self._replication = Replication(layout.replication, memory)
         self._cells = Cells(program, layout, memory)
+        self._notices: list[Notice] = []
+
+    # -- what packets have left
+
+    def _outputs(self, records: Iterable[tuple[int, bytes]]) -> list[Output]:
+        """The frames, by kind and data of all records; what is none is kept for `take_notices`."""
+        outputs: list[Output] = []
+        for kind, data in records:
+            if is_notice(kind):
+                self._notices.append(decode_notice(self.program, kind, data))
+            else:
+                outputs.append(Output(kind, data))
+        return outputs
+
+    def take_notices(self) -> list[Notice]:
+        """What packets told since the last call (`Pipeline.take_notices`)."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    def decode_notice(self, record: bytes) -> Notice:
+        """A notice as the ports hand it over: a record without its padding."""
+        kind, _ = read_head(record)
+        return decode_notice(self.program, kind, record[HEAD_BYTES:])
+
+    # -- random numbers
 
     def seed_random(self, seed: int) -> None:
         """Start the sequence of `random` anew (`Pipeline.seed_random`)."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from softswitch.ir import Program
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
-from softswitch.kernel.front import build_front
 from softswitch.kernel.hooks import Hook
-from softswitch.kernel.pipeline import KernelPipeline
+from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.pipeline import Output
 from softswitch.v1model import PORT_NUMBERS
 
@@ -20,12 +17,12 @@ LEAST = 14  # bytes of a frame that the kernel takes
 _REDIRECTED = {bpf.SCHED_CLS: 7, bpf.XDP: 4}
 
 
-class OnLoopback(KernelPipeline):
+class OnLoopback(AttachedPipeline):
     """Frames come in by the loopback interface, whatever port that is just now."""
 
     def __init__(self, program: Program, hook: Hook = Hook.TCX) -> None:
         kind = hook.frame.kind
-        super().__init__(program, partial(build_front, reads_clock=False, frame=hook.frame), kind)
+        super().__init__(program, hook=hook, reads_clock=False)
         self.run = bpf.TestRun(self.descriptor, kind)
         self._redirected = _REDIRECTED[kind]
         counters = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)
