@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from softswitch.ir import Program
 from softswitch.kernel import bpf
@@ -25,8 +26,15 @@ class OnLoopback(AttachedPipeline):
         super().__init__(program, hook=hook, reads_clock=False)
         self.run = bpf.TestRun(self.descriptor, kind)
         self._redirected = _REDIRECTED[kind]
+        self._sent = self._counter(SENT)
+
+    def _counter(self, which: int) -> npt.NDArray[np.uint64]:
         counters = self.arena.view(COUNTERS, COUNTER_BYTES * PORT_NUMBERS)
-        self._sent = counters[SENT // 8 :: COUNTER_BYTES // 8]
+        return counters[which // 8 :: COUNTER_BYTES // 8]
+
+    def counted(self, which: int) -> int:
+        """One of the counters (`softswitch.kernel.arena`), of all ports."""
+        return int(self._counter(which).sum())
 
     def connect(self, port: int) -> None:
         """Let frames come in by a port, and leave by any."""
