@@ -154,7 +154,7 @@ def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
         for server in net.servers:
             server.mute_after = 1
         process = await start_hotline(net, "load", "--job", str(JOB), file)
-        await asyncio.gather(*(server.muted.wait() for server in net.servers))
+        await asyncio.wait_for(asyncio.gather(*(server.muted.wait() for server in net.servers)), PATIENCE_S)
         process.kill()
         await process.communicate()
         assert set((await states(net)).values()) == {State.RESERVED}
@@ -179,7 +179,7 @@ def test_an_interrupted_move_says_how_it_is_finished(tmp_path: Path) -> None:
             server.muted.clear()
             server.mute_after = 1
         process = await start_hotline(net, *command, "--job", str(JOB))
-        await asyncio.gather(*(server.muted.wait() for server in net.servers))
+        await asyncio.wait_for(asyncio.gather(*(server.muted.wait() for server in net.servers)), PATIENCE_S)
         process.send_signal(signal.SIGINT)
         _, errors = await process.communicate()
         for server in net.servers:
