@@ -97,7 +97,10 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
     seconds = [baseline(tests, log, _BASELINE_TIMEOUT_S) for tests in stages]
     longest = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
     _write(tally)
-    with Progress(console=Console(stderr=True)) as progress:
+    # Without a thread that refreshes: a child could be forked while that holds a lock, and wait for ever.
+    with Progress(
+        console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
         bar = progress.add_task(tally.room, total=len(mutants))
         for mutant in mutants:
             found = Outcome.SURVIVED
@@ -108,7 +111,8 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
             if found is not Outcome.KILLED:
                 tally.left.append(mutant)
                 _write(tally)
-            progress.update(bar, advance=1, description=f"{tally.room}: {len(tally.left)} not killed")
+            told = f"{tally.room}: {len(tally.left)} not killed"
+            progress.update(bar, advance=1, description=told, refresh=True)
 
 
 def _first_its_own(tests: Tests, mutant: Mutant) -> Tests:
