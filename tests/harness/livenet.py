@@ -12,6 +12,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -128,10 +129,29 @@ class _Load:
         self._client.push(0, positions, deltas, np.zeros(self._keys + 1, dtype=np.bool_))
 
 
+@cache
+def compile_agents() -> None:
+    """What agents here run, before anybody waits for an answer: it takes half a minute on a busy machine."""
+    space = KeySpace(1)
+    server = ParameterServer[None](0, 1, space, {1: 0}, lambda: 0)
+    client = Client(Caller(1, 1, 0), 1, space, lambda: 0)
+    client.push(0, np.zeros(1, np.int64), np.zeros(1, np.uint32), np.zeros(2, np.bool_))
+    sent = client.transmit()
+    assert sent is not None
+    client.wake(client.deadline() or 0)
+    answered = server.handle(bytes(sent[0]), 0, 0, None)
+    assert answered is not None
+    client.receive(answered[1], 0, 0)
+    client.empty(0)
+    server.stores[1].locate(space.all())
+    server.stores[1].held()
+
+
 class LiveNet:
     """`async with LiveNet(job, keys) as net`: PS own keys 0..keys-1, the switch has no pipeline yet."""
 
     def __init__(self, job: int, keys: int, *, n_ps: int = 2, loss: float = 0.0, seed: int = 0) -> None:
+        compile_agents()
         self.job = job
         self.n_ps = n_ps
         self.cpu_socket, self._switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
