@@ -121,6 +121,11 @@ def test_a_plans_summary_is_what_is_told() -> None:
     assert NOTHING.summary() == dict.fromkeys(SUMMARY, 0)
 
 
+def test_one_of_each_is_told_in_the_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
+    assert output("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
+
+
 def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> None:
     assert output("load", hot_set, "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("load", 4, [5, 9]), END]

@@ -243,6 +243,11 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     assert {seq % 64 for seq in turns} == set(range(8)) and min(turns) == 64
 
 
+def test_one_server_is_enough() -> None:
+    held = {key: 7 for key in range(3)}
+    assert on(Played(reading(held)), lambda inband: inband.read(SERVERS[:1], [*held])) == held
+
+
 def test_nothing_to_read_sends_nothing() -> None:
     switch = Played(reading({}))
     assert on(switch, lambda inband: inband.read(SERVERS, [])) == {}

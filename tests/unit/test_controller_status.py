@@ -94,11 +94,13 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
         drops=dict.fromkeys(DROP_REASONS, 0),
         lanes=(LaneCounters(0, 0, 0),) * LANES,
     )
-    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (), counters))
+    param = HotParam(77, 5, 0, 0, State.HOT)
+    on_switch("status", SwitchStatus((Job(77, True, False),), (), (), (param,), counters))
     output = run("status")
+    assert output.startswith("switch 127.0.0.1:9559: 1 job, 1 entry\n")
     assert "lanes: 0 hits, 0 misses, 0 overflows\n" in output and "drops: none\n" in output
     # A job that is no arm of an experiment.
-    assert output.splitlines()[2].split() == ["77", "on", "off", "0", "0", "0", "0", "0"]
+    assert output.splitlines()[2].split() == ["77", "on", "off", "0", "1", "0", "0", "0"]
 
 
 def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
