@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -28,6 +29,7 @@ PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 CLONE_PORTS = (4, 5)
 
 
+@cache
 def compiled(name: str) -> Program:
     """A program of `tests/programs` by name."""
     return load_program((PROGRAMS / f"{name}.json").read_bytes())

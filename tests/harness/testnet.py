@@ -5,6 +5,7 @@ Job 1 offloads and proxies, job 2 does neither. Ports: worker 1 on 1, worker 2 o
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from controller.status import DROP_REASONS
@@ -37,6 +38,7 @@ CALLERS = {
 """Worker id -> (end, switch port)."""
 
 
+@cache
 def program(lanes: int = LANES) -> Program:
     """It compiled for so many lanes."""
     artefact = {LANES: COMPILED / "hotline.json", 64: FOR_64_LANES}[lanes]
