@@ -88,6 +88,13 @@ def test_a_runs_switch_in_eleven_lines(on_switch: Callable[..., None]) -> None:
     ]
 
 
+def test_what_was_read_is_a_value() -> None:
+    """Equal to another of the same content, wherever it is kept, and never changed."""
+    param = HotParam(1, 2, 3, 4, State.HOT)
+    assert len({Register(param, 5), Register(param, 5), Register(param, None)}) == 2
+    assert len({LaneCounters(1, 2, 3), LaneCounters(1, 2, 3)}) == 1
+
+
 def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
     counters = Counters(
         rpcs=dict.fromkeys(RPC_OUTCOMES, 0),
