@@ -44,5 +44,5 @@ def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
 @cache
 def _sources() -> tuple[Path, ...]:
     """All that compiled functions here may be made of: a cached one is stale when any of it changes."""
-    ours = (source for room in _ROOMS for source in (_ROOT / room).rglob("[!_]*.py"))
+    ours = (source for room in _ROOMS for source in (_ROOT / room).rglob("*.py") if source.stem != "__main__")
     return (*sorted(ours), Path(softswitch.native.__file__))

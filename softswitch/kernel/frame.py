@@ -21,7 +21,7 @@ TYPE, _TYPE_BYTES = 12, 2
 """Where an Ethernet frame has its type, or its first VLAN tag."""
 VLAN_TAG = 4
 _TAGGED = int.from_bytes(b"\x81\x00", sys.byteorder)
-_CHECK_MTU = 163  # helper function
+_REDIRECT, _CHECK_MTU = 23, 163  # helper functions
 _Do = Callable[[list[llvm.Value], llvm.Value, int], None]
 
 
@@ -79,9 +79,10 @@ class Frame(ABC):
     def set_length(self, length: llvm.Value) -> None:
         """Cut the frame, or put bytes behind the last."""
 
-    @abstractmethod
     def send(self, interface: llvm.Value) -> llvm.Value:
-        """The program's result that sends it by an interface."""
+        """The program's result that has the kernel send it by an interface."""
+        result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
+        return resize(self.b, result, 32)
 
     @abstractmethod
     def send_copy(self, interface: llvm.Value) -> None:

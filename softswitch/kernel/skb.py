@@ -13,7 +13,7 @@ from softswitch.llvmir import I64, byte_offset, integer, resize
 # Offsets in struct __sk_buff
 _LENGTH, _VLAN_PRESENT, _VLAN_TCI, _VLAN_PROTO, _GSO_SIZE = 0, 20, 24, 28, 176
 # Helper functions
-_CLONE_REDIRECT, _VLAN_POP, _REDIRECT, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 23, 38, 39, 43
+_CLONE_REDIRECT, _VLAN_POP, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 38, 39, 43
 
 
 class Skb(Frame):
@@ -63,11 +63,6 @@ class Skb(Frame):
     def set_length(self, length: llvm.Value) -> None:
         """By the kernel, which may cut no local frame to less than its transport header."""
         self._check(call_helper(self.b, _CHANGE_TAIL, I64, self._context, length, integer(64, 0)))
-
-    def send(self, interface: llvm.Value) -> llvm.Value:
-        """The kernel does so when the program has ended."""
-        result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
-        return resize(self.b, result, 32)
 
     def send_copy(self, interface: llvm.Value) -> None:
         """At once."""

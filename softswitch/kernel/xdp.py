@@ -8,10 +8,10 @@ from softswitch.kernel import bpf
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.frame import Frame
 from softswitch.kernel.target import call_helper
-from softswitch.llvmir import I32, I64, integer, resize
+from softswitch.llvmir import I32, I64
 
 # Helper functions
-_REDIRECT, _ADJUST_HEAD, _ADJUST_TAIL = 23, 44, 65
+_ADJUST_HEAD, _ADJUST_TAIL = 44, 65
 
 
 class XdpFrame(Frame):
@@ -44,11 +44,6 @@ class XdpFrame(Frame):
         """Into the tailroom."""
         more = self.b.trunc(self.b.sub(length, self.length()), I32)
         self._check(call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(more, I64)))
-
-    def send(self, interface: llvm.Value) -> llvm.Value:
-        """The kernel does so when the program has ended."""
-        result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
-        return resize(self.b, result, 32)
 
     def send_copy(self, interface: llvm.Value) -> None:
         """Raises KernelError: the kernel has no call for it."""
