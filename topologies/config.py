@@ -109,7 +109,7 @@ class Config(_Model):
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
     codec: Literal["fast", "scapy"] = "fast"
     """CODEC of the agents."""
-    datapath: Literal["auto", "kernel", "sockets"] = "sockets"
+    datapath: Literal["auto", "kernel", "sockets"] = "auto"
     """DATAPATH: where the softswitch processes packets; auto is in the kernel where it can."""
     pcap: bool = False
     """PCAP: capture at every port of the switch."""
