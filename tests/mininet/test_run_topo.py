@@ -53,8 +53,8 @@ def rpcs_to_servers(folder: Path) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that has ended well."""
-    with run_topo(tmp_path_factory.mktemp("whole")) as run:
+    """A run that has ended well, in the kernel where that can be, captured."""
+    with run_topo(tmp_path_factory.mktemp("whole"), "PCAP=1") as run:
         assert run.wait() == 0, run.errors
     return run
 
@@ -234,12 +234,10 @@ def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
     assert summary["updates"]["lost"] == summary["overflows"] == 0
 
 
-def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(tmp_path: Path) -> None:
+def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(whole_run: Run) -> None:
     if (unable := probe()) is not None:
         pytest.skip(f"the kernel cannot be the datapath: {unable}")
-    with run_topo(tmp_path, "DATAPATH=kernel", "ROUNDS=1") as run:
-        assert run.wait() == 0, run.errors
-    record, summary = record_of(run.folder), summary_of(run.folder)
+    record, summary = record_of(whole_run.folder), summary_of(whole_run.folder)
     assert record["datapath"] == "kernel"
     for block in record["blocks"]:
         assert 0 < block["program_s"]["workers"] < block["worker_cpu_s"]
@@ -249,7 +247,7 @@ def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(tmp_path: Path) -
     counted = sum(port["program_ns"] for port in record["switch"]["ports"].values()) / 1e9
     blocks = [block["program_s"] for block in record["blocks"] + record["repeated_blocks"]]
     assert sum(block["workers"] + block["servers"] for block in blocks) < counted
-    assert "The switch ran on its senders' cores: " in run.output
+    assert "The switch ran on its senders' cores: " in whole_run.output
 
 
 @pytest.mark.bmv2
@@ -294,20 +292,18 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
 
 
 def test_an_update_log_is_replayed(tmp_path: Path) -> None:
-    with run_topo(
-        tmp_path, f"DATA={update_log(tmp_path)}", "TOP_K=20", "ROUNDS=1", profile_lanes=5000
-    ) as run:
+    variables = (f"DATA={update_log(tmp_path)}", "TOP_K=20", "ROUNDS=1", "DATAPATH=sockets")
+    with run_topo(tmp_path, *variables, profile_lanes=5000) as run:
         assert run.wait() == 0, run.errors
     summary = summary_of(run.folder)
+    assert record_of(run.folder)["datapath"] == "sockets"
     assert summary["hot_update_share"] == pytest.approx(1 / 3, abs=0.02)
     assert summary["arms"]["neither"]["loss"] is None
     assert summary["updates"]["lost"] == 0
 
 
-def test_captures_hold_the_rpcs(tmp_path: Path) -> None:
-    with run_topo(tmp_path, "PCAP=1", "ROUNDS=1") as run:
-        assert run.wait() == 0, run.errors
-    captures = sorted((run.folder / "pcap").glob("s1-eth*.pcap"))
+def test_captures_hold_the_rpcs(whole_run: Run) -> None:
+    captures = sorted((whole_run.folder / "pcap").glob("s1-eth*.pcap"))
     assert [file.name for file in captures] == [f"s1-eth{port}.pcap" for port in (1, 2, 3, 4)]
     assert all(file.stat().st_size > 10_000 for file in captures)
 
