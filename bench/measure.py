@@ -8,6 +8,7 @@ from bench.traffic import Generator, Trial
 
 RESOLUTION = 0.03
 LOW_RATE = 1_000.0
+STEADY_RATE = 5_000.0
 _FIRST_RATE = 5_000.0
 _GROWTH = 1.5
 _ATTEMPTS = 3
@@ -16,10 +17,11 @@ _SETTLE_SECONDS = 0.2  # what an overloaded switch still holds must not meet the
 
 
 class Figures(NamedTuple):
-    """Highest paced rate without loss, frames/s; one-way latency, µs, at LOW_RATE and at a tenth of it."""
+    """Highest paced rate without loss, frames/s; one-way latency, µs, at three rates, one a tenth of it."""
 
     rate: float
     low: tuple[float, float]  # p50, p99
+    steady: tuple[float, float]
     tenth: tuple[float, float]
 
 
@@ -32,9 +34,9 @@ class ThroughputTest:
 
     def figures(self) -> Figures:
         """Rate and latencies."""
-        low = self._latency(LOW_RATE)
+        low, steady = self._latency(LOW_RATE), self._latency(STEADY_RATE)
         rate = self.highest_loss_free()
-        return Figures(rate, low, self._latency(rate / 10))
+        return Figures(rate, low, steady, self._latency(rate / 10))
 
     def highest_loss_free(self) -> float:
         """Grow the rate until it is too much, then halve the gap until it is 3 %."""

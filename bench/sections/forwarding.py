@@ -17,6 +17,8 @@ _PORTS = 2
 _LATENCIES: dict[str, Callable[[Figures], float]] = {
     "p50 at 1,000/s": lambda figures: figures.low[0],
     "p99 at 1,000/s": lambda figures: figures.low[1],
+    "p50 at 5,000/s": lambda figures: figures.steady[0],
+    "p99 at 5,000/s": lambda figures: figures.steady[1],
     "p50 at 10 % of its own capacity": lambda figures: figures.tenth[0],
     "p99 at 10 % of its own capacity": lambda figures: figures.tenth[1],
 }

@@ -15,9 +15,10 @@ from bench.errors import BenchError
 from bench.network import host_interface, inside
 from bench.results import LOAD_S, Result
 from bench.stage import Stage
-from bench.switches import BMV2, SOFTSWITCH, started
+from bench.switches import BMV2, KERNEL, SOFTSWITCH, started
 from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config
 
+NOTHING, UNSEEN, AGAIN = "nothing cached", "a program not seen before", "again"
 _PORTS = 2
 _PATIENCE_S = 60.0
 _PACKAGE = Path(__file__).parents[2] / "softswitch"
@@ -33,20 +34,20 @@ def load(stage: Stage) -> list[Result]:
         copy = Path(folder) / "softswitch"
         shutil.copytree(_PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         cold = {"XDG_CACHE_HOME": folder, "PYTHONPATH": folder}
+        unseen = {**cold, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
         for what, name, environment in (
-            ("nothing cached", SOFTSWITCH, cold),
-            ("again", SOFTSWITCH, cold),
-            ("again", BMV2, {}),
+            (NOTHING, SOFTSWITCH, cold),
+            (AGAIN, SOFTSWITCH, cold),
+            (UNSEEN, SOFTSWITCH, unseen),
+            (UNSEEN, KERNEL, unseen),
+            (AGAIN, KERNEL, unseen),
+            (AGAIN, BMV2, {}),
         ):
             if name in stage.switches():
                 stage.tell(f"{name}: {what}")
                 whole, given = _first_packet(stage, name, environment, Path(folder))
                 starts.setdefault(f"process start to first packet, {what}", {})[name] = [whole]
                 starts.setdefault(f"JSON to first packet, {what}", {})[name] = [given]
-        program_cold = tempfile.mkdtemp(dir=folder)
-        stage.tell("a program that it has not seen")
-        _, given = _first_packet(stage, SOFTSWITCH, {**cold, "XDG_CACHE_HOME": program_cold}, Path(folder))
-        starts["JSON to first packet, a program not seen before"] = {SOFTSWITCH: [given]}
     return [
         Result("load", what, "s", samples, LOAD_S if what.startswith("JSON") else ())
         for what, samples in starts.items()
