@@ -47,6 +47,7 @@ from softswitch.ports.layout import (
     STOPPED,
 )
 from softswitch.ports.ring import (
+    TP_STATUS_GSO_TCP,
     TP_STATUS_KERNEL,
     TP_STATUS_USER,
     TP_STATUS_VLAN_VALID,
@@ -121,7 +122,7 @@ def take_from_ring(switch: Switch, p: int) -> int:
         port.rx += 1
         header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
         length = int64(header.tp_len)
-        if header.tp_snaplen < header.tp_len:
+        if header.tp_snaplen < header.tp_len or status & TP_STATUS_GSO_TCP:
             note_oversize(port, length)
             continue
         base = slot + header.tp_mac

@@ -179,8 +179,9 @@ class PortLoop:
         length = self._switch["ports"][p]["largest"]
         number = self._numbers[p]
         _LOG.warning(
-            "%s: dropped a frame of %d B, larger than the MTU that the interface had when the switch "
-            "started; later ones are only counted (segmentation offload? `ethtool -K ... tso off gso off`)",
+            "%s: dropped a frame of %d B: it is larger than the MTU that the interface had when the switch "
+            "started, or many in one (segmentation offload? `ethtool -K ... tso off gso off`); "
+            "later ones are only counted",
             f"port {number} ({self._names[number]})",
             length,
         )

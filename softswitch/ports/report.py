@@ -23,7 +23,7 @@ class PortCounters(NamedTuple):
     tx: int
     rx_dropped: int  # the ring was full, or no pipeline ran
     tx_dropped: int  # the port would not take the frame (slow, down)
-    rx_oversize: int  # larger than a ring slot
+    rx_oversize: int  # larger than a ring slot, or many in one
     tx_oversize: int  # larger than the interface's MTU
     lost: int  # by impairment, both directions, as the next two
     duplicated: int

@@ -44,6 +44,7 @@ TPACKET2_HDR = np.dtype(
 TP_STATUS_KERNEL = 0
 TP_STATUS_USER = 1 << 0
 TP_STATUS_VLAN_VALID = 1 << 4
+TP_STATUS_GSO_TCP = 1 << 8
 
 VLAN_TAG = 4
 _SLOT_OVERHEAD = 128  # tpacket2_hdr, sockaddr_ll, alignment, PACKET_RESERVE, Ethernet, two VLAN tags

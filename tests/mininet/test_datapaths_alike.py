@@ -28,6 +28,8 @@ pytestmark = pytest.mark.mininet
 BENCH = Path(__file__).parents[2] / "bench" / "programs" / "compiled"
 BOTH = pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
 TAGS = [bytes.fromhex("81002007"), bytes.fromhex("81000123"), bytes.fromhex("88a80456")]
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+NEEDS_CHECKSUM, GSO_TCPV4 = 1, 1  # struct virtio_net_hdr
 VLAN_STATUS = 1 << 4  # TP_STATUS_VLAN_VALID
 LAST = frame(0xFFFFFFFF)
 
@@ -167,6 +169,23 @@ def test_segmentation_offload_is_dropped_and_named(
     [told] = caplog.messages
     assert told.startswith("port 1 (s1): dropped a frame of 4042 B")
     assert "segmentation offload" in told
+
+
+@BOTH
+def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[..., Wire]) -> None:
+    """Three segments of 200 B, as a network stack hands them to an interface that cuts them apart."""
+    switch = wire(of_bench("l2"), forwards_to_2)
+    size = 600
+    ip_header = struct.pack(">BBHHHBBH8s", 0x45, 0, 40 + size, 1, 0, 64, 6, 0, bytes(8))
+    tcp = struct.pack(">HHIIBBHHH", 5, 6, 1, 1, 0x50, 0x10, 1000, 0, 0)
+    offload = struct.pack("<BBHHHH", NEEDS_CHECKSUM, GSO_TCPV4, 14 + 40, 200, 14 + 20, 16)
+    sender = switch.net.hosts[1]
+    sender.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    sender.send(offload + ETHERNET + ip_header + tcp + bytes(size))
+    sender.send(bytes(len(offload)) + LAST)
+    assert switch.receive(2) == LAST
+    counters = switch.counters(2)
+    assert (counters[1].rx_oversize, counters[2].tx) == (1, 1)
 
 
 @BOTH
