@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from analysis.disturbance import bounds
 from analysis.precision import GOALS, Width
-from analysis.record import capacity_of_neither
+from analysis.record import capacity_of_neither, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from common.words import counted
 from logs.columns import BASELINE
+from protocol.arms import AGAIN
 
 DRIFT = 0.1
 """Change of the capacity that is said."""
@@ -104,15 +105,19 @@ def _disturbance(summary: Summary) -> Iterator[str]:
 
 
 def _capacity(summary: Summary) -> Iterator[str]:
-    """What *neither* carried at first and later."""
+    """What the arms carried at first, and what all of them did later."""
     if not summary.capacity_checks:
         return
-    first = capacity_of_neither(summary.capacity)
-    later = [(check.when, capacity_of_neither(check.capacity)) for check in summary.capacity_checks]
+    of_arms = {**summary.capacity, BASELINE: capacity_of_neither(summary.capacity)}
+    of_arms.pop(AGAIN.name, None)
+    told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in of_arms.items())
+    yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of the least."
+    first = least_capacity(summary.capacity)
+    later = [(check.when, least_capacity(check.capacity)) for check in summary.capacity_checks]
     told = ", ".join(f"{rate:,.0f} {_WHEN[when]} ({rate / first - 1:+.0%})" for when, rate in later)
     has_drifted = any(abs(rate / first - 1) > DRIFT for _, rate in later)
     warning = "WARNING: capacity has drifted, and loads are fractions of the first. " if has_drifted else ""
-    yield f"{warning}Capacity of {BASELINE}: {first:,.0f} steps/s at first, {told}."
+    yield f"{warning}The least was {first:,.0f} steps/s at first, {told}."
 
 
 _WHEN = {"middle": "in the middle", "end": "at the end"}

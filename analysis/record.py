@@ -146,6 +146,12 @@ def capacity_of_neither(capacity: dict[str, float]) -> float:
     return sum(found) / len(found)
 
 
+def least_capacity(capacity: dict[str, float]) -> float:
+    """In steps/s, of the arm that carries least: what all arms carry."""
+    others = [rate for arm, rate in capacity.items() if arm not in (NEITHER.name, AGAIN.name)]
+    return min([capacity_of_neither(capacity), *others])
+
+
 def read_record(run: Path) -> RunRecord:
     """Read a run folder's `run.json`; AnalysisError when it is missing or not one of ours."""
     file = run / "run.json"

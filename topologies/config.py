@@ -118,7 +118,7 @@ class Config(_Model):
     seed: int = Field(default=1, ge=0, lt=2**32)
     """SEED of workload, order of arms and faults."""
     loads: tuple[float, ...] = (0.5, 0.8)
-    """Offered load, as fractions of what *neither* carries in a closed loop."""
+    """Offered load, as fractions of what the arm that carries least does in a closed loop."""
     block_ms: int = Field(default=550, ge=1)
     """Least duration of one arm at one load in one round."""
     discard_ms: int = Field(default=200, ge=0)

@@ -1,11 +1,14 @@
-"""What each arm carries in a closed loop; the offered loads are fractions of what *neither* does."""
+"""What each arm carries in a closed loop; the offered loads are fractions of what all of them do.
+
+Beyond what an arm carries its latency would only tell how long it was measured.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Literal
 
-from analysis.record import CapacityCheck, capacity_of_neither
+from analysis.record import CapacityCheck, capacity_of_neither, least_capacity
 from logs.columns import load_name
 from protocol.arms import MEASURED, Arm
 from topologies.session import START_AHEAD_NS, Session
@@ -16,7 +19,7 @@ _CHECK = 0.5
 
 
 async def calibrate(session: Session) -> float:
-    """Run every arm over the same steps, so that they stay alike; steps/s of *neither*, all workers together.
+    """Run every arm over the same steps, so that they stay alike; the least steps/s, all workers together.
 
     The first few steps only tell how many fill the time; they also warm every arm up. As *again* is
     *neither*, too, there are two measurements of it.
@@ -25,7 +28,7 @@ async def calibrate(session: Session) -> float:
         probe = await _capacities(session, _PROBE_STEPS)
         found = await _capacities(session, _steps(session, capacity_of_neither(probe), 1.0))
     session.record.capacity = found
-    capacity = capacity_of_neither(found)
+    capacity = least_capacity(found)
     session.record.offered_rate = {load_name(load): load * capacity for load in session.config.loads}
     return capacity
 

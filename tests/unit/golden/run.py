@@ -139,8 +139,8 @@ def make_run(folder: Path) -> GoldenRun:
         repeated_blocks=_repeated(blocks),
         ended_by="precision",
         capacity_checks=[
-            CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0}),
-            CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0}),
+            CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0, "hot": 192.0}),
+            CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0, "hot": 180.0}),
         ],
         accounting=Accounting(sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5),
     )

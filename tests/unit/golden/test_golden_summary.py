@@ -74,8 +74,8 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         },
         "repeated": {"hot": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
         "capacity_checks": [
-            {"when": "middle", "capacity": {"neither": 190.0, "again": 200.0}},
-            {"when": "end", "capacity": {"neither": 160.0, "again": 190.0}},
+            {"when": "middle", "capacity": {"neither": 190.0, "again": 200.0, "hot": 192.0}},
+            {"when": "end", "capacity": {"neither": 160.0, "again": 190.0, "hot": 180.0}},
         ],
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),

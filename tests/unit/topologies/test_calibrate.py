@@ -39,13 +39,23 @@ class Played(Session):
         return []
 
 
-def test_loads_are_fractions_of_what_neither_carries_both_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     session = Played(monkeypatch)
+    monkeypatch.setitem(RATES, "proxy", 101.0)
     assert asyncio.run(calibrate(session)) == pytest.approx(100)
     assert session.record.capacity == pytest.approx(RATES)
     assert session.record.offered_rate == pytest.approx({"0.5": 50, "0.8": 80})
     # 100 steps/s are 25 of each worker, for two seconds.
     assert session.played == [(arm, 0, 8) for arm in ARMS] + [(arm, 8, 50) for arm in ARMS]
+
+
+def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Played(monkeypatch)
+    monkeypatch.setitem(RATES, "hot", 60.0)
+    assert asyncio.run(calibrate(session)) == pytest.approx(60)
+    assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
 
 
 def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
