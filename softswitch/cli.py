@@ -21,9 +21,12 @@ from google.protobuf.message import DecodeError
 from softswitch import __version__
 from softswitch.datapath import Datapath, LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
+from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
+from softswitch.kernel.pins import unpin as give_up
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
@@ -96,7 +99,7 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
 @click.option(
     "--datapath",
     type=click.Choice([each.value for each in Datapath]),
-    default=Datapath.SOCKETS.value,
+    default=Datapath.AUTO.value,
     show_default=True,
     help="Process packets in the kernel (BPF) or by packet sockets; auto: in the kernel where it can.",
 )
@@ -106,6 +109,18 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     default=Hook.TCX.value,
     show_default=True,
     help="Where the kernel runs it; xdp: in the driver of a NIC, for programs that copy no frame.",
+)
+@click.option(
+    "--pin",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Packets go on when the switch ends; the next one with DIR has its tables and registers.",
+)
+@click.option(
+    "--unpin",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Give up what DIR keeps, and nothing else.",
 )
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
@@ -131,6 +146,8 @@ def command(
     counters: Path | None,
     datapath: str,
     hook: str,
+    pin: Path | None,
+    unpin: Path | None,
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -139,6 +156,9 @@ def command(
     As with simple_switch_grpc, a `--` may stand before the options of the target. SIGUSR1 prints the counters
     of the ports, which are logged at the end too, at level `info`.
     """
+    if unpin is not None:
+        give_up(unpin)
+        return
     if (program is None) != no_p4:
         raise click.UsageError("give either PROGRAM or --no-p4")
     if p4info is not None and program is None:
@@ -151,9 +171,15 @@ def command(
     wanted = Datapath(datapath)
     if wanted is Datapath.SOCKETS and Hook(hook) is not Hook.TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
-    with SwitchPorts(numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook)) as ports:
-        server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make)
-        if program is not None:
+    if wanted is Datapath.SOCKETS and pin is not None:
+        raise click.UsageError("--pin goes with --datapath kernel or auto")
+    with SwitchPorts(
+        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin
+    ) as ports:
+        server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make, ports.folder_of)
+        if ports.kept is not None:
+            _go_on(server, ports, ports.kept, program, p4info)
+        elif program is not None:
             _load(server, ports, program, p4info)
         if wanted is not Datapath.SOCKETS:
             print(f"softswitch: {ports.describe_datapath()}", file=sys.stderr, flush=True)
@@ -231,13 +257,44 @@ def _load(
     data = _read(program)
     message = _p4info(p4info) if p4info is not None else None
     try:
-        if message is None:
-            ports.start(ports.make(load_program(data)))
-        else:
-            server.load(p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data))
+        config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
+        if message is not None:
+            server.load(config)
+            return
+        pipeline = ports.make(load_program(data))
+        if (folder := ports.folder_of(pipeline)) is not None:
+            Kept(folder, config).close()
+        ports.start(pipeline)
     except (ProgramError, Refusal) as error:
         beside = "" if p4info is None else f" with {p4info}"
         raise SwitchError(f"{program}{beside}: {error}") from error
+
+
+def _go_on(
+    server: P4RuntimeServer[LivePipeline],
+    ports: SwitchPorts,
+    folder: Path,
+    program: Path | None,
+    p4info: Path | None,
+) -> None:
+    """Go on with the program that packets meet, which must be the one that is asked for."""
+    kept = Kept(folder)
+    config = kept.config()
+    give_up_hint = f"`--unpin {folder.parent}` gives it up"
+    if program is not None and _read(program) != config.p4_device_config:
+        raise SwitchError(
+            f"{program}: {folder.parent} keeps another program: `--no-p4` goes on with that, {give_up_hint}"
+        )
+    if p4info is not None and _p4info(p4info) != config.p4info:
+        raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
+    try:
+        if config.HasField("p4info"):
+            server.go_on(kept, ports.make_kept)
+        else:
+            ports.start(ports.make_kept(load_program(config.p4_device_config)))
+    except KernelError as error:
+        raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
+    print(f"softswitch: goes on with what {folder.parent} keeps", file=sys.stderr, flush=True)
 
 
 def _by_key(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:

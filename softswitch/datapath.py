@@ -10,17 +10,20 @@ import logging
 import socket
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
+from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
+from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 LivePipeline = CompiledPipeline | AttachedPipeline
@@ -50,14 +53,18 @@ class SwitchPorts:
         wanted: Datapath = Datapath.SOCKETS,
         priority_queues: int = 1,
         hook: Hook = Hook.TCX,
+        pin: Path | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments)
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll = impairments, busy_poll
-        self._wanted, self._priority_queues, self._hook = wanted, priority_queues, hook
+        # The sockets' forwarding ends with the process.
+        self._wanted = wanted if pin is None else Datapath.KERNEL
+        self._priority_queues, self._hook = priority_queues, hook
         self._unable = self.reason = self._why_not()
-        if wanted is Datapath.KERNEL and self.reason:
+        if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
+        self._pins: Pins | None = None
         self._ends = ControlEnds()
         self.cpu_socket: socket.socket = self._ends.cpu_socket
         self.notice_socket: socket.socket = self._ends.notice_socket
@@ -65,6 +72,11 @@ class SwitchPorts:
         self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as undo:
             undo.callback(self._ends.close)
+            if pin is not None:
+                self._pins = undo.enter_context(contextlib.closing(Pins(pin)))
+                self._pins.check(
+                    ports=ports, cpu_port=cpu_port, hook=hook.value, priority_queues=priority_queues
+                )
             if self.reason is None:
                 self._use_kernel()
             else:
@@ -95,14 +107,34 @@ class SwitchPorts:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
             return CompiledPipeline(program, priority_queues=self._priority_queues)
+        generation = None if self._pins is None else self._pins.begin()
         try:
-            return AttachedPipeline(program, self._priority_queues, self._hook)
+            return AttachedPipeline(program, self._priority_queues, self._hook, generation=generation)
         except KernelError as error:
+            if generation is not None:
+                generation.remove()
             if self._wanted is Datapath.KERNEL:
                 raise
             self.reason = str(error)
             _LOG.warning("datapath sockets for this program: %s", error)
             return CompiledPipeline(program, priority_queues=self._priority_queues)
+
+    @property
+    def kept(self) -> Path | None:
+        """The control plane's folder of the pipeline that packets meet already; None where there is none."""
+        kept = None if self._pins is None else self._pins.kept
+        return None if kept is None else kept.folder
+
+    def make_kept(self, program: ir.Program) -> LivePipeline:
+        """The pipeline that packets meet already."""
+        assert self._pins is not None
+        return AttachedPipeline(program, self._priority_queues, self._hook, generation=self._pins.kept)
+
+    @staticmethod
+    def folder_of(pipeline: LivePipeline) -> Path | None:
+        """Where the control plane of a pipeline is to be kept; None where it is not."""
+        generation = pipeline.generation if isinstance(pipeline, AttachedPipeline) else None
+        return None if generation is None else generation.folder
 
     def start(self, pipeline: LivePipeline) -> None:
         """Forward through `pipeline` from now on."""
@@ -116,7 +148,7 @@ class SwitchPorts:
             self._sockets.close()
             self._sockets = None
         if self._kernel is None:
-            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends, self._hook)
+            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends, self._hook, self._pins)
         return self._kernel
 
     def _use_sockets(self) -> PortLoop:
@@ -143,6 +175,8 @@ class SwitchPorts:
         """Stop, and give the ports back; harmless when repeated."""
         self._used.close()
         self._ends.close()
+        if self._pins is not None:
+            self._pins.close()
 
     def now(self) -> int:
         """The time that packets have, in µs since start."""
@@ -159,7 +193,7 @@ class SwitchPorts:
     def describe_datapath(self) -> str:
         """One line: which it is, and why not the kernel."""
         if self._kernel is not None:
-            return (
-                f"datapath kernel: BPF ({self._hook.value}) at the ingress of {len(self._names)} interfaces"
-            )
+            pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
+            count = counted(len(self._names), "interface")
+            return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{pinned}"
         return f"datapath sockets: {self.reason}"

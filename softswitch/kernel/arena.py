@@ -1,6 +1,7 @@
 """A BPF arena: memory that BPF programs and this process share, and what lies where in it.
 
-control     one page: the lock, the clock's start, where the parts behind the state begin
+control     one page: the lock, the clock's start, how much of the journal has been applied, where the
+            parts behind the state begin
 PORT_OF     interface -> port, a table of slots without collisions (`Arena.connect`)
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
@@ -15,12 +16,14 @@ import ctypes
 import mmap
 import os
 import weakref
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from softswitch.kernel import bpf
+from softswitch.kernel.generation import Generation
 from softswitch.v1model import PORT_NUMBERS
 
 LOCK = 64
@@ -29,6 +32,7 @@ MULTIPLIER = 136
 MAILBOX = 144
 LOST_NOTICES = 152
 NO_SUCH_PORT = 160
+APPLIED = 168
 CLOCK = 192
 AREA_OF = 4096
 MOST_CPUS = 1024
@@ -44,6 +48,7 @@ STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
 """Byte offsets in the arena."""
 
 _PAGE = 4096
+_MAP_FIXED_NOREPLACE = 0x100000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [
@@ -53,25 +58,34 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
-    """Room for a program's state, a mailbox and an area a CPU, all of it 0; open until `close`."""
+    """Room for a program's state, a mailbox and an area a CPU, all of it 0; open until `close`.
 
-    def __init__(self, state_bytes: int, mailbox_bytes: int, area_bytes: int) -> None:
+    Of a generation that is kept it is the one that is there, with what is in it.
+    """
+
+    def __init__(
+        self, state_bytes: int, mailbox_bytes: int, area_bytes: int, generation: Generation | None = None
+    ) -> None:
         cpus = possible_cpus()
         self.mailbox = STATE + _whole_pages(state_bytes)
         areas = self.mailbox + _whole_pages(mailbox_bytes)
         stride = _whole_pages(area_bytes)
         self.size = areas + cpus * stride
-        self.descriptor = bpf.create_map(bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE)
-        # A page that this process has not touched is not there for programs: they read 0 and lose writes.
+        wanted = 0 if generation is None else generation.address
+        create = partial(bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=wanted)
+        self.descriptor = create() if generation is None else generation.map("arena", create)
+        self.is_kept = generation is not None and generation.is_kept
+        # A page that no process has touched is not there for programs: they read 0 and lose writes.
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if wanted else 0)
         address = _libc.mmap(
-            None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | mmap.MAP_POPULATE,
-            self.descriptor, 0,
-        )  # fmt: skip
+            wanted or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
+        )
         if address in (None, ctypes.c_void_p(-1).value):
             bpf.close(self.descriptor)
             raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
         self.address: int = address
-        ctypes.memset(address, 0, self.size)
+        if not self.is_kept:
+            ctypes.memset(address, 0, self.size)
         raw = (ctypes.c_char * self.size).from_address(address)
         raw.arena = self  # type: ignore[attr-defined]  # whoever has a view keeps the memory
         self._memory = memoryview(raw).cast("B")
@@ -95,13 +109,16 @@ class Arena:
         multiplier = np.uint64(1)
         while len(set(slot_of(indices, multiplier).tolist())) < len(indices):
             multiplier = random.integers(1 << 32, dtype=np.uint64) | np.uint64(1)
-        words = self.words
-        words[PORT_OF // 8 : INTERFACE_OF // 8] = 0
-        words[INTERFACE_OF // 8 : COUNTERS // 8] = 0
-        words[MULTIPLIER // 8] = multiplier
+        port_of = np.zeros(1 << SLOT_BITS, dtype=np.uint64)
+        interface_of = np.zeros(PORT_NUMBERS, dtype=np.uint64)
         for (port, index), slot in zip(interfaces.items(), slot_of(indices, multiplier), strict=True):
-            words[PORT_OF // 8 + int(slot)] = index << 32 | port
-            words[INTERFACE_OF // 8 + port] = index
+            port_of[int(slot)] = index << 32 | port
+            interface_of[port] = index
+        words = self.words
+        words[MULTIPLIER // 8] = multiplier
+        # Packets may be under way; where nothing is new, they see nothing.
+        words[PORT_OF // 8 : INTERFACE_OF // 8] = port_of
+        words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_of
 
     def close(self) -> None:
         """Let go of the map: programs that are loaded keep it, and views the memory."""

@@ -7,6 +7,7 @@ import ctypes
 import os
 import platform
 import struct
+from pathlib import Path
 from typing import NamedTuple
 
 from softswitch.kernel.errors import KernelError
@@ -20,6 +21,8 @@ _MAP_LOOKUP = 1
 _MAP_UPDATE = 2
 _MAP_DELETE = 3
 _PROG_LOAD = 5
+_PIN = 6
+_GET = 7
 _TEST_RUN = 10
 _OBJECT_INFO = 15
 _LINK_CREATE = 28
@@ -42,6 +45,7 @@ _INSTRUCTION_BYTES = 8
 _LOG_BYTES = 1 << 20
 _LOG_LINES = 3  # of the verifier's log that an error shows
 _DATA_OUT_BYTES = 1 << 16
+_LINK_INFO_BYTES = 64
 
 
 class BpfError(KernelError):
@@ -62,9 +66,9 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str
     return result
 
 
-def create_map(kind: int, key: int, value: int, entries: int, flags: int = 0) -> int:
-    """File descriptor of a new map."""
-    attribute = struct.pack("IIIII", kind, key, value, entries, flags)
+def create_map(kind: int, key: int, value: int, entries: int, flags: int = 0, extra: int = 0) -> int:
+    """File descriptor of a new map; `extra` is of an arena the address, 0 for any."""
+    attribute = struct.pack("IIIII44xQ", kind, key, value, entries, flags, extra)
     return call(_MAP_CREATE, attribute, f"create a BPF map of kind {kind}")
 
 
@@ -177,6 +181,27 @@ def usage(program: int) -> Usage:
 def count_usage() -> int:
     """Have the kernel count CPU time of all programs, as long as the file descriptor is open."""
     return call(_ENABLE_STATS, struct.pack("I", 0), "have the kernel time BPF programs")
+
+
+def linked_to(link: int) -> int:
+    """The interface that a link is attached to, by index; 0 where that has gone."""
+    info = ctypes.create_string_buffer(_LINK_INFO_BYTES)
+    attribute = struct.pack("IIQ", link, len(info), ctypes.addressof(info))
+    call(_OBJECT_INFO, attribute, "ask about a BPF link")
+    interface: int = struct.unpack_from("I", info, 16)[0]
+    return interface
+
+
+def pin(path: Path, descriptor: int) -> None:
+    """Keep a map, program or link in a bpffs; it then lives as long as its name."""
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    call(_PIN, struct.pack("QII", ctypes.addressof(name), descriptor, 0), f"pin {path}")
+
+
+def get(path: Path) -> int:
+    """File descriptor of what has been pinned."""
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    return call(_GET, struct.pack("QII", ctypes.addressof(name), 0, 0), f"open {path}")
 
 
 def close(*descriptors: int) -> None:

@@ -7,6 +7,9 @@ runs the program, as an `XDP` one: then no softirq interrupts it.
     entries, first, words       how many journal entries; words of the state to copy, from which on
     journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
     copy                        `COPY_WORDS` at most
+
+It also counts the entries that have been applied. So a control plane that is made again from what it was
+told (`pins`) knows how far the one before came, be it killed in the midst of a batch.
 """
 
 from __future__ import annotations
@@ -21,14 +24,16 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.kernel import bpf
-from softswitch.kernel.arena import MAILBOX, STATE, Arena
+from softswitch.kernel.arena import APPLIED, MAILBOX, STATE, Arena
 from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.errors import KernelError
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
 from softswitch.memory.rows import LOG_ENTRIES, Words
 from softswitch.memory.words import WORD_BYTES, WORD_MASK
 from softswitch.state.memory import Memory
+from softswitch.words import counted
 
 _ENTRIES, _FIRST, _WORDS = range(3)
 _JOURNAL = 8  # words from the mailbox's beginning
@@ -50,13 +55,17 @@ def control_code() -> bytes:
     work = _work_function(builder)
     box = byte_offset(b, builder.base, builder.word(MAILBOX))
     with builder.locked():
-        b.call(work, [builder.at(STATE), box])
+        applied = b.call(work, [builder.at(STATE), box])
+        b.store(b.add(builder.word(APPLIED), applied), builder.at(APPLIED))
     b.ret(builder.lost)
     return builder.finish().instructions
 
 
 def _work_function(builder: Builder) -> llvm.Function:
-    """`work(state, mailbox)`: a function of its own, which a loop leaves that the kernel ends."""
+    """`work(state, mailbox)`: a function of its own, which a loop leaves that the kernel ends.
+
+    Gives the number of the journal's entries.
+    """
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
     function.linkage = "internal"
@@ -79,7 +88,7 @@ def _work_function(builder: Builder) -> llvm.Function:
         value = b.load(word(b, state, b.add(first, done.get())), typ=I64)
         b.store(value, word(b, box, b.add(done.get(), integer(64, _COPY))))
         done.set(b.add(done.get(), one))
-    b.ret(integer(64, 0))
+    b.ret(count)
     return function
 
 
@@ -101,6 +110,19 @@ class ArenaMemory(Memory):
         self._pending: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(bpf.XDP, with_maps(control_code(), {ARENA_MAP: arena.descriptor}), "control")
         self._run = bpf.TestRun(self._program, bpf.XDP)
+        self._behind = int(arena.words[APPLIED // 8])
+        """Entries that the control plane before has had applied, and this one has not come to."""
+        self._kept = self.words
+        if arena.is_kept:
+            self.words = self._copy
+
+    def go_on(self) -> None:
+        """What was told again is all: what it led to is what is there. KernelError where it is not."""
+        if self._behind:
+            raise KernelError(
+                f"{counted(self._behind, 'change')} of the tables are not in what is kept of them"
+            )
+        self.words = self._kept
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -113,7 +135,7 @@ class ArenaMemory(Memory):
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
         """A copy of words; those of a unit are of one time."""
-        if stop - first <= 1:
+        if stop - first <= 1 or self.words is self._copy:
             return self.words[first:stop].copy()
         turn = COPY_WORDS // unit * unit
         parts = [self._read(at, min(turn, stop - at)) for at in range(first, stop, turn)]
@@ -167,11 +189,21 @@ class ArenaMemory(Memory):
         pending, self._pending = self._pending, []
         entries = np.concatenate(pending) if pending else _NO_ENTRIES
         for first in range(0, len(entries), JOURNAL_ENTRIES):
-            turn = entries[first : first + JOURNAL_ENTRIES].ravel()
-            self._box[_JOURNAL : _JOURNAL + len(turn)] = turn
-            self._box[_ENTRIES] = len(turn) // _ENTRY_WORDS
+            turn = entries[first : first + JOURNAL_ENTRIES]
+            if self._behind:
+                self._pass_over(len(turn))
+                continue
+            words = turn.ravel()
+            self._box[_JOURNAL : _JOURNAL + len(words)] = words
+            self._box[_ENTRIES] = len(turn)
             self._run(_FRAME)
             self._box[_ENTRIES] = 0
+
+    def _pass_over(self, entries: int) -> None:
+        """A turn that has been applied: all of it or nothing."""
+        if self._behind < entries:
+            raise KernelError("the tables are not what is kept of them would make")
+        self._behind -= entries
 
     def close(self) -> None:
         """Give the program back."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from functools import partial
 
 from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Tally
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import LOST_NOTICES
+from softswitch.kernel.generation import Generation
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import BUFFER_MAP, PLAIN, RING_MAP, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, is_null, resize
@@ -68,9 +70,11 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
 class NoticeRing:
     """The ring buffer at this end: readable when there is something in it."""
 
-    def __init__(self) -> None:
-        self.buffers = bpf.create_map(bpf.PERCPU_ARRAY, 4, MOST_BYTES, 1)
-        self.descriptor = bpf.create_map(bpf.RINGBUF, 0, 0, RING_BYTES)
+    def __init__(self, generation: Generation | None = None) -> None:
+        buffers = partial(bpf.create_map, bpf.PERCPU_ARRAY, 4, MOST_BYTES, 1)
+        ring = partial(bpf.create_map, bpf.RINGBUF, 0, 0, RING_BYTES)
+        self.buffers = buffers() if generation is None else generation.map("buffers", buffers)
+        self.descriptor = ring() if generation is None else generation.map("notices", ring)
         page = mmap.PAGESIZE
         self._consumer = mmap.mmap(self.descriptor, page, mmap.MAP_SHARED)
         self._ring = mmap.mmap(

@@ -12,6 +12,7 @@ from softswitch import ir
 from softswitch.kernel import bpf, control, direct, front
 from softswitch.kernel.arena import CONSTANTS, Arena
 from softswitch.kernel.assembler import with_maps
+from softswitch.kernel.generation import Generation
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.notices import NoticeRing
 from softswitch.kernel.program import Code
@@ -27,15 +28,22 @@ class KernelPipeline(StatePipeline):
     """A program with its state in an arena, and its BPF program, of the kind that `build` makes."""
 
     def __init__(
-        self, program: ir.Program, build: Build, kind: int, mailbox_bytes: int = 0, priority_queues: int = 1
+        self,
+        program: ir.Program,
+        build: Build,
+        kind: int,
+        mailbox_bytes: int = 0,
+        priority_queues: int = 1,
+        generation: Generation | None = None,
     ) -> None:
         layout = make_layout(program)
         code = build(program, layout, priority_queues)
-        self.arena = Arena(code.state_bytes, control.MAILBOX_BYTES + mailbox_bytes, code.area_bytes)
+        box_bytes = control.MAILBOX_BYTES + mailbox_bytes
+        self.arena = Arena(code.state_bytes, box_bytes, code.area_bytes, generation)
         constants = np.frombuffer(code.constants, dtype=np.uint64)
         self.arena.view(CONSTANTS, len(code.constants))[:] = constants
-        memory = control.ArenaMemory(self.arena, code.state_bytes)
-        self.notices = NoticeRing()
+        self._kernel_memory = memory = control.ArenaMemory(self.arena, code.state_bytes)
+        self.notices = NoticeRing(generation)
         maps = {
             ARENA_MAP: self.arena.descriptor,
             RING_MAP: self.notices.descriptor,
@@ -43,15 +51,25 @@ class KernelPipeline(StatePipeline):
         }
         self.descriptor = bpf.load(kind, with_maps(code.instructions, maps), "softswitch")
         super().__init__(program, layout, memory)
-        self.close = weakref.finalize(self, _close, self.arena, memory, self.notices, self.descriptor)
+        self.close = weakref.finalize(
+            self, _close, self.arena, memory, self.notices, self.descriptor, generation
+        )
         """Give memory and programs back; packets go on through a program that is attached."""
 
 
-def _close(arena: Arena, memory: control.ArenaMemory, notices: NoticeRing, descriptor: int) -> None:
+def _close(
+    arena: Arena,
+    memory: control.ArenaMemory,
+    notices: NoticeRing,
+    descriptor: int,
+    generation: Generation | None,
+) -> None:
     memory.close()
     notices.close()
     bpf.close(descriptor)
     arena.close()
+    if generation is not None and not generation.is_current:
+        generation.remove()
 
 
 class DirectPipeline(KernelPipeline):
@@ -73,7 +91,9 @@ class DirectPipeline(KernelPipeline):
 class AttachedPipeline(KernelPipeline):
     """A program that interfaces run on what comes in by them (`ports`).
 
-    Without `reads_clock` the times are those at `arena.CLOCK`, as tests want them.
+    Without `reads_clock` the times are those at `arena.CLOCK`, as tests want them. One of a `generation`
+    outlives this process. Of one that is kept it has first to be told again all that it has been told
+    before, which changes nothing; `go_on` ends that.
     """
 
     def __init__(
@@ -82,9 +102,17 @@ class AttachedPipeline(KernelPipeline):
         priority_queues: int = 1,
         hook: Hook = Hook.TCX,
         reads_clock: bool = True,
+        generation: Generation | None = None,
     ) -> None:
+        self.generation = generation
         build = partial(front.build_front, frame=hook.frame, reads_clock=reads_clock)
-        super().__init__(program, build, hook.frame.kind, priority_queues=priority_queues)
+        super().__init__(
+            program, build, hook.frame.kind, priority_queues=priority_queues, generation=generation
+        )
+
+    def go_on(self) -> None:
+        """All has been told again: what is told from now on is new. Raises KernelError where it was less."""
+        self._kernel_memory.go_on()
 
     def take_notices(self) -> list[Notice]:
         """What packets told since the last call, oldest first."""

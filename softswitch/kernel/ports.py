@@ -13,6 +13,7 @@ import select
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -22,6 +23,7 @@ from softswitch.kernel.front import MOST_BYTES
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.interfaces import CpuInterface, Interface
 from softswitch.kernel.losses import sent_in_vain
+from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
@@ -34,7 +36,8 @@ _MOST_FRAME = 1 << 16
 _LOOK_EVERY_S = 1.0
 _AT_ONCE = 64
 _WORDS = arena.COUNTER_BYTES // 8
-_LOSSES = ("no_such_port", "lost_notices")
+_LOSSES = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
+_IN_VAIN, _PROGRAMS = "sent_in_vain", "programs"
 
 
 class KernelPorts:
@@ -46,36 +49,55 @@ class KernelPorts:
         cpu_port: int | None = None,
         ends: ControlEnds | None = None,
         hook: Hook = Hook.TCX,
+        pins: Pins | None = None,
     ) -> None:
         check_ports(ports, cpu_port, {})
+        self._pins = pins
         self._start_ns = time.monotonic_ns()
         self._cpu: CpuInterface | None = None
         self._cpu_port = cpu_port
         self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
-        self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.int64)
+        self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
         self._lost = dict.fromkeys(_LOSSES, 0)
+        """What has been counted, while no pipeline counts."""
         self._cpu_lost = self._notices_lost = 0
         self._told: set[int] = set()
         with contextlib.ExitStack() as opened:
             self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
             opened.callback(bpf.close, bpf.count_usage())
-            self._programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1)
+            self._programs = self._open_programs()
             opened.callback(bpf.close, self._programs)
             self._interfaces: dict[int, Interface] = {}
             for number, name in ports.items():
-                opened_one = Interface(number, name, self._programs, hook)
+                opened_one = Interface(number, name, self._programs, hook, pins)
                 self._interfaces[number] = opened.enter_context(contextlib.closing(opened_one))
             if cpu_port is not None:
                 self._cpu = opened.enter_context(
-                    contextlib.closing(CpuInterface(cpu_port, self._programs, hook))
+                    contextlib.closing(CpuInterface(cpu_port, self._programs, hook, pins))
                 )
                 self._interfaces[cpu_port] = self._cpu
-            self._in_vain = sent_in_vain()
+            self._in_vain = self._sent_in_vain_before()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
             self._opened = opened.pop_all()
+
+    def _open_programs(self) -> int:
+        """The map of the one program that all entries go by."""
+        kept = None if self._pins is None else self._pins.objects(_PROGRAMS)
+        programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if kept is None else kept
+        if self._pins is not None and kept is None:
+            self._pins.pin(_PROGRAMS, programs)
+        return programs
+
+    def _sent_in_vain_before(self) -> Counter[str]:
+        """What interfaces had dropped when the switch was first started."""
+        kept = None if self._pins is None else self._pins.recall(_IN_VAIN)
+        before = sent_in_vain() if kept is None else Counter(kept)
+        if self._pins is not None and kept is None:
+            self._pins.remember(_IN_VAIN, before)
+        return before
 
     def __enter__(self) -> KernelPorts:
         return self
@@ -90,26 +112,37 @@ class KernelPorts:
         if self._pipeline is not None:
             raise PortError("the ports are already running; stop them first")
         self._pipeline = pipeline
-        pipeline.arena.words[arena.START_NS // 8] = self._start_ns
+        words = pipeline.arena.words
+        if pipeline.arena.is_kept:
+            pipeline.go_on()
+            self._start_ns = int(words[arena.START_NS // 8])
+        else:
+            words[arena.START_NS // 8] = self._start_ns
+            self._counters_of(pipeline)[:] = self._counted
+            for name, place in _LOSSES.items():
+                words[place // 8] = self._lost[name]
         pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
-        self._counters_of(pipeline)[:] = 0
         bpf.put(self._programs, pipeline.descriptor)
+        if self._pins is not None and pipeline.generation is not None:
+            self._pins.commit(pipeline.generation)
         self._thread = threading.Thread(target=self._carry, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding: what comes in is dropped; harmless when it does not run."""
+        """Stop forwarding: what comes in is dropped; harmless when it does not run.
+
+        What is pinned goes on.
+        """
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or self._thread is None:
             return
-        bpf.take_away(self._programs)
+        if self._pins is None:
+            bpf.take_away(self._programs)
         os.eventfd_write(self._stop_event, 1)
         self._thread.join()
         os.eventfd_read(self._stop_event)
         self._thread = None
-        self._counted += self._counters_of(pipeline).astype(np.int64)
-        for name, value in _losses(pipeline).items():
-            self._lost[name] += value
+        self._counted, self._lost = self._counters_of(pipeline).copy(), _losses(pipeline)
 
     def close(self) -> None:
         """Stop, and let go of all interfaces; harmless when repeated."""
@@ -126,10 +159,9 @@ class KernelPorts:
         """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
         # The kernel counts a run at its end, so before what the programs count at their beginning.
         used = {number: interface.usage() for number, interface in self._interfaces.items()}
-        counted, lost = self._counted, dict(self._lost)
+        counted, lost = self._counted, self._lost
         if self._pipeline is not None:
-            counted = counted + self._counters_of(self._pipeline).astype(np.int64)
-            lost = {name: value + lost[name] for name, value in _losses(self._pipeline).items()}
+            counted, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
         in_vain = sent_in_vain()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
@@ -235,7 +267,4 @@ class KernelPorts:
 
 def _losses(pipeline: AttachedPipeline) -> dict[str, int]:
     words = pipeline.arena.words
-    return {
-        "no_such_port": int(words[arena.NO_SUCH_PORT // 8]),
-        "lost_notices": int(words[arena.LOST_NOTICES // 8]),
-    }
+    return {name: int(words[place // 8]) for name, place in _LOSSES.items()}

@@ -27,6 +27,7 @@ from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
 from softswitch.p4runtime.entities.value_sets import ValueSetEntries
+from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
@@ -60,6 +61,8 @@ class ControlledPipeline(Generic[PL]):
     ) -> None:
         _check_complete(config)
         self.config = config
+        self._clock = clock
+        self._kept: Kept | None = None
         try:
             program = load_program(config.p4_device_config)
             p4info = P4Info(with_widths(config.p4info, program))
@@ -88,18 +91,26 @@ class ControlledPipeline(Generic[PL]):
             "digest_entry": self.digests,
         }
 
+    def keep(self, kept: Kept) -> None:
+        """Keep all writes from now on, before they are done."""
+        self._kept = kept
+
     def take_over(self, config: p4r.ForwardingPipelineConfig) -> bool:
         """Take over a config, with its cookie, that describes this same pipeline; whether it does."""
         _check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
         if same := same_program and config.p4info == self.config.p4info:
             self.config = config
+            if self._kept is not None:
+                self._kept.set_config(config)
         return same
 
     # -- writes
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Do a batch of updates in order, as its atomicity asks; a result for each update."""
+        if self._kept is not None:
+            self._kept.add(self._clock(), request)
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
         batch = Batch(self.pipeline)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from grpc import StatusCode
 
 from softswitch.ir import Program
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
@@ -35,6 +38,8 @@ PL = TypeVar("PL", bound=RunnablePipeline)
 
 
 MakePipeline = Callable[[Program], PL]
+FolderOf = Callable[[PL], Path | None]
+"""Where a pipeline's control plane is to be kept; None where it is not."""
 
 
 class Ports(Protocol[RUNS]):
@@ -66,9 +71,10 @@ class Ports(Protocol[RUNS]):
 class Pipelines(Generic[PL]):
     """`saved` is what reads and writes are about, `running` what packets meet; a commit makes them one."""
 
-    def __init__(self, ports: Ports[PL], make: MakePipeline[PL]) -> None:
+    def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
         self._ports = ports
         self._make = make
+        self._folder_of = folder_of
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
 
@@ -88,6 +94,22 @@ class Pipelines(Generic[PL]):
         """Save and commit a config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
         self.saved = self._controlled(config)
         self._commit(self.saved)
+
+    def go_on(self, kept: Kept, make: MakePipeline[PL]) -> None:
+        """Go on with the pipeline that `make` has kept: all that it was told is told again."""
+        at: int | None = 0
+
+        def clock() -> int:
+            return self._ports.now() if at is None else at
+
+        control = ControlledPipeline(kept.config(), make, clock)
+        for at, request in kept.requests():  # noqa: B007  # the clock reads it
+            with contextlib.suppress(Refusal):  # as it was then
+                control.write(request)
+        at = None
+        control.keep(kept)
+        self._ports.start(control.pipeline)
+        self.saved = self.running = control
 
     def set(self, request: SetRequest) -> None:
         """Verify, save or commit a config."""
@@ -121,7 +143,10 @@ class Pipelines(Generic[PL]):
         return response
 
     def _controlled(self, config: p4r.ForwardingPipelineConfig) -> ControlledPipeline[PL]:
-        return ControlledPipeline(config, self._make, self._ports.now)
+        control = ControlledPipeline(config, self._make, self._ports.now)
+        if (folder := self._folder_of(control.pipeline)) is not None:
+            control.keep(Kept(folder, config))
+        return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
         self._ports.stop()

@@ -14,9 +14,18 @@ from grpc import StatusCode
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.codecs.values import decode_uint128
+from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
-from softswitch.p4runtime.pipelines import PL, GetRequest, MakePipeline, Pipelines, Ports, SetRequest
+from softswitch.p4runtime.pipelines import (
+    PL,
+    FolderOf,
+    GetRequest,
+    MakePipeline,
+    Pipelines,
+    Ports,
+    SetRequest,
+)
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 from softswitch.words import counted
@@ -35,10 +44,16 @@ class P4RuntimeServer(Generic[PL]):
     `load` and `start` it, and `stop` it before the ports are closed.
     """
 
-    def __init__(self, device_id: int, ports: Ports[PL], make_pipeline: MakePipeline[PL]) -> None:
+    def __init__(
+        self,
+        device_id: int,
+        ports: Ports[PL],
+        make_pipeline: MakePipeline[PL],
+        folder_of: FolderOf[PL] = lambda _: None,
+    ) -> None:
         self._device_id = device_id
         self._ports = ports
-        self._pipelines = Pipelines(ports, make_pipeline)
+        self._pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._notifications = Notifications(lambda: self._pipelines.running, self._tell, ports.now)
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self._server: grpc.aio.Server | None = None
@@ -53,6 +68,10 @@ class P4RuntimeServer(Generic[PL]):
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
         self._pipelines.load(config)
+
+    def go_on(self, kept: Kept, make_kept: MakePipeline[PL]) -> None:
+        """Go on with the pipeline that `make_kept` gives, which packets meet already."""
+        self._pipelines.go_on(kept, make_kept)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
@@ -76,6 +95,7 @@ class P4RuntimeServer(Generic[PL]):
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._packets_in)
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
+        self._notifications.set_alarm()
         return port
 
     async def stop(self) -> None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from softswitch.ir import Program
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import CLOCK, COUNTER_BYTES, COUNTERS, INTERFACE_OF, SENT
+from softswitch.kernel.generation import Generation
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.pipeline import Output
@@ -21,9 +22,9 @@ _REDIRECTED = {bpf.SCHED_CLS: 7, bpf.XDP: 4}
 class OnLoopback(AttachedPipeline):
     """Frames come in by the loopback interface, whatever port that is just now."""
 
-    def __init__(self, program: Program, hook: Hook = Hook.TCX) -> None:
+    def __init__(self, program: Program, hook: Hook = Hook.TCX, generation: Generation | None = None) -> None:
         kind = hook.frame.kind
-        super().__init__(program, hook=hook, reads_clock=False)
+        super().__init__(program, hook=hook, reads_clock=False, generation=generation)
         self.run = bpf.TestRun(self.descriptor, kind)
         self._redirected = _REDIRECTED[kind]
         self._sent = self._counter(SENT)

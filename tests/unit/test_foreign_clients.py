@@ -31,7 +31,8 @@ def switch(program: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "softswitch", str(program), "--p4info", str(p4info), *flags]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        ready = process.stderr.readline()
+        said, ready = process.stderr.readline(), process.stderr.readline()
+        assert said.startswith("softswitch: datapath ")
         found = re.fullmatch(r"softswitch: ready: 0 ports, P4Runtime on (127\.0\.0\.1:\d+)\n", ready)
         try:
             assert found, ready + process.stderr.read()

@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
 
 
 def test_a_hook_is_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, str(PROGRAM), "--hook", "xdp") == 2
+    assert run(monkeypatch, str(PROGRAM), "--datapath", "sockets", "--hook", "xdp") == 2
     assert "--hook xdp goes with --datapath kernel or auto" in capsys.readouterr().err
 
 
@@ -160,7 +160,8 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
         "datapath": "sockets",
     }
     counters = "port 255 (CPU): received 0, sent 0"
-    with running("--cpu-port", "255", "--log-level", "info", "--counters", str(file)) as switch:
+    options = ("--cpu-port", "255", "--datapath", "sockets", "--log-level", "info")
+    with running(*options, "--counters", str(file)) as switch:
         assert lines(switch).readline().startswith("softswitch: ready: 0 ports")
         assert json.loads(file.read_bytes()) == written
         for _ in range(2):
@@ -213,6 +214,7 @@ def test_calls_that_end_with_the_switch_are_no_errors(
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_signal_ends_it_quietly(number: int) -> None:
     with running() as switch:
+        assert lines(switch).readline().startswith("softswitch: datapath ")
         assert lines(switch).readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
         switch.send_signal(number)
         assert lines(switch).read() == ""

@@ -1,0 +1,43 @@
+"""Network devices by ioctl(2): TAP devices, and flags of any."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+
+from softswitch.kernel import bpf
+
+# linux/if_tun.h, linux/sockios.h, linux/if.h
+_TUNSETIFF, _TUNSETPERSIST, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0002, 0x1000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
+UP, PROMISCUOUS = 0x1, 0x100
+
+
+def open_tap(name: str) -> tuple[int, str]:
+    """File descriptor and name of a TAP device, made if there is none of the name."""
+    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        request = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
+        made = fcntl.ioctl(descriptor, _TUNSETIFF, request)
+    except OSError:
+        bpf.close(descriptor)
+        raise
+    return descriptor, made[:16].rstrip(b"\0").decode()
+
+
+def keep_tap(descriptor: int, is_kept: bool = True) -> None:
+    """Whether a TAP device stays when its file descriptor is closed."""
+    fcntl.ioctl(descriptor, _TUNSETPERSIST, is_kept)
+
+
+def set_flag(name: str, flag: int, is_on: bool = True) -> None:
+    """Set a flag of a device, or take it away; OSError where there is no such device."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        named = name.encode()
+        before: int = struct.unpack_from(
+            "H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16s16x", named)), 16
+        )[0]
+        after = before | flag if is_on else before & ~flag
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", named, after))

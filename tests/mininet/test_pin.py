@@ -1,0 +1,202 @@
+"""A switch that is killed under load and started again: no packet, table or register is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from softswitch.kernel.probe import probe
+from tests.harness.waiting import PATIENCE_S, wait_for
+from tests.mininet.test_kernel_ports import cpu_interfaces, programs_at
+from tests.mininet.test_ports import Net, frame, ip, namespace
+
+pytestmark = pytest.mark.mininet
+ROOT = Path(__file__).parents[2]
+WINDOW = 64
+KILLS = 3
+SWITCH = [sys.executable, "-m", "softswitch"]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    if (unable := probe()) is not None:
+        pytest.skip(f"the kernel cannot be the datapath: {unable}")
+    with namespace(), ExitStack() as opened:
+        ip("link", "set", "lo", "up")
+        yield opened
+
+
+class Traffic:
+    """Numbered frames from host 1 to host 2 until `end`, no more than `WINDOW` of them under way."""
+
+    def __init__(self, net: Net) -> None:
+        self._from, self._to = net.hosts[1], net.hosts[2]
+        self._ended = threading.Event()
+        self.crossed = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        sent = 0
+        while not self._ended.is_set() or self.crossed < sent:
+            while sent < self.crossed + WINDOW and not self._ended.is_set():
+                self._from.send(frame(sent))
+                sent += 1
+            try:
+                if self._to.recv(2000) != frame(self.crossed):
+                    return
+            except TimeoutError:
+                return
+            self.crossed += 1
+        self.all_crossed = True
+
+    all_crossed = False
+
+    def wait_for_more(self, count: int) -> None:
+        wanted = self.crossed + count
+        wait_for(lambda: self.crossed >= wanted or not self._thread.is_alive())
+
+    def end(self) -> int:
+        """Frames that have crossed, in order; all that were sent have."""
+        self._ended.set()
+        self._thread.join()
+        assert self.all_crossed, f"frame {self.crossed} was lost"
+        return self.crossed
+
+
+def free_port() -> int:
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        number: int = any_socket.getsockname()[1]
+        return number
+
+
+class Lines:
+    """What a process says on stderr, by line; the last that is said twice is not waited for."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(process,), daemon=True).start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._said.put(line)
+
+    def wait_for(self, start: str) -> list[str]:
+        said: list[str] = []
+        while not said or not said[-1].startswith(start):
+            said.append(self._said.get(timeout=PATIENCE_S))
+        return said
+
+
+def start(stack: ExitStack, folder: Path, port: int, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
+    command = [*SWITCH, *(more or ["--no-p4"]), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2"]
+    command += ["--cpu-port", "255", "--grpc-server-addr", f"127.0.0.1:{port}"]
+    switch = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True))
+    stack.callback(switch.kill)
+    return switch, Lines(switch).wait_for("softswitch: ready: ")
+
+
+def unpin(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [*SWITCH, "--unpin", str(folder)]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+
+
+def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_path: Path) -> None:
+    net, folder, port = Net(stack, range(1, 3)), tmp_path / "pins", free_port()
+    stack.callback(unpin, folder)
+    switch, said = start(stack, folder, port)
+    assert said[0] == (
+        f"softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces, pinned in {folder}\n"
+    )
+    writer = stack.enter_context(
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.harness.steady_writer", f"127.0.0.1:{port}"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    )
+    stack.callback(writer.kill)
+    assert writer.stdin is not None and writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
+    traffic = Traffic(net)
+    for _ in range(KILLS):
+        traffic.wait_for_more(1000)
+        switch.kill()
+        switch.wait()
+        traffic.wait_for_more(1000)  # nobody is there
+        switch, said = start(stack, folder, port)
+        assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
+    traffic.wait_for_more(1000)
+    crossed = traffic.end()
+    writer.stdin.close()
+    has = json.loads(writer.stdout.readline())
+    assert writer.wait() == 0
+    assert crossed >= 1000 * (2 * KILLS + 1)
+    assert has["forwarded"] == has["cell"] == crossed
+    assert has["there"] == list(range(1, has["written"] + 1))
+    assert has["written"] > KILLS
+    switch.terminate()
+    assert switch.wait() == 0
+    assert [programs_at(name) for name in net.names.values()] == [1, 1]
+    assert len(cpu_interfaces()) == 1
+    done = unpin(folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    wait_for(lambda: not any(map(programs_at, net.names.values())) and not cpu_interfaces())
+    assert not folder.exists()
+    assert str(folder) not in Path("/proc/self/mounts").read_text()
+    assert "PROMISC" not in subprocess.run(["ip", "link"], check=True, capture_output=True, text=True).stdout
+
+
+PROGRAM = ROOT / "bench" / "programs" / "compiled" / "l2.json"
+
+
+def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path) -> None:
+    Net(stack, range(1, 3))
+    folder = tmp_path / "pins"
+    stack.callback(unpin, folder)
+    for number in range(2):
+        switch, said = start(stack, folder, 0, str(PROGRAM))
+        assert (said[0] == f"softswitch: goes on with what {folder} keeps\n") is (number == 1)
+        switch.terminate()
+        assert switch.wait() == 0
+    other = ROOT / "tests" / "programs" / "compiled" / "control.json"
+    command = [*SWITCH, str(other), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2", "--cpu-port", "255"]
+    refused = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(
+        f"softswitch: error: {other}: {folder} keeps another program: `--no-p4` goes on with that, "
+        f"`--unpin {folder}` gives it up\n"
+    )
+
+
+def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_path: Path) -> None:
+    net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
+    stack.callback(unpin, folder)
+    switch, _ = start(stack, folder, 0, str(PROGRAM))
+    switch.terminate()
+    switch.wait()
+    ip("link", "del", "s2")
+    ip("link", "add", "s2", "type", "veth", "peer", "name", "h2")
+    for name in ("s2", "h2"):
+        ip("link", "set", name, "up")
+    assert [programs_at(name) for name in net.names.values()] == [1, 0]
+    switch, said = start(stack, folder, 0, str(PROGRAM))
+    assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
+    assert [programs_at(name) for name in net.names.values()] == [1, 1]
+    assert os.path.ismount(folder / "bpf")
+    switch.terminate()
+    switch.wait()
