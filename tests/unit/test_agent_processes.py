@@ -18,6 +18,7 @@ import pytest
 
 from hosts.keys import KeySpace
 from hosts.worker import ledger
+from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
 from protocol.header import HOTLINE_PORT
 from tests.harness.waiting import PATIENCE_S
@@ -135,7 +136,7 @@ def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[in
 
 
 def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
-    assert worker.first == {"ready": True}
+    assert [agent.first for agent in (worker, *servers)] == [{"ready": True}] * 3
     for job in JOBS:
         answer = worker.call(
             cmd="run", job=job, first_step=0, steps=10, start_ns=0, period_ns=10 * MS, round=3, load=0.5,
@@ -162,6 +163,8 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
         OPERATIONS, 30
     )
     assert rpcs["op"].cast(pl.String).unique().sort().to_list() == ["empty", "pull", "push"]
+    empty = rpcs.filter(pl.col("op").cast(pl.String) == "empty")
+    assert empty.select("round", "load").unique().rows() == [(0, 0.0)]
     assert rpcs["class"].cast(pl.String).unique().to_list() == ["cold"]
     parts = ["w_proc_us", "w_queue_us", "ps_proc_us", "ps_queue_us", "n_tx_us"]
     off = (rpcs.select(pl.sum_horizontal(parts)).to_series() - rpcs["latency_us"]).abs()
@@ -184,6 +187,16 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert updates["updates"].sum() == sum(
         each["jobs"][str(job)]["applied_lanes"] for each in stats for job in JOBS
     )
+
+
+def test_logs_that_become_full_are_written_while_a_block_runs(
+    worker: Agent, servers: list[Agent], log_dir: Path
+) -> None:
+    calls = ROWS + 1
+    assert worker.call(cmd="empty", job=1, count=calls)["ok"]
+    assert [server.call(cmd="flush") for server in servers] == [{"ok": True}] * 2
+    assert pl.read_parquet(log_dir / "rpc-worker-1-*.parquet").height == calls
+    assert pl.read_parquet(log_dir / "connections-ps-*.parquet").height >= calls
 
 
 def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path) -> None:
