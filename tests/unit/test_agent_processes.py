@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,13 @@ class Agent:
 
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        answer = json.loads(self.process.stdout.readline())
+        # One whose peer has gone may wait for ever.
+        limit = threading.Timer(PATIENCE_S, self.process.kill)
+        limit.start()
+        try:
+            answer = json.loads(self.process.stdout.readline())
+        finally:
+            limit.cancel()
         assert isinstance(answer, dict)
         return answer
 
