@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from hosts.ps.__main__ import PsProcess
 from hosts.ps.config import PsConfig
@@ -22,22 +24,78 @@ from protocol.header import HOTLINE_PORT
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
 
 
+WORKER: dict[str, Any] = {
+    "worker": 1,
+    "address": ADDRESS,
+    "log_dir": "logs",
+    "n_ps": 1,
+    "learning_rate": 0.5,
+    "trace": "trace",
+    "jobs": [{"job": 1, "arm": "neither", "epoch": 1, "udp_port": 20001}],
+    "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
+}
+PS: dict[str, Any] = {
+    "ps": 0,
+    "address": ADDRESS,
+    "log_dir": "logs",
+    "n_ps": 1,
+    "parameters": 1000,
+    "jobs": [{"job": 1, "epoch": 1, "connected": False}],
+    "service": {"address": ADDRESS, "port": HOTLINE_PORT},
+    "service_time": {},
+}
+BOUNDS = [
+    (WorkerConfig, WORKER, ("worker",), 1, 2**15 - 1),
+    (WorkerConfig, WORKER, ("n_ps",), 1, None),
+    (WorkerConfig, WORKER, ("jobs", 0, "job"), 0, 2**16 - 1),
+    (WorkerConfig, WORKER, ("jobs", 0, "epoch"), 0, 2**32 - 1),
+    (WorkerConfig, WORKER, ("jobs", 0, "udp_port"), 1, 2**16 - 1),
+    (WorkerConfig, WORKER, ("services", 0, "ps"), 0, 2**15 - 1),
+    (WorkerConfig, WORKER, ("services", 0, "port"), 1, 2**16 - 1),
+    (WorkerConfig, WORKER, ("window",), 1, 64),
+    (WorkerConfig, WORKER, ("compute_ns",), 0, 60 * 10**9),
+    (PsConfig, PS, ("ps",), 0, 2**15 - 1),
+    (PsConfig, PS, ("n_ps",), 1, None),
+    (PsConfig, PS, ("jobs", 0, "job"), 0, 2**16 - 1),
+    (PsConfig, PS, ("jobs", 0, "epoch"), 0, 2**32 - 1),
+    (PsConfig, PS, ("service", "port"), 1, 2**16 - 1),
+    (PsConfig, PS, ("service_time", "ns_per_rpc"), 0, 10**9),
+    (PsConfig, PS, ("service_time", "ns_per_lane"), 0, 10**9),
+    (PsConfig, PS, ("service_time", "cores"), 1, 1024),
+    (PsConfig, PS, ("parameters",), 1, None),
+]
+
+
+@pytest.mark.parametrize(("config", "good", "place", "least", "most"), BOUNDS)
+def test_settings_have_bounds(
+    config: type[BaseModel],
+    good: dict[str, Any],
+    place: tuple[str | int, ...],
+    least: int,
+    most: int | None,
+) -> None:
+    def read(value: object) -> None:
+        changed: Any = deepcopy(good)
+        inner = changed
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = value
+        config.model_validate(changed)
+
+    allowed = [value for value in (least, most) if value is not None]
+    for value in allowed:
+        read(value)
+    for value in [least - 1, None, *([] if most is None else [most + 1])]:
+        if value is not None or place != ("parameters",):  # of which there is a default
+            with pytest.raises(ValidationError) as refused:
+                read(value)
+            assert refused.value.errors()[0]["loc"] == place
+
+
 @pytest.mark.parametrize("codec", ["fast", "scapy"])
 def test_a_worker_s_machine_is_compiled_unless_it_is_behind_scapy(tmp_path: Path, codec: str) -> None:
     trace = generate(replace(R1, parameters=1000, hot=10, keys_per_step=15), workers=1, steps=2, seed=1)
-    config = WorkerConfig.model_validate(
-        {
-            "worker": 1,
-            "address": ADDRESS,
-            "log_dir": str(tmp_path),
-            "n_ps": 1,
-            "learning_rate": 0.5,
-            "trace": str(tmp_path),
-            "jobs": [{"job": 1, "arm": "neither", "epoch": 1, "udp_port": 20001}],
-            "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
-            "codec": codec,
-        }
-    )
+    config = WorkerConfig.model_validate({**WORKER, "log_dir": tmp_path, "codec": codec})
     of_none = SimpleNamespace(fd=-1)
     sockets: Any = SimpleNamespace(commands=of_none, signals=of_none)
     with ExitStack() as stack:
@@ -46,17 +104,7 @@ def test_a_worker_s_machine_is_compiled_unless_it_is_behind_scapy(tmp_path: Path
 
 
 def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path) -> None:
-    config = PsConfig.model_validate(
-        {
-            "ps": 0,
-            "address": ADDRESS,
-            "log_dir": str(tmp_path),
-            "n_ps": 1,
-            "parameters": 1000,
-            "jobs": [{"job": 1, "epoch": 1, "connected": False}],
-            "service": {"address": ADDRESS, "port": HOTLINE_PORT},
-        }
-    )
+    config = PsConfig.model_validate({**PS, "log_dir": tmp_path})
     process = PsProcess(config, 0)
     with closing(process.sockets()) as sockets:
         assert sockets._on_room == process.write_full_logs
