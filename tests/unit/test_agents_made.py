@@ -85,11 +85,13 @@ def test_settings_have_bounds(
     allowed = [value for value in (least, most) if value is not None]
     for value in allowed:
         read(value)
-    for value in [least - 1, None, *([] if most is None else [most + 1])]:
-        if value is not None or place != ("parameters",):  # of which there is a default
-            with pytest.raises(ValidationError) as refused:
-                read(value)
-            assert refused.value.errors()[0]["loc"] == place
+    beyond: list[int | None] = [least - 1, *([] if most is None else [most + 1])]
+    if place != ("parameters",):  # else there are keys
+        beyond.append(None)
+    for wrong in beyond:
+        with pytest.raises(ValidationError) as refused:
+            read(wrong)
+        assert refused.value.errors()[0]["loc"] == place
 
 
 @pytest.mark.parametrize("codec", ["fast", "scapy"])
