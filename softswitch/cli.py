@@ -291,6 +291,7 @@ def _go_on(
         if config.HasField("p4info"):
             server.go_on(kept, ports.make_kept)
         else:
+            kept.close()
             ports.start(ports.make_kept(load_program(config.p4_device_config)))
     except KernelError as error:
         raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error

@@ -60,6 +60,9 @@ class Interface:
         if program is not None and link is not None and bpf.linked_to(link) == self.index:
             bpf.close(link)
             return program
+        for stale in (program, link):
+            if stale is not None:
+                bpf.close(stale)
         program = hook.entry(programs)
         link = hook.attach(program, self.index)
         pins.pin(f"program-{port}", program)

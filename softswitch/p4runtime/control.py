@@ -100,9 +100,9 @@ class ControlledPipeline(Generic[PL]):
         _check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
         if same := same_program and config.p4info == self.config.p4info:
-            self.config = config
             if self._kept is not None:
                 self._kept.set_config(config)
+            self.config = config
         return same
 
     # -- writes

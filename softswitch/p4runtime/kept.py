@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ _HEAD = struct.Struct("<QI")  # time, bytes of the request
 
 
 class Kept:
-    """The files of one pipeline in a folder of theirs."""
+    """The files of one pipeline in a folder of theirs; `close`, or nobody's holding it, closes them."""
 
     def __init__(self, folder: Path, config: p4r.ForwardingPipelineConfig | None = None) -> None:
         """Those that are there; with a config new ones."""
@@ -34,6 +35,7 @@ class Kept:
         self._journal = os.open(
             folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
+        self.close = weakref.finalize(self, os.close, self._journal)
 
     def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Replace the config, as with another cookie."""
@@ -81,10 +83,6 @@ class Kept:
             yield now, request
             at += _HEAD.size + length
         os.ftruncate(self._journal, at)
-
-    def close(self) -> None:
-        """Close the files."""
-        os.close(self._journal)
 
 
 def _refusal(what: str, error: OSError) -> Refusal:

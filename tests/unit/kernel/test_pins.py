@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import socket
@@ -69,8 +70,8 @@ class Switch:
     def control(self) -> Control:
         return self._pipelines.need_saved()
 
-    def set_config(self, action: str) -> None:
-        request = p4r.SetForwardingPipelineConfigRequest(config=config(program=ENTITIES))
+    def set_config(self, action: str, cookie: int = 0) -> None:
+        request = p4r.SetForwardingPipelineConfigRequest(config=config(cookie, ENTITIES))
         request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
         self._pipelines.set(adopt(request))
 
@@ -222,6 +223,37 @@ def test_a_disk_that_is_full_refuses_the_write(folder: Path, monkeypatch: pytest
     monkeypatch.undo()
     assert serialized(read(switch.control, *EVERYTHING)) == before
     assert (folder / "1" / "journal").stat().st_size == size
+    switch.kill()
+
+
+def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(Refusal, match="the pipeline config cannot be kept: No space left on device"):
+        switch.set_config("RECONCILE_AND_COMMIT", cookie=5)
+    monkeypatch.undo()
+    assert switch.control.config.cookie.cookie == 0
+    switch = restarted(switch)
+    switch.set_config("RECONCILE_AND_COMMIT", cookie=6)
+    switch = restarted(switch)
+    assert switch.control.config.cookie.cookie == 6
+    switch.kill()
+
+
+def test_files_of_a_pipeline_that_nobody_holds_are_closed(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    unmap()
+    before = len(os.listdir("/proc/self/fd"))
+    for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT"):
+        switch.set_config(action)
+    unmap()
+    assert len(os.listdir("/proc/self/fd")) == before
     switch.kill()
 
 
