@@ -133,7 +133,7 @@ def make_run(folder: Path) -> GoldenRun:
         seeds={"seed": 1},
         jobs=JOBS,
         workload={"chance_loss": 0.69},
-        capacity={"neither": 200.0, "again": 199.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
+        capacity={"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
         repeated_blocks=_repeated(blocks),
