@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from bench import hotline, plain
 from bench.baseline import C_LOOP
-from bench.measure import Figures, ThroughputTest
+from bench.measure import LOW_RATE, STEADY_RATE, Figures, ThroughputTest
 from bench.results import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Result
 from bench.stage import Stage
 from bench.workload import Setup, Workload
 
 _PORTS = 2
 _LATENCIES: dict[str, Callable[[Figures], float]] = {
-    "p50 at 1,000/s": lambda figures: figures.low[0],
-    "p99 at 1,000/s": lambda figures: figures.low[1],
-    "p50 at 5,000/s": lambda figures: figures.steady[0],
-    "p99 at 5,000/s": lambda figures: figures.steady[1],
+    f"p50 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[0],
+    f"p99 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[1],
+    f"p50 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[0],
+    f"p99 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[1],
     "p50 at 10 % of its own capacity": lambda figures: figures.tenth[0],
     "p99 at 10 % of its own capacity": lambda figures: figures.tenth[1],
 }

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
 import pytest
 
 from bench import hotline, plain
@@ -9,7 +16,12 @@ from bench.baseline import C_LOOP
 from bench.calls import installed, ns_a_packet
 from bench.errors import BenchError
 from bench.results import Result, at_least, at_most
-from bench.switches import BMV2, SOFTSWITCH
+from bench.scale import QUICK
+from bench.sections import load as load_section
+from bench.sections.forwarding import forwarding
+from bench.stage import Stage
+from bench.switches import BMV2, KERNEL, SOFTSWITCH
+from bench.traffic import Trial
 from bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 
 CASES = [
@@ -85,3 +97,84 @@ def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
     assert [line.is_met(goal) for goal in (at_least(10, BMV2), at_least(11, BMV2))] == [True, False]
     assert [line.is_met(goal) for goal in (at_most(20), at_most(19))] == [True, False]
     assert Result("s", "w", "ns", {SOFTSWITCH: [1]}).is_met(at_least(1, BMV2)) is None
+
+
+# ---- what the lines of the table are of
+
+
+class ModelGenerator:
+    """Of a target that carries 60,000 frames/s; one takes 0, 1, ... 99 µs more than 1 µs for each frame/s."""
+
+    loaded = ""
+
+    def load(self, workload: Workload) -> None:
+        self.loaded = workload.name
+
+    def run(self, count: int, rate: float) -> Trial:
+        carried = count if rate <= 60_000 else count - 1
+        return Trial(count, carried, 0, rate, rate + np.arange(100.0))
+
+
+class ModelStage(Stage):
+    """Without a network; `offered` are the environments in which switches were started, by name."""
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        super().__init__(None, QUICK._replace(trial_seconds=0.001), Random(1), lambda _: None)  # type: ignore[arg-type]
+        object.__setattr__(self, "targets", targets)
+
+    targets: Sequence[str]
+
+    def switches(self) -> list[str]:
+        return list(self.targets)
+
+    @contextmanager
+    def traffic(self, ports: int) -> Iterator[Any]:
+        yield ModelGenerator()
+
+    @contextmanager
+    def target(self, name: str, ports: int, setup: Setup, workload: Workload) -> Iterator[int]:
+        yield 1
+
+
+def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.measure.time.sleep", lambda _: None)
+    results = {result.what: result for result in forwarding(ModelStage([SOFTSWITCH]))}
+    hit = "our program, 32 lanes hit"
+    rate = results[hit].value(SOFTSWITCH)
+    assert rate is not None and 58_000 <= rate <= 60_000
+    told = {what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{hit}: ")}
+    assert told == {
+        f"{hit}: p50 at 1,000/s": 1_049.5,
+        f"{hit}: p99 at 1,000/s": pytest.approx(1_098.01),
+        f"{hit}: p50 at 5,000/s": 5_049.5,
+        f"{hit}: p99 at 5,000/s": pytest.approx(5_098.01),
+        f"{hit}: p50 at 10 % of its own capacity": pytest.approx(rate / 10 + 49.5),
+        f"{hit}: p99 at 10 % of its own capacity": pytest.approx(rate / 10 + 98.01),
+    }
+    assert {result.unit for what, result in results.items() if ": p" in what} == {"µs"}
+
+
+def test_a_load_is_told_of_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch's n-th start takes n seconds, and half of them from the JSON; a cache that it had is named."""
+    seen: dict[str, list[str]] = {}
+
+    def first_packet(
+        _: Stage, name: str, environment: Mapping[str, str], folder: Path
+    ) -> tuple[float, float]:
+        cache = environment.get("XDG_CACHE_HOME", "")
+        seen.setdefault(name, []).append(cache)
+        return float(len(seen[name])), len(seen[name]) / 2
+
+    monkeypatch.setattr(load_section, "first_packet", first_packet)
+    results = {result.what: result for result in load_section.load(ModelStage([SOFTSWITCH, KERNEL, BMV2]))}
+    nothing, again, unseen = seen[SOFTSWITCH]
+    assert nothing == again != unseen
+    assert seen[KERNEL] == [unseen, unseen]
+    whole = "process start to first packet"
+    assert {what: result.samples for what, result in results.items() if what.startswith(whole)} == {
+        f"{whole}, nothing cached": {SOFTSWITCH: [1.0]},
+        f"{whole}, a program not seen before": {SOFTSWITCH: [3.0], KERNEL: [1.0]},
+        f"{whole}, again": {SOFTSWITCH: [2.0], KERNEL: [2.0], BMV2: [1.0]},
+    }
+    given = results["JSON to first packet, again"]
+    assert (given.unit, given.value(KERNEL), given.goals) == ("s", 1.0, (at_most(2),))
