@@ -12,6 +12,7 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+import finsy as fy
 from finsy.proto import p4r
 
 from targets.errors import P4RuntimeError
@@ -19,28 +20,21 @@ from targets.p4runtime import P4RuntimeClient, pipeline_config
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control"
 CONFIG = pipeline_config(PROGRAM)
+SCHEMA = fy.P4Schema(CONFIG.p4info)
 RECEIVER = 0x020000000002
 PORT = 2
 _UNAVAILABLE, _ALREADY_EXISTS = 14, 6
 
 
-def identity(name: str) -> int:
-    """The P4Info ID of what has this alias."""
-    groups = (CONFIG.p4info.tables, CONFIG.p4info.actions, CONFIG.p4info.registers)
-    return next(each.preamble.id for group in groups for each in group if each.preamble.alias == name)
-
-
-def entry(address: int, port: int = PORT) -> p4r.Entity:
+def entry(address: int) -> p4r.Entity:
     """An entry of table `forward`."""
-    answer = p4r.Entity()
-    answer.table_entry.table_id = identity("forward")
-    match = answer.table_entry.match.add(field_id=1)
-    match.exact.value = address.to_bytes(6, "big").lstrip(b"\0")
-    answer.table_entry.metadata = address.to_bytes(6, "big")
-    call = answer.table_entry.action.action
-    call.action_id = identity("forward_to")
-    call.params.add(param_id=1, value=port.to_bytes(1, "big"))
-    return answer
+    wanted = fy.P4TableEntry(
+        "forward",
+        match=fy.Match(dst_addr=address),
+        action=fy.Action("forward_to", port=PORT),
+        metadata=address.to_bytes(6, "big"),
+    )
+    return wanted.encode(SCHEMA)
 
 
 def main(address: str) -> None:
@@ -60,10 +54,10 @@ def main(address: str) -> None:
         while not ended.is_set():
             written += 1
             switch.insert(entry(written))
-        query = p4r.TableEntry(table_id=identity("forward"), counter_data=p4r.CounterData())
-        register = p4r.RegisterEntry(register_id=identity("cells"), index=p4r.Index(index=0))
-        entries = switch.client.read(p4r.Entity(table_entry=query))
-        [cell] = switch.client.read(p4r.Entity(register_entry=register))
+        entries = switch.client.read(
+            fy.P4TableEntry("forward", counter_data=fy.P4CounterData()).encode(SCHEMA)
+        )
+        [cell] = switch.client.read(fy.P4RegisterEntry("cells", index=0).encode(SCHEMA))
     there = {int.from_bytes(e.table_entry.metadata, "big"): e.table_entry.counter_data for e in entries}
     print(
         json.dumps(

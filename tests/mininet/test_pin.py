@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +23,8 @@ pytestmark = pytest.mark.mininet
 ROOT = Path(__file__).parents[2]
 WINDOW = 64
 KILLS = 3
+P4RUNTIME = "127.0.0.1:9559"
+"""Free, since the namespace is the test's own."""
 SWITCH = [sys.executable, "-m", "softswitch"]
 
 
@@ -74,15 +75,8 @@ class Traffic:
         return self.crossed
 
 
-def free_port() -> int:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        number: int = any_socket.getsockname()[1]
-        return number
-
-
 class Lines:
-    """What a process says on stderr, by line; the last that is said twice is not waited for."""
+    """What a process says on stderr, by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -94,15 +88,16 @@ class Lines:
             self._said.put(line)
 
     def wait_for(self, start: str) -> list[str]:
+        """What it says until a line that begins so."""
         said: list[str] = []
         while not said or not said[-1].startswith(start):
             said.append(self._said.get(timeout=PATIENCE_S))
         return said
 
 
-def start(stack: ExitStack, folder: Path, port: int, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
+def start(stack: ExitStack, folder: Path, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
     command = [*SWITCH, *(more or ["--no-p4"]), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2"]
-    command += ["--cpu-port", "255", "--grpc-server-addr", f"127.0.0.1:{port}"]
+    command += ["--cpu-port", "255", "--grpc-server-addr", P4RUNTIME]
     switch = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True))
     stack.callback(switch.kill)
     return switch, Lines(switch).wait_for("softswitch: ready: ")
@@ -114,15 +109,15 @@ def unpin(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_path: Path) -> None:
-    net, folder, port = Net(stack, range(1, 3)), tmp_path / "pins", free_port()
+    net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)
-    switch, said = start(stack, folder, port)
+    switch, said = start(stack, folder)
     assert said[0] == (
         f"softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces, pinned in {folder}\n"
     )
     writer = stack.enter_context(
         subprocess.Popen(
-            [sys.executable, "-m", "tests.harness.steady_writer", f"127.0.0.1:{port}"],
+            [sys.executable, "-m", "tests.harness.steady_writer", P4RUNTIME],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -138,7 +133,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
         switch.kill()
         switch.wait()
         traffic.wait_for_more(1000)  # nobody is there
-        switch, said = start(stack, folder, port)
+        switch, said = start(stack, folder)
         assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
     traffic.wait_for_more(1000)
     crossed = traffic.end()
@@ -169,7 +164,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     folder = tmp_path / "pins"
     stack.callback(unpin, folder)
     for number in range(2):
-        switch, said = start(stack, folder, 0, str(PROGRAM))
+        switch, said = start(stack, folder, str(PROGRAM))
         assert (said[0] == f"softswitch: goes on with what {folder} keeps\n") is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
@@ -186,7 +181,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
 def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_path: Path) -> None:
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)
-    switch, _ = start(stack, folder, 0, str(PROGRAM))
+    switch, _ = start(stack, folder, str(PROGRAM))
     switch.terminate()
     switch.wait()
     ip("link", "del", "s2")
@@ -194,7 +189,7 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
     for name in ("s2", "h2"):
         ip("link", "set", name, "up")
     assert [programs_at(name) for name in net.names.values()] == [1, 0]
-    switch, said = start(stack, folder, 0, str(PROGRAM))
+    switch, said = start(stack, folder, str(PROGRAM))
     assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
     assert os.path.ismount(folder / "bpf")
