@@ -7,7 +7,10 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
 
 
 def user_cache() -> Path:
@@ -18,6 +21,13 @@ def user_cache() -> Path:
 def cache_of(package: Path) -> Path:
     """The folder for a package's compiled functions: in it, or the user's where it cannot be written."""
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name
+
+
+@cache
+def signature() -> str:
+    """Of this version of the switch: another one may make other code, and lay out memory in another way."""
+    sources = sorted(_PACKAGE.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 def kept(made_of: Sequence[str], make: Callable[[], bytes]) -> bytes:

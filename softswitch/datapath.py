@@ -23,6 +23,7 @@ from softswitch.kernel.probe import probe
 from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
+from softswitch.warm import warm_tables
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class SwitchPorts:
         pin: Path | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments)
+        warm_tables()  # half a second, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll = impairments, busy_poll
         # The sockets' forwarding ends with the process.

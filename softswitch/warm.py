@@ -13,9 +13,14 @@ from softswitch.state.memory import Memory
 
 
 def warm() -> None:
-    """Make what compiles itself when it is made: the port loop, and the tables of a program without any."""
+    """Make what compiles itself when it is made: the port loop, and tables."""
     with PortLoop({}, cpu_port=1):
         pass
+    warm_tables()
+
+
+def warm_tables() -> None:
+    """Make the tables of a program without any: what others need is then in memory too."""
     nothing = ir.Program(
         headers=(),
         stacks=(),

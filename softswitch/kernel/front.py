@@ -19,7 +19,7 @@ from softswitch.codegen.traffic import needs_queues
 from softswitch.kernel import arena
 from softswitch.kernel.frame import VLAN_TAG, Frame
 from softswitch.kernel.notices import emit_notice
-from softswitch.kernel.program import Builder, Code
+from softswitch.kernel.program import Builder, Code, once
 from softswitch.kernel.reach import reach
 from softswitch.kernel.skb import Skb
 from softswitch.kernel.target import Bpf
@@ -62,7 +62,10 @@ def build_front(
     frame: type[Frame] = Skb,
 ) -> Code:
     """A program on frames of a kind; without a clock the times are those at `arena.CLOCK`."""
-    return _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
+    options = {"frame": frame.name, "priority queues": priority_queues, "reads the clock": reads_clock}
+    return once(
+        program, options, lambda: _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
+    )
 
 
 class _FrontEnd:

@@ -16,12 +16,10 @@ import fcntl
 import json
 import os
 import shutil
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import softswitch
+from softswitch.cache import signature
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, keep_tap, open_tap, set_flag
 from softswitch.kernel.errors import KernelError
@@ -186,10 +184,3 @@ def unpin(folder: Path) -> None:
         raise KernelError(f"--unpin {folder}: no switch has pinned anything there")
     with contextlib.closing(Pins(folder)) as pins:
         pins.remove()
-
-
-@cache
-def signature() -> str:
-    """Of this version of the switch: another one may lay out memory in another way."""
-    sources = sorted(Path(softswitch.__file__).parent.rglob("*.py"))
-    return sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]

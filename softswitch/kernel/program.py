@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.cache import kept, signature
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.pipeline import MakeOutput, emit_process
 from softswitch.codegen.traffic import needs_queues, work_bytes
+from softswitch.kernel import compiler
 from softswitch.kernel.arena import CLOCK, LOCK, STATE
 from softswitch.kernel.assembler import ENTRY_SECTION, compile_module
 from softswitch.kernel.target import PLAIN, Bpf
@@ -20,6 +23,8 @@ from softswitch.memory.layout import Layout
 from softswitch.memory.process import NAME
 from softswitch.memory.words import WORD_BYTES
 from softswitch.target import Module
+
+_HEAD = struct.Struct("<QQQ")  # area, state, and bytes of the constants, which follow
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,24 @@ class Code:
     area_bytes: int
     state_bytes: int
     constants: bytes
+
+    def pack(self) -> bytes:
+        """As a file has it."""
+        head = _HEAD.pack(self.area_bytes, self.state_bytes, len(self.constants))
+        return head + self.constants + self.instructions
+
+    @staticmethod
+    def unpack(data: bytes) -> Code:
+        """From what `pack` gave."""
+        area, state, constants = _HEAD.unpack_from(data)
+        begin, end = _HEAD.size, _HEAD.size + constants
+        return Code(data[end:], area, state, data[begin:end])
+
+
+def once(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
+    """What `build` makes of a program, which this version of the switch does once for all of a user's."""
+    made_of = (signature(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
+    return Code.unpack(kept(made_of, lambda: build().pack()))
 
 
 class Builder:
