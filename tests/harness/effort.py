@@ -18,12 +18,11 @@ def examples(number: int) -> int:
 
 
 def seeds(number: int) -> list[Any]:
-    """Parameters 0 to `number` - 1, and many more for the soak; coverage is counted of the first alone.
+    """Parameters 0 to `number` - 1, and many more for the soak.
 
-    The others take the same lines, which to count takes four times as long as to run.
+    Coverage is not counted, which takes four times as long as to run: other tests take the same lines.
     """
     soak, no_cover = [pytest.mark.soak], [pytest.mark.no_cover]
     return [
-        pytest.param(seed, marks=no_cover * (seed > 0) + soak * (seed >= number))
-        for seed in range(SOAK_SEEDS * number)
+        pytest.param(seed, marks=no_cover + soak * (seed >= number)) for seed in range(SOAK_SEEDS * number)
     ]

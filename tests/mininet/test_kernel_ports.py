@@ -80,6 +80,7 @@ def take_redirected(net: Net) -> None:
         subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
 
 
+@pytest.mark.no_cover  # as in `tests.harness.effort.seeds`
 @pytest.mark.parametrize("hook", Hook)
 def test_our_program(stack: ExitStack, hook: Hook) -> None:
     """What leaves each port is what the interpreter gives, in order; only times differ."""
