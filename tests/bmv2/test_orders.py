@@ -25,6 +25,7 @@ ORDERS = ROOT / "tests" / "programs" / "compiled" / "orders"
 P4INFO = read_p4info(ORDERS)
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
 PROBE = struct.Struct(">5H")  # ask, number, key, mark, instance
+FRAME = 14  # bytes, at least: less does not get through the kernel
 KEYS = range(0, 600, 37)
 Both = tuple[P4RuntimeClient, P4RuntimeClient]
 
@@ -66,7 +67,7 @@ def ask(
     client: P4RuntimeClient, question: int, number: int, key: int = 0, copies: int = 1
 ) -> list[tuple[int, int]]:
     """Mark and instance of the copies of a packet."""
-    client.packet_out(PROBE.pack(question, number, key, 0, 0), 0, 0)
+    client.packet_out(PROBE.pack(question, number, key, 0, 0).ljust(FRAME, b"\0"), 0, 0)
     payloads = [client.packets.get(timeout=PATIENCE_S).payload for _ in range(copies)]
     return [PROBE.unpack(payload[: PROBE.size])[3:] for payload in payloads]
 
