@@ -38,6 +38,7 @@ class Pins:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._last = 0
         with contextlib.ExitStack() as undo:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -127,8 +128,9 @@ class Pins:
         return found
 
     def begin(self) -> Generation:
-        """A new generation."""
-        return Generation(self.folder, 1 + max(self._numbers(), default=0), is_kept=False)
+        """A new generation; where the arena of one that has gone was, it may still be mapped."""
+        self._last = 1 + max({self._last, *self._numbers()})
+        return Generation(self.folder, self._last, is_kept=False)
 
     def commit(self, generation: Generation) -> None:
         """Packets meet this one from now on; the others go."""

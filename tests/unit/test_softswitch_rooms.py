@@ -19,9 +19,9 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
-    {"kernel"},
+    {"kernel", "warm"},
     {"datapath"},
-    {"cli", "warm"},
+    {"cli"},
     {"__main__"},
 )
 """From the bottom; a room (a module or a package of softswitch) imports what is below it."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from finsy.proto import p4r
 
@@ -53,6 +55,7 @@ class Switch:
         self.notice_socket, self._other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.cpu_socket = self._other
         self.time = 0
+        self.views: list[npt.NDArray[np.uint64]] | None = None  # of memory, which keep it
         self._pipelines = Pipelines[Any](self, self._make, SwitchPorts.folder_of)
         with ExitStack() as undo:
             undo.callback(self.kill)
@@ -61,7 +64,10 @@ class Switch:
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:
-        return OnLoopback(program, generation=self.pins.begin())
+        pipeline = OnLoopback(program, generation=self.pins.begin())
+        if self.views is not None:
+            self.views.append(pipeline.arena.words)
+        return pipeline
 
     def _make_kept(self, program: ir.Program) -> OnLoopback:
         return OnLoopback(program, generation=self.pins.kept)
@@ -249,11 +255,29 @@ def test_files_of_a_pipeline_that_nobody_holds_are_closed(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     unmap()
-    before = len(os.listdir("/proc/self/fd"))
     for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT"):
         switch.set_config(action)
     unmap()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len([file for file in open_files() if file.startswith(str(folder)) and "journal" in file]) == 1
+    switch.kill()
+
+
+def open_files() -> Iterator[str]:
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the folder itself
+            yield os.readlink(descriptor)
+
+
+def test_a_config_is_verified_while_one_before_is_on_its_way_out(folder: Path) -> None:
+    """Its number is free again before its memory is."""
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    switch.views = []
+    switch.set_config("VERIFY")
+    gc.collect()
+    assert generations(folder) == ["1"]
+    switch.set_config("VERIFY")
+    switch.views = None
     switch.kill()
 
 
