@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,20 @@ class Agent:
         )
         self.first = self.read()
 
-    def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        # One whose peer has gone may wait for ever.
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """One whose peer has gone may wait for ever, and tell of its progress all the while."""
         limit = threading.Timer(PATIENCE_S, self.process.kill)
         limit.start()
         try:
-            answer = json.loads(self.process.stdout.readline())
+            yield
         finally:
             limit.cancel()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        with self.limited():
+            answer = json.loads(self.process.stdout.readline())
         assert isinstance(answer, dict)
         return answer
 
@@ -64,8 +70,9 @@ class Agent:
 
     def call(self, **command: object) -> dict[str, Any]:
         self.send(**command)
-        while "progress" in (answer := self.read()):
-            pass
+        with self.limited():
+            while "progress" in (answer := self.read()):
+                pass
         return answer
 
     def close(self) -> int:
