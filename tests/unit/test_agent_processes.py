@@ -96,24 +96,25 @@ def log_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def servers(log_dir: Path) -> Iterator[list[Agent]]:
-    jobs = [{"job": job, "epoch": 1, "connected": arm == "neither"} for job, arm in JOBS.items()]
-    agents = []
-    for ps in range(2):
-        address = f"{NET}.2.{ps + 1}"
-        config = {
-            "ps": ps,
-            "address": address,
-            "log_dir": str(log_dir),
-            "n_ps": 2,
-            "parameters": SIZE,
-            "jobs": jobs,
-            "service": {"address": address, "port": HOTLINE_PORT},
-        }
-        agents.append(Agent("hosts.ps", config, log_dir))
+    agents = [Agent("hosts.ps", ps_config(log_dir, ps), log_dir) for ps in range(2)]
     try:
         yield agents
     finally:
         assert [agent.close() for agent in agents] == [0, 0]
+
+
+def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
+    address = f"{NET}.2.{ps + 1}"
+    return {
+        "ps": ps,
+        "address": address,
+        "log_dir": str(log_dir),
+        "n_ps": 2,
+        "parameters": SIZE,
+        "jobs": [{"job": job, "epoch": 1, "connected": arm == "neither"} for job, arm in JOBS.items()],
+        "service": {"address": address, "port": HOTLINE_PORT},
+        **changes,
+    }
 
 
 def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
@@ -287,3 +288,9 @@ def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object]
     agent = Agent("hosts.worker", worker_config(log_dir, **changes), log_dir)
     assert agent.close() == 1
     assert message in agent.first["error"]
+
+
+def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
+    agent = Agent("hosts.ps", ps_config(log_dir, 0, colour=1), log_dir)
+    assert agent.close() == 1
+    assert "colour: Extra inputs are not permitted" in agent.first["error"]
