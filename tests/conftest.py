@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +25,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.harness.scheduling import Scheduling
 
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Have `no_cover` work in xdist's processes too, where pytest-cov has started coverage twice."""
+    tracer = sys.gettrace()
+    is_counted = item.get_closest_marker("no_cover") is None
+    if not is_counted:
+        sys.settrace(None)
+    yield
+    if not is_counted:
+        sys.settrace(tracer)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
