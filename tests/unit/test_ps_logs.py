@@ -1,0 +1,50 @@
+"""What a PS writes beside its work is all there when asked for, and what could not be written is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from common.errors import HotlineError
+from hosts.ps.logs import PsLogs
+from hosts.ps.state import CONTACT
+
+OFFSET = 1_000_000
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[PsLogs]:
+    with closing(PsLogs(tmp_path, 7, OFFSET)) as opened:
+        yield opened
+
+
+def contacts(*workers: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    found = np.zeros(len(workers), CONTACT)
+    found["worker"], found["job"], found["arrival"] = workers, 2, 5_000
+    return found
+
+
+def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
+    logs.write_connections_beside([contacts(1, 2), contacts(3)])
+    logs.write_connections_beside([contacts(4)])
+    logs.settle()
+    there = pl.read_parquet(tmp_path / "connections-ps-7-*.parquet")
+    assert there["worker"].to_list() == [1, 2, 3, 4]
+    assert there.drop("worker").unique().rows(named=True) == [{"time_us": 1_005, "ps": 7, "job": 2}]
+
+
+def test_what_cannot_be_written_is_raised_once(logs: PsLogs, tmp_path: Path) -> None:
+    logs.write_connections_beside([contacts(1)])
+    logs.settle()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    tmp_path.rmdir()
+    logs.write_connections_beside([contacts(2)])
+    with pytest.raises((OSError, HotlineError)):
+        logs.settle()
+    logs.settle()
