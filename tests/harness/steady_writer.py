@@ -1,7 +1,7 @@
 """`python -m tests.harness.steady_writer HOST:PORT`: a controller that outlives its switch.
 
-It sets `control.p4`, says `ready`, and writes one entry after the other until its stdin ends. Each is
-written until a switch has taken it. Then it prints what it has written, and what the switch has, as JSON.
+It sets `control.p4`, and writes one entry after the other until its stdin ends. Each is written until a
+switch has taken it, and then told in a line. The last line is what the switch has, as JSON.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def main(address: str) -> None:
         switch.client.set_pipeline(CONFIG)
         written = 0
         switch.insert(entry(RECEIVER))
-        print("ready", flush=True)
+        print(written, flush=True)
         while not ended.is_set():
+            switch.insert(entry(written + 1))
             written += 1
-            switch.insert(entry(written))
+            print(written, flush=True)
         entries = switch.client.read(
             fy.P4TableEntry("forward", counter_data=fy.P4CounterData()).encode(SCHEMA)
         )
@@ -62,7 +63,6 @@ def main(address: str) -> None:
     print(
         json.dumps(
             {
-                "written": written,
                 "there": sorted(there.keys() - {RECEIVER}),
                 "forwarded": there[RECEIVER].packet_count,
                 "cell": int.from_bytes(cell.register_entry.data.bitstring, "big"),
