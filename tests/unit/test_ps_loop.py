@@ -23,8 +23,8 @@ from hosts.sockets import Address, clock_offset
 from native.plain import plain
 from protocol import control
 from protocol.codec import FastCodec, Message
-from protocol.control import Command, Control
-from protocol.header import HOTLINE_PORT, KEYS, VALUES, Header, Op
+from protocol.control import Command, Control, Status
+from protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, Header, Op
 
 CODEC = FastCodec()
 NET = f"127.86.{os.getpid() % 250}"
@@ -111,6 +111,31 @@ def test_the_controller_is_answered() -> None:
         hello = Control(Command.HELLO, 1, 0, 1, 7, np.empty(0, dtype=np.uint64))
         sock.sendto(control.build(hello), (HOST, HOTLINE_PORT))
         assert control.parse(sock.recv(2048)).seq == 7
+
+
+def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
+    """To the switch at the service's address, and back to the PS's own port."""
+    served = Served()
+    seed = Control(Command.SEED, 1, 0, 1, 7, np.array([3], dtype=np.uint64))
+    with closing(served), caller(1) as worker, caller(9) as controller, switch() as service:
+        call(worker, request(Op.PUSH, [3], 64, 1))
+        controller.sendto(control.build(seed), (HOST, HOTLINE_PORT))
+        datagram, ps = service.recvfrom(2048)
+        assert ps == (HOST, PS_RPC_PORT)
+        push = CODEC.parse(datagram)
+        assert push.values is not None and push.values.sum() == 4  # in the lane of its key
+        answer = push.header._replace(flags=RESPONSE, served=push.header.live)
+        service.sendto(CODEC.build(Message(answer, None, None)), ps)
+        assert control.parse(controller.recv(2048)).status is Status.OK
+    assert served.core.stores[1].held().owned.tolist().count(False) == 1
+
+
+@contextmanager
+def switch() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(SERVICE)
+        sock.settimeout(10)
+        yield sock
 
 
 def test_a_given_service_time_is_what_the_answer_says() -> None:

@@ -248,6 +248,17 @@ def test_without_an_entry_in_the_switch_the_value_stays() -> None:
     assert bench.values(MINE) == [1, 2, 3, 4] and bench.owns(MINE)
 
 
+def test_an_entry_that_goes_while_it_is_collected_is_told() -> None:
+    bench = Bench()
+    bench.command(Command.SEED, MINE, 1)
+    bench.registers()
+    bench.command(Command.COLLECT, MINE, 2)
+    bench.registers(value=9)
+    bench.registers(served=False)
+    assert [answer.status for answer in bench.answers()] == [Status.OK, Status.NO_ENTRY]
+    assert bench.values(MINE) == [0] * 4 and not bench.owns(MINE)
+
+
 def test_a_key_of_another_ps_changes_nothing() -> None:
     bench = Bench()
     for seq, command in enumerate((Command.SEED, Command.COLLECT, Command.VALUES)):
