@@ -44,6 +44,11 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     assert totals(tmp_path / "l") == wanted
 
 
+def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
+    Ledger(3, 9, 8, 5, tmp_path / "l")
+    assert (tmp_path / "l").read_bytes()[7::-1] == b"HOTLEDGJ"
+
+
 def test_a_ledger_has_its_place_on_the_disk_or_says_so(tmp_path: Path) -> None:
     Ledger(3, 9, 100_000, 5, tmp_path / "l")
     assert (tmp_path / "l").stat().st_blocks * 512 >= 400_000
