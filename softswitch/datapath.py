@@ -57,7 +57,7 @@ class SwitchPorts:
         pin: Path | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments)
-        warm_tables()  # half a second, for which the first program need not wait
+        warm_tables()  # it takes a while, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll = impairments, busy_poll
         # The sockets' forwarding ends with the process.

@@ -30,13 +30,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(hookwrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Have `no_cover` work in xdist's processes too, where pytest-cov has started coverage twice."""
+    if item.get_closest_marker("no_cover") is None:
+        yield
+        return
     tracer = sys.gettrace()
-    is_counted = item.get_closest_marker("no_cover") is None
-    if not is_counted:
-        sys.settrace(None)
+    sys.settrace(None)
     yield
-    if not is_counted:
-        sys.settrace(tracer)
+    sys.settrace(tracer)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from bench import hotline, plain
 from bench.baseline import C_LOOP
 from bench.calls import installed, ns_a_packet
 from bench.errors import BenchError
+from bench.processes import Cores
 from bench.results import Result, at_least, at_most
 from bench.scale import QUICK
 from bench.sections import load as load_section
@@ -115,12 +117,9 @@ class ModelGenerator:
         return Trial(count, carried, 0, rate, rate + np.arange(100.0))
 
 
+@dataclass(frozen=True)
 class ModelStage(Stage):
-    """Without a network; `offered` are the environments in which switches were started, by name."""
-
-    def __init__(self, targets: Sequence[str]) -> None:
-        super().__init__(None, QUICK._replace(trial_seconds=0.001), Random(1), lambda _: None)  # type: ignore[arg-type]
-        object.__setattr__(self, "targets", targets)
+    """Without a network; the switches are those that it is told of."""
 
     targets: Sequence[str]
 
@@ -136,9 +135,14 @@ class ModelStage(Stage):
         yield 1
 
 
+def model_stage(*targets: str) -> ModelStage:
+    scale = QUICK._replace(trial_seconds=0.001)
+    return ModelStage(Cores(0, 1, (0, 1)), scale, Random(1), lambda _: None, targets)
+
+
 def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.measure.time.sleep", lambda _: None)
-    results = {result.what: result for result in forwarding(ModelStage([SOFTSWITCH]))}
+    results = {result.what: result for result in forwarding(model_stage(SOFTSWITCH))}
     hit = "our program, 32 lanes hit"
     rate = results[hit].value(SOFTSWITCH)
     assert rate is not None and 58_000 <= rate <= 60_000
@@ -166,7 +170,7 @@ def test_a_load_is_told_of_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> N
         return float(len(seen[name])), len(seen[name]) / 2
 
     monkeypatch.setattr(load_section, "first_packet", first_packet)
-    results = {result.what: result for result in load_section.load(ModelStage([SOFTSWITCH, KERNEL, BMV2]))}
+    results = {result.what: result for result in load_section.load(model_stage(SOFTSWITCH, KERNEL, BMV2))}
     nothing, again, unseen = seen[SOFTSWITCH]
     assert nothing == again != unseen
     assert seen[KERNEL] == [unseen, unseen]
