@@ -19,6 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.mutants.mutate import Mutant, draw
+from tests.mutants.parts import part_of
 from tests.mutants.run import ROOT, Agents, Outcome, Tests, baseline, outcome, prepare
 
 RESULTS = ROOT / "build" / "mutants"
@@ -33,26 +34,34 @@ class Tally:
 
     room: str
     mutants: int
+    results: Path
+    """Where they are written, but for the suffix."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     left: list[Mutant] = field(default_factory=list)
     """What was not killed: on a busy machine a time-out may be a mutant that survives."""
+
+    def file(self, suffix: str) -> Path:
+        return self.results.with_name(self.results.name + suffix)
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="What the mutants are drawn by.")
 @click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
 @click.option("--again", is_flag=True, help="Only what was not killed the last time.")
+@click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N lanes side by side.")
 @click.argument("rooms", nargs=-1)
-def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
+def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...]) -> None:
     """Mutate ROOMS (all, if none is named) and count what their tests kill.
 
-    What is not killed goes to build/mutants/ROOM.diff.
+    What is not killed goes to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
     """
+    every, folder = part_of(part)
+    results = RESULTS / folder
     known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
     for room in rooms:
         if room not in known:
             raise click.BadParameter(f"{room}: the rooms are {', '.join(known)}", param_hint="ROOMS")
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
     tallies = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder)
@@ -61,12 +70,12 @@ def main(seed: int, number: int, again: bool, rooms: tuple[str, ...]) -> None:
         prepare(tree)
         for room in rooms or known:
             total, mutants = draw(tree, known[room]["sources"], number or None, seed)
+            tally = Tally(room, total, results / room)
             if again:
-                left = set(json.loads((RESULTS / f"{room}.json").read_text()))
+                left = set(json.loads(tally.file(".json").read_text()))
                 mutants = [mutant for mutant in mutants if mutant.diff in left]
-            tally = Tally(room, total)
             tallies.append(tally)
-            _try(tree, mutants, _stages(known[room]), tally)
+            _try(tree, mutants[every], _stages(known[room]), tally)
     Console().print(_table(tallies, seed))
 
 
@@ -93,7 +102,7 @@ def _stages(room: dict[str, Any]) -> list[Tests]:
 
 
 def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -> None:
-    log = RESULTS / f"{tally.room}.log"
+    log = tally.file(".log")
     seconds = [baseline(tests, log, _BASELINE_TIMEOUT_S) for tests in stages]
     longest = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
     _write(tally)
@@ -123,8 +132,8 @@ def _first_its_own(tests: Tests, mutant: Mutant) -> Tests:
 
 def _write(tally: Tally) -> None:
     diffs = [mutant.diff for mutant in tally.left]
-    (RESULTS / f"{tally.room}.diff").write_text("\n".join(diffs))
-    (RESULTS / f"{tally.room}.json").write_text(json.dumps(diffs))
+    tally.file(".diff").write_text("\n".join(diffs))
+    tally.file(".json").write_text(json.dumps(diffs))
 
 
 def _table(tallies: list[Tally], seed: int) -> Table:

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import tomli
 
 from tests.mutants import child
+from tests.mutants.parts import part_of
 
 ROOT = Path(__file__).parents[2]
 ROOMS = tomli.loads((ROOT / "tests" / "mutants" / "rooms.toml").read_text())
@@ -23,6 +25,19 @@ def test_what_is_mutated_and_what_should_notice_exists(room: str) -> None:
     assert all(list((ROOT / source).glob("*.py")) for source in ROOMS[room]["sources"])
     tests = ROOMS[room].get("plain", []) + ROOMS[room]["tests"]
     assert all((ROOT / test).exists() for test in tests)
+
+
+def test_parts_are_the_whole_and_have_folders_of_their_own() -> None:
+    parts = [part_of(f"{k}/3") for k in (1, 2, 3)]
+    assert sorted(index for every, _ in parts for index in range(10)[every]) == list(range(10))
+    assert [folder for _, folder in parts] == ["1of3", "2of3", "3of3"]
+    assert part_of("1/1") == (slice(0, None, 1), "")
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "2", "1/2/3", "a/b"])
+def test_what_is_no_part(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"{text}: K/N with K from 1 to N"):
+        part_of(text)
 
 
 def test_agents_can_run_uncompiled() -> None:
