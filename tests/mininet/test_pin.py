@@ -208,8 +208,9 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
     switch, said = start(stack, folder, str(PROGRAM))
     assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
-    files = [os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()]
-    assert "anon_inode:bpf-prog" in files and "anon_inode:bpf_link" not in files
+    files = {os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()}
+    held = {file for file in files if file.startswith("anon_inode:bpf")}
+    assert held == {f"anon_inode:bpf-{what}" for what in ("map", "prog", "stats")}, "links are kept by name"
     assert os.path.ismount(folder / "bpf")
     switch.terminate()
     switch.wait()
