@@ -1,4 +1,4 @@
-"""Numbers with their nouns."""
+"""Numbers with their nouns, and lists, as messages have them."""
 
 from __future__ import annotations
 
@@ -6,3 +6,8 @@ from __future__ import annotations
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 round`, `2,000 rounds`; `many` where it is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def shortened(text: str) -> str:
+    """A list, but no more of it than can be read."""
+    return text if len(text) <= 200 else text[:200] + "..."

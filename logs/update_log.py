@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import polars as pl
 from common.words import counted
 from logs.errors import DataError
 
+log = logging.getLogger(__name__)
+
 UPDATES = ("iteration", "worker", "key")
 """Columns of a log with one update a row."""
 PARQUET_MAGIC = b"PAR1"
@@ -20,6 +23,7 @@ _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 """Gzip, Zstandard and zlib, which polars unpacks."""
+_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -102,6 +106,31 @@ def read_head(path: Path) -> bytes:
             return file.read(_HEAD)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether it could be a compressed CSV log; raises `DataError`."""
+    return read_head(path).startswith(_COMPRESSED)
+
+
+def is_update_log(path: Path) -> bool:
+    """Whether a data file is an update log rather than a libsvm training set; raises `DataError`.
+
+    It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
+    """
+    head = read_head(path)
+    if head.startswith(PARQUET_MAGIC):
+        log.info("%s: taken for an update log, as it is Parquet", path)
+        return True
+    check_text(path, head, _DATA)
+    line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
+    is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
+    names = ", ".join(UPDATES)
+    if is_log:
+        log.info("%s: taken for an update log, as its first line has names of %s", path, names)
+    else:
+        log.info("%s: taken for a libsvm training set, as its first line has none of %s", path, names)
+    return is_log
 
 
 def check_text(path: Path, head: bytes, right: str) -> None:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from controller.tables import ROWS, SLOTS
 from logs.columns import load_name
+from logs.libsvm import SAMPLES_PER_STEP
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
 from protocol.arms import ARMS, OFFLOADED
 from protocol.header import LANES
@@ -133,7 +134,7 @@ class Config(_Model):
     """Closed loop of each arm before the first round."""
     empty_rpcs: int = Field(default=500, ge=0)
     """RPCs without lanes, of each worker, that measure the emulator itself."""
-    samples_per_step: int = Field(default=150, ge=1)
+    samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Mini-batch of a libsvm training set."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Factor of the gradient of a mini-batch's mean log loss; None is chosen from the data."""

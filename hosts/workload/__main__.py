@@ -16,6 +16,8 @@ from common.words import counted
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, R2, generate
 from hosts.workload.trace import Trace
+from logs.libsvm import SAMPLES_PER_STEP
+from logs.update_log import is_update_log
 
 _SHAPES = {"r1": R1, "r2": R2}
 
@@ -27,7 +29,11 @@ _SHAPES = {"r1": R1, "r2": R2}
 @click.option("--steps", type=click.IntRange(min=1), default=2500, show_default=True, help="Built-in only.")
 @click.option("--keys-per-step", type=click.IntRange(min=1), help="Built-in only.")
 @click.option(
-    "--samples-per-step", type=click.IntRange(min=1), default=150, show_default=True, help="libsvm only."
+    "--samples-per-step",
+    type=click.IntRange(min=1),
+    default=SAMPLES_PER_STEP,
+    show_default=True,
+    help="libsvm only.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True)
@@ -45,7 +51,7 @@ def main(
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     try:
         if data is not None:
-            is_log = replay.is_update_log(data)
+            is_log = is_update_log(data)
             trace = replay.load(data, workers) if is_log else libsvm.load(data, workers, samples_per_step)
         else:
             trace = _generate(shape, workers, steps, keys_per_step, seed)

@@ -7,7 +7,6 @@ mini-batch. Keys stay what they are, so the lanes and shares they hash to are th
 from __future__ import annotations
 
 import logging
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,10 @@ from common.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from logs.errors import DataError
-from logs.update_log import PARQUET_MAGIC, UPDATES, UpdateLog, check_text, first_line, read_head
+from logs.update_log import UPDATES, UpdateLog, first_line
 from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
-
-_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
 
 
 def load(path: Path, workers: int) -> Trace:
@@ -54,26 +51,6 @@ def load(path: Path, workers: int) -> Trace:
         key_start=np.append(0, np.cumsum(sizes[order], dtype=np.int64)),
         position=np.concatenate([position[start[b] : start[b + 1]] for b in order]).astype(np.uint32),
     )
-
-
-def is_update_log(path: Path) -> bool:
-    """Whether a data file is an update log rather than a libsvm training set; raises `DataError`.
-
-    It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
-    """
-    head = read_head(path)
-    if head.startswith(PARQUET_MAGIC):
-        log.info("%s: taken for an update log, as it is Parquet", path)
-        return True
-    check_text(path, head, _DATA)
-    line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
-    is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
-    names = ", ".join(UPDATES)
-    if is_log:
-        log.info("%s: taken for an update log, as its first line has names of %s", path, names)
-    else:
-        log.info("%s: taken for a libsvm training set, as its first line has none of %s", path, names)
-    return is_log
 
 
 def _read(path: Path) -> pl.DataFrame:

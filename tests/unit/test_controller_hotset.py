@@ -264,7 +264,7 @@ def test_where_nothing_can_be_written_is_told_before_the_logs_are_read(tmp_path:
     (tmp_path / "hot.parquet.partial").mkdir()
     with pytest.raises(HotSetError) as refusal:
         hotset.check_output(path, [log])
-    assert str(refusal.value) == (f"{path}.partial: not a regular file; a hot set cannot be written there")
+    assert str(refusal.value) == (f"{path}.partial: not a regular file; nothing can be written there")
     with pytest.raises(HotSetError) as refusal:
         hotset.check_output(tmp_path / ("x" * 300), [log])
     assert str(refusal.value) == f"{tmp_path / ('x' * 300)}: cannot be written: File name too long"

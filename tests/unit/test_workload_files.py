@@ -16,6 +16,7 @@ from hosts.workload import libsvm, replay
 from hosts.workload.__main__ import main
 from hosts.workload.trace import Trace
 from logs.errors import DataError
+from logs.update_log import is_update_log
 
 SET = """\
 +1 1:1 5:0.5   # a comment
@@ -81,7 +82,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"log.{kind}"
     frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
     frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
-    assert replay.is_update_log(path)
+    assert is_update_log(path)
     trace = replay.load(path, workers=2)
     keys = [[trace.space.keys(trace.batch(w, s).positions).tolist() for s in range(2)] for w in (1, 2)]
     assert keys == [[[3, 2**63], [9]], [[3], [4]]]
@@ -137,7 +138,7 @@ def test_which_format_a_file_is_taken_for(
     path = tmp_path / "log[1].csv"
     path.write_text(text)
     with caplog.at_level("INFO"):
-        assert replay.is_update_log(path) == is_log
+        assert is_update_log(path) == is_log
     taken = "an update log" if is_log else "a libsvm training set"
     assert f"log[1].csv: taken for {taken}" in caplog.text
 
@@ -165,7 +166,7 @@ def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError) as refused:
-        replay.is_update_log(path)
+        is_update_log(path)
     assert str(refused.value) == f"{path}: {what}; {RIGHT}"
 
 
@@ -174,7 +175,7 @@ def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
     path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
     assert replay.load(path, workers=1).space.all().tolist() == [4]
     with pytest.raises(DataError, match="/dev/null: not a regular file"):
-        replay.is_update_log(Path("/dev/null"))
+        is_update_log(Path("/dev/null"))
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])

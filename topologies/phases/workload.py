@@ -13,6 +13,7 @@ from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from logs.errors import DataError
+from logs.update_log import is_update_log
 from protocol.header import LANES
 from topologies.config import Config
 from topologies.errors import PreflightError
@@ -27,7 +28,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            if replay.is_update_log(config.data):
+            if is_update_log(config.data):
                 trace = replay.load(config.data, config.workers)
             else:
                 trace = libsvm.load(config.data, config.workers, config.samples_per_step)
