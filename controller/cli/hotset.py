@@ -1,4 +1,4 @@
-"""`hotline hotset`: build a hot set from update logs, and look at one."""
+"""`hotline hotset`: see what a hot set would cover, build one from update logs, and look at one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import polars as pl
 from common.words import counted
 from controller import hotset as hotsets
 from controller.cli.common import json_option, one_line_errors, print_json, print_table
+from controller.cli.curve import curve
 from protocol.header import LANES
 
 _HEAD = 10
@@ -18,7 +19,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def hotset() -> None:
-    """Build a hot set from update logs, and look at one."""
+    """See what a hot set would cover, build one from update logs, and look at one."""
+
+
+hotset.add_command(curve)
 
 
 @hotset.command()

@@ -1,0 +1,66 @@
+"""The coverage as a file: a figure after [DDL] Fig. 10, or its points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from controller.coverage import Coverage
+from controller.errors import HotSetError
+from controller.hotset import partial_of
+
+SUFFIXES = (".csv", ".pdf", ".png", ".svg")
+_MARKERS = "osD"
+
+
+def check_suffix(path: Path) -> None:
+    """Raise `HotSetError` unless a file of this name can be written."""
+    if path.suffix not in SUFFIXES:
+        raise HotSetError(
+            f"{path}: ends in {path.suffix or 'nothing'!r}; one of {', '.join(SUFFIXES)} expected"
+        )
+
+
+def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
+    """Write the curve in the form that the suffix tells; readers see the old file or the whole new one.
+
+    `marks` are values of k to be in it, with what they are called. Raises `HotSetError`.
+    """
+    check_suffix(path)
+    partial = partial_of(path)
+    try:
+        if path.suffix == ".csv":
+            table(coverage, marks).write_csv(partial)
+        else:
+            _draw(coverage, marks, partial, path.suffix[1:])
+        partial.replace(path)
+    except OSError as error:
+        raise HotSetError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:
+    """Columns top_k and share, with the marked values of k among the points."""
+    top_k = sorted({*coverage.points(), *marks})
+    return pl.DataFrame({"top_k": top_k, "share": [coverage.share(k) for k in top_k]})
+
+
+def _draw(coverage: Coverage, marks: dict[int, str], file: Path, form: str) -> None:
+    # Takes half a second, which only those wait for who want a figure.
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axis = figure.subplots()
+    points = table(coverage, marks)
+    axis.semilogx(points["top_k"], 100 * points["share"], color="#3b7dd8")
+    for (k, name), marker in zip(sorted(marks.items()), _MARKERS, strict=False):
+        share = 100 * coverage.share(k)
+        axis.plot(k, share, marker, color="#e07b1a", label=f"{name}: {k:,} keys, {share:.1f} %")
+    axis.legend(loc="lower right", frameon=False)
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.set_xlabel("most updated keys (top-k)")
+    axis.set_ylabel("share of all updates, %")
+    axis.set_ylim(0, 100)
+    axis.grid(alpha=0.25)
+    figure.savefig(file, format=form, dpi=150)

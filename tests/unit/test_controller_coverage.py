@@ -1,0 +1,106 @@
+"""Update logs -> the share of updates that the top-k keys take, for every k."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.coverage import Coverage, coverage, table_limit
+from controller.hotset import MOST_KEYS
+from controller.tables import SLOTS
+from logs.counts import Counts
+from logs.errors import DataError
+from protocol.hashing import lane_of
+from protocol.header import LANES
+
+COUNTS = st.dictionaries(st.integers(0, 2**64 - 2), st.integers(1, 9), min_size=1, max_size=60)
+
+
+def covered(path: Path, updates: dict[int, int], *, jobs: int = 1, part_rows: int = 1000) -> Coverage:
+    columns = {"key": list(updates), "updates": list(updates.values())}
+    pl.DataFrame(columns, schema_overrides={"key": pl.UInt64}).write_parquet(path)
+    return coverage(Counts.of_logs([path], part_rows=part_rows), jobs)
+
+
+@given(COUNTS, st.integers(1, 20))
+def test_it_is_that_of_a_sorted_list(
+    tmp_path_factory: pytest.TempPathFactory, updates: dict[int, int], part_rows: int
+) -> None:
+    found = covered(tmp_path_factory.mktemp("logs") / "log.parquet", updates, part_rows=part_rows)
+    largest = sorted(updates.values(), reverse=True)
+    shares = [sum(largest[:k]) / sum(largest) for k in range(len(largest) + 1)]
+    assert [found.share(k) for k in range(len(largest) + 1)] == pytest.approx(shares)
+    assert (found.keys, found.updates) == (len(largest), sum(largest))
+    above_chord = [share - k / len(largest) for k, share in enumerate(shares)]
+    assert above_chord[found.knee] == pytest.approx(max(above_chord))
+    points = found.points()
+    assert points == sorted(set(points)) and (points[0], points[-1]) == (1, len(largest))
+
+
+@given(st.lists(st.integers(0, 2**64 - 2), min_size=1, max_size=200, unique=True), st.integers(1, 5))
+def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
+    taken: Counter[int] = Counter()
+    fit = 0
+    for key in keys:
+        taken[lane_of(key)] += 1
+        if taken[lane_of(key)] > slots:
+            break
+        fit += 1
+    assert table_limit(np.array(keys, dtype=np.uint64), SLOTS // slots) == fit
+
+
+def test_more_keys_than_slots(tmp_path: Path) -> None:
+    """Of keys in order of their updates, no more than the switch has slots for need be known."""
+    keys = np.arange(MOST_KEYS + 10_000, dtype=np.uint64)
+    log = tmp_path / "log.parquet"
+    pl.DataFrame({"key": keys, "updates": keys[::-1] + 1}).write_parquet(log)
+    found = coverage(Counts.of_logs([log], part_rows=50_000))
+    assert found.keys == MOST_KEYS + 10_000
+    lanes = [lane_of(int(key)) for key in keys[: found.limit + 1]]
+    assert lanes.count(lanes[-1]) == SLOTS + 1
+    assert max(Counter(lanes[:-1]).values()) == SLOTS
+    assert LANES * SLOTS * 0.9 < found.limit < MOST_KEYS
+
+
+def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> None:
+    """Worked out by hand: of 100 updates the first key has 60, two have 15, ten have 1."""
+    lane = lane_of(1)
+    same_lane = [key for key in range(1, 1000) if lane_of(key) == lane]
+    updates = dict(zip(same_lane, [60, 15, 15, *[1] * 10], strict=False))
+    found = covered(tmp_path / "log.parquet", updates)
+    assert (found.knee, found.limit, found.worthwhile) == (3, 13, 3)
+    assert [found.share(k) for k in (1, 2, 3, 4, 13)] == [0.6, 0.75, 0.9, 0.91, 1.0]
+    narrow = covered(tmp_path / "log.parquet", updates, jobs=SLOTS // 2)
+    assert (narrow.knee, narrow.limit, narrow.worthwhile) == (3, 2, 2)
+
+
+def test_keys_that_are_all_alike(tmp_path: Path) -> None:
+    found = covered(tmp_path / "log.parquet", dict.fromkeys(range(10), 7))
+    assert (found.share(5), found.keys, found.updates) == (0.5, 10, 70)
+    assert covered(tmp_path / "one.parquet", {5: 3}).points() == [1]
+
+
+def test_parts_are_told_as_they_are_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    pl.DataFrame({"key": range(10), "updates": [1] * 10}).write_parquet(log)
+    told: list[tuple[int, int]] = []
+    coverage(Counts.of_logs([log], part_rows=4), progress=lambda done, total: told.append((done, total)))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_a_mini_batch_of_a_training_set_updates_its_keys_once(tmp_path: Path) -> None:
+    data = tmp_path / "train.svm"
+    data.write_text("1 1:1 5:1\n0 1:2\n1 1:1 7:0.5\n")
+    counts = Counts.of_training_set(data, 2)
+    assert counts.total == 4
+    (by_key,) = counts.by_key()
+    assert dict(by_key.iter_rows()) == {1: 2, 5: 1, 7: 1}
+    data.write_text("1\n0\n")
+    with pytest.raises(DataError, match=r"train\.svm: no sample has a feature"):
+        Counts.of_training_set(data, 2)
