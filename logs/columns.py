@@ -78,3 +78,6 @@ OPERATIONS = _schema(
 CONNECTIONS = _schema({"time_us": pl.Int64, "ps": pl.UInt16, "worker": pl.UInt16, "job": pl.UInt16})
 
 UPDATES = _schema({"job": pl.UInt16, "ps": pl.UInt16, "key": pl.UInt64, "updates": pl.UInt64})
+
+LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
+"""Logs of a run: name of the file, without suffix -> its columns."""

@@ -28,6 +28,7 @@ class Counts:
 
     names: str
     """Of the files, as messages call them."""
+    rows: int
     total: int
     """Updates of all keys."""
     parts: int
@@ -49,9 +50,9 @@ class Counts:
             total=pl.col("updates").sum(),
             magnitude=pl.col("updates").cast(pl.Float64).sum(),
             nulls=pl.any_horizontal(pl.all().is_null()).sum(),
-            parts=pl.len() // part_rows + 1,
+            rows=pl.len(),
         )
-        total, magnitude, nulls, parts = _collect(summary, names, logs).row(0)
+        total, magnitude, nulls, length = _collect(summary, names, logs).row(0)
         if nulls:
             empty = f"{counted(nulls, 'row has', 'rows have')} an empty column"
             raise DataError(_fault(logs) or f"{names}: {empty}")
@@ -60,7 +61,7 @@ class Counts:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
         if not total:
             raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
-        return Counts(names, total, parts, rows, logs)
+        return Counts(names, length, total, length // part_rows + 1, rows, logs)
 
     @staticmethod
     def of_training_set(path: Path, samples_per_step: int) -> Counts:
@@ -75,7 +76,7 @@ class Counts:
         if not updates:
             raise DataError(f"{path}: no sample has a feature")
         rows = pl.DataFrame({"key": updates.keys(), "updates": updates.values()}, SCHEMA)
-        return Counts(str(path), updates.total(), 1, rows.lazy(), ())
+        return Counts(str(path), len(rows), updates.total(), 1, rows.lazy(), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
         """Key and updates, each key that has any once, in parts of which each fits into memory.

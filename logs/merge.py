@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
+from logs.columns import LOGS, UPDATES
 from logs.errors import DataError
 from logs.parts import whole
 
@@ -24,7 +24,6 @@ Window = tuple[int, int]
 OPERATIONS_TIME = "scheduled_us"
 _TIMES = {"rpc": "t_send_us", "operations": OPERATIONS_TIME}
 """Of logs whose last column is `measured`: the column with a row's time."""
-_LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
 
 
 def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
@@ -36,7 +35,7 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
     written.
     """
     files = sorted(parts.glob("*.parquet"))
-    for log, schema in _LOGS.items():
+    for log, schema in LOGS.items():
         mine = _parts_of(log, files)
         columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
         if log in _TIMES:
@@ -58,7 +57,7 @@ def finish_merge(run: Path) -> None:
     if not parts.is_dir():
         return
     # Parts go when all logs are there: what is written after that belongs to none.
-    if not all((run / f"{log}.parquet").exists() for log in _LOGS):
+    if not all((run / f"{log}.parquet").exists() for log in LOGS):
         merge_logs(parts, run)
     shutil.rmtree(parts)
 

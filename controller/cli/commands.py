@@ -9,6 +9,7 @@ import click
 
 from controller.cli.hotset import hotset
 from controller.cli.interruption import INTERRUPTED, interrupted
+from controller.cli.logs import logs
 from controller.cli.registers import registers
 from controller.cli.status import status
 from controller.cli.switch import load, offload, proxy, unload
@@ -37,5 +38,5 @@ def hotline(verbose: bool) -> None:
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
-for command in (hotset, load, unload, status, registers, offload, proxy):
+for command in (hotset, load, unload, status, registers, offload, proxy, logs):
     hotline.add_command(command)
