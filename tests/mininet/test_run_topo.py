@@ -15,7 +15,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from logs.columns import ARMS, CONNECTIONS, OPERATIONS, RPC, UPDATES
+from logs.check import check
+from logs.columns import ARMS, LOGS
 from logs.merge import finish_merge
 from protocol.arms import JOBS
 from softswitch.kernel.probe import probe
@@ -61,11 +62,10 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
     folder = whole_run.folder
-    schemas = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
-    for log, schema in schemas.items():
-        frame = pl.read_parquet(folder / f"{log}.parquet")
-        assert frame.schema == schema
-        assert not frame.is_empty()
+    for log, schema in LOGS.items():
+        assert pl.read_parquet_schema(folder / f"{log}.parquet") == schema
+    rows = check(folder)
+    assert set(rows) == {f"{log}.parquet" for log in LOGS} and min(rows.values()) > 0
     assert len(pl.read_parquet(folder / "hotset.parquet")) == 2000
     assert (folder / "report.html").stat().st_size > 10_000
     assert not (folder / "parts").exists()
