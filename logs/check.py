@@ -19,8 +19,9 @@ from protocol.arms import ARMS
 from protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20
-"""Part of a sum of six 32-bit floats that may be lost, and µs that an integer time may be off."""
+"""Part of a sum that 32-bit floats may lose."""
 _MICROSECOND = 1.0
+"""What two times in whole µs may be off together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,8 @@ def check(path: Path) -> dict[str, int]:
 
 def _check_file(path: Path) -> int:
     log = UpdateLog.open(path)
-    fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
-    name = path.stem if path.stem in LOGS else next(iter(fitting), None)
-    if name is None or not log.is_parquet:
+    name = _kind(path, log)
+    if name is None:
         return Counts.of_logs([path]).rows
     try:
         rows = pl.scan_parquet(path, glob=False)
@@ -61,6 +61,15 @@ def _check_file(path: Path) -> int:
         return int(rows.select(pl.len()).collect().item())
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+
+
+def _kind(path: Path, log: UpdateLog) -> str | None:
+    """Which log of a run it is: by its columns, or else by its name; None for somebody's own update log."""
+    if not log.is_parquet:
+        return None
+    fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
+    named = [path.stem] if path.stem in LOGS and "key" not in log.names else []
+    return next(iter(fitting + named), None)
 
 
 def _check_columns(path: Path, found: Mapping[str, pl.DataType], right: Mapping[str, pl.DataType]) -> None:
