@@ -17,9 +17,10 @@ from hosts.keys import KeySpace
 from hosts.ps import service as service_time
 from hosts.ps.core import ParameterServer
 from hosts.ps.loop import Dialect, Sockets
-from hosts.ps.serve import serve
+from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
+from hosts.udp import make_udp
 from native.plain import plain
 from protocol import control
 from protocol.codec import FastCodec, Message
@@ -103,6 +104,15 @@ def test_workers_are_answered_each_on_a_socket_of_its_own(run: Any) -> None:
     assert (counters[1].rpcs, counters[2].rpcs, counters[1].applied_lanes) == (4, 1, 2)
     assert min(counters[1].proc_wall_ns, counters[1].proc_cpu_ns, counters[2].proc_wall_ns) > 0
     assert sum(map(len, served.core.server.take_contacts())) == 5
+
+
+def test_a_socket_with_nothing_to_read_wakes_nobody() -> None:
+    """A datagram with a wrong checksum wakes `epoll`, and is gone when it is to be read."""
+    core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
+    sources, udp = make_sources(-1), make_udp(clock_offset())
+    with caller(1) as sock:
+        assert not plain(answer_burst)(core.server.state, make_service(), udp, sources, sock.fileno())
+        assert (sources.state.fd, sources.state.taken) == (sock.fileno(), 0)
 
 
 def test_the_controller_is_answered() -> None:
