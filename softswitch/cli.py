@@ -40,6 +40,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
 GRPC_LOGGER = "grpc._cython.cygrpc"
+_RPCS_END_S = 1.0
 # Table entries are many objects that live long: look for cycles among them seldom.
 GC_THRESHOLDS = (100_000, 50, 100)
 
@@ -53,8 +54,9 @@ def parse_interface(text: str) -> tuple[int, str]:
 
 
 def is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Whether to log a record: to gRPC it is an error when a call is cancelled because the switch ends."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+    """Whether to log a record: to gRPC it is worth one when a call is cancelled because the switch ends."""
+    cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cancelled and "due to server stop" not in record.getMessage()
 
 
 @click.command()
@@ -221,6 +223,9 @@ async def _serve(
     print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
     await stop.wait()
     await server.stop()
+    # gRPC's own: cancelled with the loop, each that a client has just left would print a traceback.
+    if rest := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(rest, timeout=_RPCS_END_S)
 
 
 def _count(ports: SwitchPorts, server: P4RuntimeServer[LivePipeline]) -> SwitchCounters:

@@ -208,7 +208,40 @@ def test_calls_that_end_with_the_switch_are_no_errors(
         raise error
     except BaseException:
         logging.getLogger(cli.GRPC_LOGGER).exception("Exception not handled by _handle_exceptions")
+    logging.getLogger(cli.GRPC_LOGGER).warning("Aborting method [%s] due to server stop.", "/Read")
     assert len(caplog.records) == logged
+
+
+class Ending:
+    """A server that a signal ends at once, and of whose calls one ends after it."""
+
+    def __init__(self, turns: float) -> None:
+        self._turns = turns
+        self.call: asyncio.Task[None] | None = None
+
+    async def start(self, address: str, credentials: object) -> int:
+        os.kill(os.getpid(), SIGTERM)
+        return 9559
+
+    async def stop(self) -> None:
+        self.call = asyncio.create_task(self._end())
+
+    async def _end(self) -> None:
+        while self._turns > 0:
+            self._turns -= 1
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("turns", "cancelled"), [(10, False), (float("inf"), True)])
+def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, turns: float, cancelled: bool
+) -> None:
+    """Cancelled with the loop, a call of gRPC's prints a traceback."""
+    monkeypatch.setattr(cli, "_RPCS_END_S", 0.1 if cancelled else 60.0)
+    monkeypatch.setattr(cli, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    server: Any = Ending(turns)
+    asyncio.run(cli._serve(server, "localhost:0", None, 0, lambda: None))
+    assert server.call.cancelled() is cancelled
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
