@@ -70,6 +70,17 @@ def test_a_paced_block_keeps_its_schedule() -> None:
     assert loop.trainer.behind_ns == 0 and loop.trainer.finished
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_while_calls_are_out_their_retransmission_is_due(empty: bool) -> None:
+    loop = Loop(Schedule(first_step=0, steps=1, start_ns=0, period_ns=0))
+    driver = EmptyCalls(loop.client, n_ps=1, count=1) if empty else loop.trainer
+    driver.wake(loop.now)
+    while loop.client.transmit() is not None:
+        pass  # lost
+    due = driver.deadline()
+    assert due is not None and due == loop.client.deadline() and due > loop.now
+
+
 def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
     loop = Loop(Schedule(first_step=0, steps=4, start_ns=50 * MS, period_ns=TRIP))
     loop.run(loop.trainer)
