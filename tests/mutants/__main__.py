@@ -114,8 +114,10 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
         for mutant in mutants:
             found = Outcome.SURVIVED
             for tests, limit in zip(stages, longest, strict=True):
+                # Tests that hang have noticed something, whatever those after them say.
                 if found is not Outcome.KILLED:
-                    found = outcome(tree, mutant, _first_its_own(tests, mutant), log, limit)
+                    said = outcome(tree, mutant, _first_its_own(tests, mutant), log, limit)
+                    found = found if said is Outcome.SURVIVED else said
             tally.outcomes[found] += 1
             if found is not Outcome.KILLED:
                 tally.left.append(mutant)

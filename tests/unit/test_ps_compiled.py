@@ -166,6 +166,7 @@ def test_every_key_of_a_share_has_a_place_of_its_own(
         assert (places[~is_ours] == share.me.places).all()
         assert len(np.unique(places[is_ours])) == len(np.unique(asked[is_ours]))
         known, found = keys_of(share)
+        assert found.dtype == np.uint64
         assert sorted(found.tolist()) == sorted(set(asked[is_ours].tolist()))
         assert places_of(share, found).tolist() == known.tolist()
 

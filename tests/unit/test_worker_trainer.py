@@ -20,6 +20,7 @@ from protocol.codec import Caller
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000
 TRIP = 100_000
+MOST_TURNS = 10_000
 
 
 class Loop:
@@ -40,7 +41,10 @@ class Loop:
         self.now = until
 
     def run(self, driver: Trainer | EmptyCalls) -> None:
+        turns = 0
         while not driver.finished:
+            turns += 1
+            assert turns < MOST_TURNS
             answers = []
             while (out := self.client.transmit()) is not None:
                 answers.append(self.server.handle(bytes(out[0]), self.now, self.now, None))
