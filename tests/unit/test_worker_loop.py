@@ -22,8 +22,10 @@ from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from hosts.worker.client import Client
 from hosts.worker.loop import Line, Sockets, make_operate
-from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire
+from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
 from hosts.worker.state import ROW
+from native.libc import ppoll
+from native.plain import plain
 from native.records import records
 from protocol.codec import Caller, FastCodec, Message
 from protocol.errors import MalformedDatagram
@@ -100,6 +102,14 @@ class Bench:
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with ExitStack() as stack:
         yield Bench(stack, request.param)
+
+
+def test_a_wait_is_for_all_three_and_as_long_as_said() -> None:
+    wire = make_wire(5, [("127.0.0.1", 1)], 6, 7)
+    for patience, told in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
+        assert not plain(wait, {ppoll: lambda *_: 0})(wire, patience)
+        assert wire.state.patience.tolist() == told
+    assert wire.state.polled.tolist() == [5, select.POLLIN, 6, select.POLLIN, 7, select.POLLIN]
 
 
 def test_operations_run_to_their_end(bench: Bench) -> None:
