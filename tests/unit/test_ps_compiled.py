@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hosts.keys import KeySpace
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_of, make_share, places_of
-from hosts.ps.state import CONTACTS, JOB_COUNTERS
+from hosts.ps.state import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.store import Store
+from native.plain import plain
 from protocol.codec import FastCodec, Message
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_ids_of
@@ -188,3 +189,22 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     parts = twins.server.take_contacts()
     assert sum(map(len, parts)) == CONTACTS + 10 and len(parts) == 2
     assert {int(row.arrival) for part in parts for row in part} == {5}
+
+
+@pytest.mark.parametrize("as_plain", [False, True])
+def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
+    """The last of the table, so that those behind it are at its begin: each push is added once."""
+    twins = Twins(DENSE, as_plain)
+    rows, find = len(twins.server.state.callers), plain(slot_of)
+    first = next(
+        worker for worker in range(1, rows) if find(twins.server.state.callers, 4, worker, 1) == rows - 1
+    )
+    key = DENSE.all()[ps_ids_of(DENSE.all(), N_PS) == PS][:1]
+    for _ in range(2):
+        for worker in range(first, 2**16, rows):
+            header = Header(
+                op=Op.PUSH, flags=KEYS | VALUES, job=4, worker=worker, epoch=1, ps=PS, count=1, seq=64, live=1
+            )
+            twins.handle(bytes(CODEC.build(Message(header, key, np.array([worker], np.uint32)))), 0, 0)
+    assert twins.server.state.me.callers == 2**16 // rows
+    twins.check()
