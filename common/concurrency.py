@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_HEED_S = 0.1
 
 
 async def together(coroutines: Iterable[Coroutine[object, object, T]]) -> list[T]:
@@ -41,3 +43,20 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
 
     threading.Thread(target=run, daemon=True).start()
     return await result
+
+
+def left_alone(function: Callable[[], T]) -> T:
+    """Its result; Ctrl-C need not wait for the call, which may be in native code that hears no signal."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    # Polars has system calls go on behind a signal, so that a wait would not hear of it before its end.
+    while not result.done():
+        wait([result], _HEED_S)
+    return result.result()

@@ -10,6 +10,7 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
+from common.concurrency import left_alone
 from common.words import counted
 from controller import curve as curves
 from controller.cli.common import json_option, one_line_errors, print_json, progress_bar
@@ -65,7 +66,7 @@ def curve(
             curves.check_suffix(output)
             check_output(output, files)
         with progress_bar("parts of the keys") as progress:
-            found = coverage(_counts(files, job, samples_per_step), jobs, progress)
+            found = left_alone(lambda: coverage(_counts(files, job, samples_per_step), jobs, progress))
         chosen = top_k or found.worthwhile
         marks = _marks(found, chosen)
         if output is not None:

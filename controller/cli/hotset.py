@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import polars as pl
 
+from common.concurrency import left_alone
 from common.words import counted
 from controller import hotset as hotsets
 from controller.cli.common import json_option, one_line_errors, print_json, print_table
@@ -39,7 +40,7 @@ def build(logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, as_
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot = hotsets.build(logs, top_k, job)
+        hot = left_alone(lambda: hotsets.build(logs, top_k, job))
         hotsets.write(hot, output)
     if as_json:
         print_json({"file": str(output), **_summary(hot)})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from common.concurrency import left_alone
 from common.words import counted
 from controller.cli.common import json_option, one_line_errors, print_json
 from logs.check import check as check_logs
@@ -25,7 +26,7 @@ def check(path: Path, as_json: bool) -> None:
     Names the first row that does not, and exits with 1.
     """
     with one_line_errors():
-        rows = check_logs(path)
+        rows = left_alone(lambda: check_logs(path))
     if as_json:
         print_json({"path": str(path), "rows": rows})
         return

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,6 +79,34 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     result = CliRunner().invoke(
         hotline, ["hotset", "build", "log", "--top-k", "1", "-o", str(tmp_path / "hot")]
     )
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("work", "command"),
+    [
+        ("controller.hotset.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
+        ("controller.cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
+        ("controller.cli.logs.check_logs", ("logs", "check", "log.csv")),
+    ],
+)
+def test_while_a_log_is_read_by_code_that_hears_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, command: tuple[str, ...]
+) -> None:
+    ended = threading.Event()
+
+    def read(*_: object) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.wait()
+
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("key,updates\n1,2\n")
+    monkeypatch.setattr(work, read)
+    try:
+        result = CliRunner().invoke(hotline, command)
+    finally:
+        ended.set()
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
 
 
