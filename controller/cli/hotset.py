@@ -20,7 +20,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def hotset() -> None:
-    """See what a hot set would cover, build one from update logs, and look at one."""
+    """See what a hot set would cover, build one, and look at it."""
 
 
 hotset.add_command(curve)

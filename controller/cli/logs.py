@@ -21,9 +21,10 @@ def logs() -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @json_option
 def check(path: Path, as_json: bool) -> None:
-    """Check that a run's folder, one of its logs or an update log holds what its columns promise.
+    """Check that logs hold what their columns promise.
 
-    Names the first row that does not, and exits with 1.
+    PATH is a run's folder, one of its logs or an update log. Names the first row that is otherwise, and exits
+    with 1.
     """
     with one_line_errors():
         rows = left_alone(lambda: check_logs(path))
