@@ -103,9 +103,12 @@ def test_while_a_log_is_read_by_code_that_hears_no_signal(
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text("key,updates\n1,2\n")
     monkeypatch.setattr(work, read)
+    # In the background of a script it is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         result = CliRunner().invoke(hotline, command)
     finally:
+        signal.signal(signal.SIGINT, before)
         ended.set()
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
 
