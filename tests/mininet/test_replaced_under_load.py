@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from controller.cli import commands
+from cli import commands
 from protocol.arms import JOBS
 from tests.mininet.run_topo import Run, run_topo, update_log
 

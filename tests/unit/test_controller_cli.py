@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.cli.commands import hotline
+from cli.commands import hotline
 
 
 def run(*arguments: str) -> Result:

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from cli import common
+from cli.commands import hotline
 from controller import hotset
-from controller.cli import common
-from controller.cli.commands import hotline
 from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.migrate import Move, Plan

@@ -97,7 +97,7 @@ async def start_hotline(net: LiveNet, *arguments: str) -> asyncio.subprocess.Pro
     command, *rest = arguments
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "controller", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
+        sys.executable, "-m", "cli", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
     )
 
 

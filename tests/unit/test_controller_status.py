@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.cli.commands import hotline
+from cli.commands import hotline
 from controller.controller import Controller, Register
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
 from controller.tables import KIND_PRIVILEGED, HotParam, Job, Server, State, Worker

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cli.commands import hotline
 from controller import hotset
-from controller.cli.commands import hotline
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = [str(CHECKOUT / "hotline")]
-INSTALLED = [sys.executable, "-c", "from controller.cli import main; main()"]
+INSTALLED = [sys.executable, "-c", "from cli import main; main()"]
 """As the command that pip makes."""
 
 needs_setup = pytest.mark.skipif(
@@ -86,8 +86,8 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     ("work", "command"),
     [
         ("controller.hotset.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
-        ("controller.cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
-        ("controller.cli.logs.check_logs", ("logs", "check", "log.csv")),
+        ("cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
+        ("cli.logs.check_logs", ("logs", "check", "log.csv")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(
@@ -117,7 +117,7 @@ def test_what_is_told_to_ignore_it_does() -> None:
     """As in the background of a script."""
     program = """
 import os, signal
-from controller.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
+from cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 end_at_ctrl_c()
 os.kill(os.getpid(), signal.SIGINT)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.cli.commands import hotline
+from cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "hotline"

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.cli.commands import hotline
+from cli.commands import hotline
 from protocol.hashing import lane_of
 
 UPDATES = {1: 60, 2: 15, 3: 15, **dict.fromkeys(range(4, 14), 1)}

@@ -285,7 +285,17 @@ def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_targets_need_nothing_above_them() -> None:
-    rooms = ("analysis", "bench", "conformance", "controller", "hosts", "logs", "protocol", "topologies")
+    rooms = (
+        "analysis",
+        "bench",
+        "cli",
+        "conformance",
+        "controller",
+        "hosts",
+        "logs",
+        "protocol",
+        "topologies",
+    )
     above = tuple(f"{word} {room}" for word in ("from", "import") for room in rooms)
     for source in (ROOT / "targets").glob("*.py"):
         assert [line for line in source.read_text().splitlines() if line.startswith(above)] == []

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from controller.cli.commands import hotline
+from cli.commands import hotline
 from logs.check import check
 from logs.columns import LOGS
 from logs.errors import DataError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from controller.cli.common import job_option, json_option, on_switch, print_json, print_table, switch_options
+from cli.common import job_option, json_option, on_switch, print_json, print_table, switch_options
 
 _RECORD = Path("runs/latest/run.json")
 

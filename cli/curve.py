@@ -10,10 +10,10 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
+from cli.common import json_option, one_line_errors, print_json, progress_bar
 from common.concurrency import left_alone
 from common.words import counted
 from controller import curve as curves
-from controller.cli.common import json_option, one_line_errors, print_json, progress_bar
 from controller.coverage import Coverage, coverage
 from controller.hotset import check_output
 from logs.counts import Counts

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 import polars as pl
 
+from cli.common import json_option, one_line_errors, print_json, print_table
+from cli.curve import curve
 from common.concurrency import left_alone
 from common.words import counted
 from controller import hotset as hotsets
-from controller.cli.common import json_option, one_line_errors, print_json, print_table
-from controller.cli.curve import curve
 from protocol.header import LANES
 
 _HEAD = 10

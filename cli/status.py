@@ -8,8 +8,7 @@ from dataclasses import asdict
 import click
 from rich.console import Console
 
-from common.words import counted
-from controller.cli.common import (
+from cli.common import (
     ON_OFF,
     json_option,
     on_switch,
@@ -18,6 +17,7 @@ from controller.cli.common import (
     print_table,
     switch_options,
 )
+from common.words import counted
 from controller.controller import Controller
 from controller.status import SwitchStatus
 from controller.tables import Job

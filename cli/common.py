@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cli.interruption import INTERRUPTED, interrupted
 from common.errors import HotlineError
-from controller.cli.interruption import INTERRUPTED, interrupted
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
 from controller.migrate import Progress as Report

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from controller import hotset as hotsets
-from controller.cli.common import (
+from cli.common import (
     ON_OFF,
     dry_run_option,
     job_option,
@@ -18,6 +17,7 @@ from controller.cli.common import (
     progress_bar,
     switch_options,
 )
+from controller import hotset as hotsets
 from controller.controller import Controller
 from controller.migrate import Plan
 from controller.tables import Job

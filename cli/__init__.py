@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from controller.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
+from cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
 
 def main() -> None:
     """Run the command line, and exit."""
     end_at_ctrl_c()
     # Takes the better part of a second: a signal is heard before.
-    from controller.cli.commands import hotline
+    from cli.commands import hotline
 
     raise_at_ctrl_c()
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from cli.common import json_option, one_line_errors, print_json
 from common.concurrency import left_alone
 from common.words import counted
-from controller.cli.common import json_option, one_line_errors, print_json
 from logs.check import check as check_logs
 
 

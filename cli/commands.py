@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from controller.cli.hotset import hotset
-from controller.cli.interruption import INTERRUPTED, interrupted
-from controller.cli.logs import logs
-from controller.cli.registers import registers
-from controller.cli.status import status
-from controller.cli.switch import load, offload, proxy, unload
+from cli.hotset import hotset
+from cli.interruption import INTERRUPTED, interrupted
+from cli.logs import logs
+from cli.registers import registers
+from cli.status import status
+from cli.switch import load, offload, proxy, unload
 
 
 class _Commands(click.Group):

@@ -1,0 +1,5 @@
+"""`python -m cli`: the console script `hotline`."""
+
+from cli import main
+
+main()
