@@ -20,7 +20,8 @@ setup: ## install what is missing: packages of the distribution, then .venv
 run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
 
-test: setup ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
+test: ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
+	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases

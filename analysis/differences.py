@@ -24,7 +24,14 @@ Metrics = Mapping[str, Rounds]
 def compare(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
 ) -> dict[str, dict[str, Comparison]]:
-    """Arm -> metric -> comparison, for one load.
+    """Arm -> metric -> comparison, for one load."""
+    return differences(estimates(rpc, operations, blocks))
+
+
+def estimates(
+    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
+) -> dict[str, dict[str, Rounds]]:
+    """Arm -> metric -> one estimate a round, for one load; empty without a complete round.
 
     Only rounds in which every arm measured every operation count, so all differences are of the same ones.
     Runs of before there was *again* are compared without it.
@@ -39,7 +46,7 @@ def compare(
     for arm in arms:
         own = [block for block in blocks if block.arm == arm]
         metrics[arm] |= _others(rpc.filter(pl.col("arm") == arm), own, rounds)
-    return differences(metrics)
+    return metrics
 
 
 def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:

@@ -1,42 +1,119 @@
-"""`report.html`: the run's tables and figures in one self-contained page."""
+"""Reports: of a run, `summary.json` and `report.html` in its folder; of a cluster's logs a page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
+import polars as pl
+
+from analysis.answer import answer
 from analysis.facts import facts, without_intervals
-from analysis.figures import figures
+from analysis.figures.all import Progress, figures, no_progress
+from analysis.figures.model import Figure
+from analysis.figures.source import Source, of_run
+from analysis.page import words
+from analysis.page.build import Page, build
+from analysis.page.drawing import drawings
+from analysis.page.plots import plot
+from analysis.page.tables import Row, Table, differences, losses, plain
+from analysis.paper import columns, findings
 from analysis.record import RunRecord
-from analysis.summary import LoadSummary, Summary
-from analysis.table import DIFFERENCE_ROWS, DifferenceRow
+from analysis.summary import Summary
 from common.words import counted
-from logs.columns import ARMS, BASELINE
 from logs.parts import write_text
-from protocol.arms import MEASURED
 
 
-def write_report(run: Path, record: RunRecord, summary: Summary) -> Path:
+def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
     """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
-    sections = [
-        *(_section(f"Load {name}", _differences(load)) for name, load in summary.loads.items()),
-        *(_section(title, figure) for title, figure in figures(run, summary).items()),
-        _section("Where offload loses", _losses(summary)),
-    ]
-    template = Template(files("analysis").joinpath("report.html").read_text())
-    page = template.substitute(
-        title=escape(f"Run {run.name} on {_switch(record)}"),
-        facts=_items(facts(summary)),
-        sections="\n".join(sections),
-        record=escape(record.model_dump_json(indent=2, exclude={"blocks"})),
+    told, source = answer(summary), of_run(run)
+    drawn = list(figures([source], progress))
+    page = Page(
+        title=f"Run {run.name} on {_switch(record)}",
+        answer=told,
+        ran=list(_ran(record, summary)),
+        drawings=drawings(summary, record),
+        paper=_paper(source, drawn, summary),
+        differences=[differences(name, load) for name, load in summary.loads.items()],
+        losses=[line for name, load in summary.loads.items() for line in losses(name, load)],
+        no_losses=_no_losses(summary),
+        facts=[*facts(summary), *words.CAVEATS],
+        plots=[plot(figure) for figure in drawn],
+        record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    write_text(run / "summary.json", summary.model_dump_json(indent=2) + "\n")
+    results = summary.model_dump(mode="json") | {"answer": told.text()}
+    write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
-    write_text(report, page)
+    write_text(report, build(page))
     return report
+
+
+def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
+    """Write the page of a cluster's logs; its findings beside the paper's."""
+    drawn = list(figures([source], progress))
+    paper = _paper(source, drawn, None)
+    page = Page(
+        title=f"RPCs of {source.name}",
+        ran=list(_logged(source)),
+        paper=paper,
+        plots=[plot(figure) for figure in drawn],
+        reading=words.READING_LOGS,
+    )
+    write_text(report, build(page))
+    return paper
+
+
+def _paper(source: Source, drawn: list[Figure], summary: Summary | None) -> Table:
+    found = findings(source.arms, drawn, summary)
+    head = ("", "paper", *columns(source.arms).values())
+    rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.here)) for each in found]
+    return Table("What [DDL] found, and what these logs say", head, rows)
+
+
+def _ran(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str]]:
+    config, machine, workload = record.config, record.machine, record.workload
+    if "parameters" in workload:
+        size = counted(workload["parameters"], "parameter")
+        yield "workload", f"{workload['name']}: {size}, {workload['lanes_per_step']:,.0f} of them a step"
+    if "servers" in config:
+        hosts = f"{counted(config['workers'], 'worker')}, {counted(config['servers'], 'parameter server')}"
+        yield "network", f"{hosts}, one switch: {_switch(record)}"
+    if "top_k" in config:
+        yield "hot set", f"the {counted(config['top_k'], 'most updated parameter')} of a profile run"
+    rates = ", ".join(f"{name}: {load.offered_rate:,.1f} steps/s" for name, load in summary.loads.items())
+    yield "load", f"{rates} of all workers"
+    rpcs = sum(arm.rpcs_per_step * arm.steps for arm in summary.arms.values())
+    steps = sum(arm.steps for arm in summary.arms.values())
+    yield "measured", f"{counted(steps, 'step')}, some {rpcs:,.0f} RPCs"
+    told = [str(machine[name]) for name in ("system", "kernel", "cpu") if name in machine]
+    if told:
+        cpus = f"{counted(machine['cpus'], 'CPU')}: " if "cpus" in machine else ""
+        yield "machine", f"{cpus}{', '.join(told)}"
+    placed = ", ".join(f"{name} on {where}" for name, where in record.placement.items())
+    if placed:
+        yield "placement", placed
+    empty = summary.empty_rpc_latency_us
+    if empty.p50 is not None and empty.p99 is not None:
+        yield "emulator alone", f"an empty RPC takes {empty.p50:,.0f} µs (p50), {empty.p99:,.0f} µs (p99)"
+
+
+def _logged(source: Source) -> Iterator[tuple[str, str]]:
+    row = (
+        source.rpc.select(
+            rows=pl.len(),
+            workers=pl.col("worker").n_unique(),
+            servers=pl.col("ps").n_unique(),
+            seconds=(pl.col("t_send_us").max() - pl.col("t_send_us").min()) / 1e6,
+        )
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    yield "RPCs", f"{row['rows']:,} in {row['seconds']:,.1f} s"
+    yield (
+        "network",
+        f"{counted(row['workers'], 'worker')}, {counted(row['servers'], 'parameter server')}",
+    )
 
 
 def _switch(record: RunRecord) -> str:
@@ -50,62 +127,8 @@ def _switch(record: RunRecord) -> str:
     return f"{record.target} (datapath {record.datapath}{took})"
 
 
-def losses(summary: Summary) -> Iterator[str]:
-    """Metrics for which an arm with offload is worse than the baseline, interval and all."""
-    for name, load in summary.loads.items():
-        for arm in (arm.name for arm in MEASURED if arm.offloaded):
-            for row in DIFFERENCE_ROWS:
-                found = load.differences.get(arm, {}).get(row.metric)
-                if found is not None and found.low is not None and found.low > 0:
-                    yield (
-                        f"Load {name}, {arm}: {row.title} is {found.difference:{row.format}} "
-                        f"above {BASELINE}'s {found.baseline:{row.format}}."
-                    )
-
-
-def _differences(load: LoadSummary) -> str:
-    arms = [arm for arm in ARMS if arm in load.differences]
-    if not arms:
-        return "<p>No round is complete.</p>"
-    head = "".join(f"<th>{arm}</th>" for arm in ("", BASELINE, *arms))
-    body = "".join(
-        _row(row, load, arms) for row in DIFFERENCE_ROWS if row.metric in load.differences[arms[0]]
-    )
-    rounds = counted(load.rounds, "round")
-    return (
-        f"<p>{load.offered_rate:,.1f} steps/s offered, {rounds}; differences to {BASELINE}.</p>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        + "".join(f"<p>{escape(line)}</p>" for line in without_intervals(load))
-    )
-
-
-def _row(row: DifferenceRow, load: LoadSummary, arms: list[str]) -> str:
-    baseline = load.differences[arms[0]][row.metric].baseline
-    cells = [f"<td>{row.title}</td>", f"<td>{baseline:{row.format}}</td>"]
-    for arm in arms:
-        found = load.differences[arm][row.metric]
-        interval, clear = "", ""
-        if found.low is not None and found.high is not None:
-            bounds = f"[{found.low:+{row.format}}, {found.high:+{row.format}}]"
-            interval = f' <span class="interval">{bounds}</span>'
-            clear = "" if found.low <= 0 <= found.high else ' class="clear"'
-        cells.append(f"<td><span{clear}>{found.difference:+{row.format}}</span>{interval}</td>")
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _section(title: str, content: str) -> str:
-    return f"<h2>{escape(title)}</h2>\n{content}"
-
-
-def _losses(summary: Summary) -> str:
-    items = _items(losses(summary))
-    if items:
-        return f"<ul>\n{items}\n</ul>"
+def _no_losses(summary: Summary) -> str:
     unknown = [line for load in summary.loads.values() for line in without_intervals(load)]
     if len(unknown) == len(summary.loads):
-        return f"<p>These rounds cannot tell. {escape(unknown[0])}</p>"
-    return "<p>Nowhere that these rounds can tell.</p>"
-
-
-def _items(lines: Iterator[str]) -> str:
-    return "\n".join(f"<li>{escape(line)}</li>" for line in lines)
+        return f"These rounds cannot tell. {unknown[0]}"
+    return "Nowhere that these rounds can tell."

@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
+from scipy.stats import t as student
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""
@@ -27,6 +28,7 @@ Estimates = npt.NDArray[np.float64]
 SUBSETS = 4095
 """All of 12 rounds; of more rounds as many at random."""
 TAIL = 0.025
+_ROUNDING = 1e-12
 MIN_ROUNDS = 6
 """Of n rounds there are 2^n - 1 subsets: with 5 even the widest interval is one of 94 %."""
 
@@ -103,6 +105,62 @@ def _arithmetic(arm: Rounds, baseline: Rounds, with_interval: bool) -> Compariso
         ratio_low=ratio_low,
         ratio_high=ratio_high,
     )
+
+
+def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
+    """`other` (rounds,) against `first` (rounds,) of another run, with Welch's interval of the log ratio.
+
+    There is no interval for fewer rounds than `MIN_ROUNDS` of either, nor a ratio where there is 0 in some.
+    """
+    if not ((other > 0).all() and (first > 0).all()):
+        return _arithmetic_unpaired(other, first)
+    logs, reference = np.log(other), float(np.exp(np.log(first).mean()))
+    shift = float(logs.mean() - np.log(first).mean())
+    low, high = _welch(logs, np.log(first))
+    ratio, ratio_low, ratio_high = (
+        None if bound is None else float(np.expm1(bound)) for bound in (shift, low, high)
+    )
+    assert ratio is not None
+    return Comparison(
+        baseline=reference,
+        value=reference * (1 + ratio),
+        difference=reference * ratio,
+        low=None if ratio_low is None else reference * ratio_low,
+        high=None if ratio_high is None else reference * ratio_high,
+        ratio=ratio,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
+    )
+
+
+def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:
+    reference, value = float(first.mean()), float(other.mean())
+    low, high = _welch(other, first)
+    return Comparison(
+        baseline=reference,
+        value=value,
+        difference=value - reference,
+        low=low,
+        high=high,
+        ratio=None,
+        ratio_low=None,
+        ratio_high=None,
+    )
+
+
+def _welch(other: Rounds, first: Rounds) -> tuple[float | None, float | None]:
+    """The 95 % interval of the difference of two means of unlike spread."""
+    if min(len(other), len(first)) < MIN_ROUNDS:
+        return None, None
+    shift = float(other.mean() - first.mean())
+    parts = [(values.var(ddof=1) / len(values), len(values) - 1) for values in (other, first)]
+    variance = sum(part for part, _ in parts)
+    if variance <= (_ROUNDING * np.abs((*other, *first)).max()) ** 2:
+        # All rounds are alike, but for the last bits.
+        return shift, shift
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    reach = float(student.ppf(1 - TAIL, freedom) * np.sqrt(variance))
+    return shift - reach, shift + reach
 
 
 def interval(differences: Rounds) -> tuple[float, float]:

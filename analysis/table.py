@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
+from analysis.answer import Answer, Sentence, Tone, answer, signed, tone
 from analysis.facts import facts, without_intervals
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
-from protocol.arms import AGAIN
+from protocol.arms import AGAIN, HOT
 
 WIDTH = 100
 
@@ -50,7 +54,7 @@ DIFFERENCE_ROWS = (
 
 def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
-    parts: list[RenderableType] = []
+    parts: list[RenderableType] = [*_answer(answer(summary)), ""]
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
         title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
@@ -58,6 +62,21 @@ def render(summary: Summary) -> RenderableType:
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     parts += list(facts(summary))
     return Group(*parts)
+
+
+def _answer(told: Answer) -> Iterator[RenderableType]:
+    yield Text(told.headline, style="bold" if told.is_trusted else "bold red")
+    yield Text(f"Arm {HOT.name} against {BASELINE} at load {told.load}, in % of {BASELINE}:", style="italic")
+    for sentence in told.sentences:
+        yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
+
+
+def styled(sentence: Sentence) -> Text:
+    """With better and worse in colours."""
+    return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
+
+
+_STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
 
 
 def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
@@ -97,19 +116,13 @@ def _cell(arm: str, found: Comparison | None) -> str:
     if found is None or found.ratio is None:
         return "–"
     if found.ratio_low is None or found.ratio_high is None:
-        return _percent(found.ratio)
-    text = f"\\[{_percent(found.ratio_low)}, {_percent(found.ratio_high)}]"
-    if arm != AGAIN.name:
-        text = f"{_percent(found.ratio)} {text}"
-    return text if found.ratio_low <= 0 <= found.ratio_high else f"[bold]{text}[/bold]"
-
-
-def _percent(ratio: float) -> str:
-    """In %; what is more than ten times as much, as a multiple."""
-    share = 100 * ratio
-    if share >= 1000:
-        return f"×{1 + ratio:.0f}"
-    return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
+        return signed(found.ratio)
+    text = f"\\[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
+    if arm == AGAIN.name:
+        return text
+    text = f"{signed(found.ratio)} {text}"
+    style = _STYLES[tone(found)]
+    return f"[{style}]{text}[/{style}]" if style else text
 
 
 def _breakdown(summary: Summary) -> Table:

@@ -27,6 +27,8 @@ class Verdict(BaseModel):
     bears: bool
     """Whether the machine was quiet enough, and rounds were enough."""
     text: str
+    reason: str = ""
+    """Why it bears none."""
 
 
 def verdict(
@@ -37,9 +39,10 @@ def verdict(
     arms = [arm for arm in ARMS if arm in differences and arm != AGAIN.name]
     noise = _noise(differences, blocks)
     if noise is not None:
-        return Verdict(bears=False, text=f"{where}: not on this machine: {noise}.")
+        return Verdict(bears=False, text=f"{where}: not on this machine: {noise}.", reason=noise)
     if not arms or any(differences[arm]["pull_mean"].half_width is None for arm in arms):
-        return Verdict(bears=False, text=f"{where}: no verdict, which takes {MIN_ROUNDS} complete rounds.")
+        reason = f"a verdict takes {MIN_ROUNDS} complete rounds"
+        return Verdict(bears=False, text=f"{where}: no verdict: {reason}.", reason=reason)
     told = "; ".join(f"{arm}: {_of_arm(differences[arm])}" for arm in arms)
     return Verdict(bears=True, text=f"{where}, against {BASELINE}: {told}.")
 

@@ -11,6 +11,7 @@ from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
 from cli.registers import registers
+from cli.report import compare, figures, report
 from cli.status import status
 from cli.switch import load, offload, proxy, unload
 
@@ -30,7 +31,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
 def hotline(verbose: bool) -> None:
-    """Hot sets: build them from update logs, move them in and out of a switch, see what it does."""
+    """Hot sets and reports: choose hot sets, move them in and out of a switch, see what that does."""
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
     )
@@ -38,5 +39,5 @@ def hotline(verbose: bool) -> None:
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
-for command in (hotset, load, unload, status, registers, offload, proxy, logs):
+for command in (hotset, load, unload, status, registers, offload, proxy, logs, report, figures, compare):
     hotline.add_command(command)

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from cli.interruption import INTERRUPTED, interrupted
 from common.errors import HotlineError
@@ -88,10 +89,10 @@ def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
 
 def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
     for position, column in enumerate(columns):
-        numbers = bool(rows) and isinstance(rows[0][position], int | float)
+        numbers = bool(rows) and isinstance(rows[0][position], int | float | Text)
         table.add_column(column, justify="right" if numbers else "left")
     for row in rows:
-        table.add_row(*map(str, row))
+        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
     return table
 
 

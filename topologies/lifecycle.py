@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -146,9 +145,7 @@ def _what_is_there(run: Path) -> str:
     if (run / "report.html").exists():
         return f"the report is {run / 'report.html'}"
     if account is not None:
-        return (
-            f"{run} has all logs, and `{os.path.relpath(sys.executable)} -m analysis {run}` makes the report"
-        )
+        return f"{run} has all logs, and `./hotline report {run}` makes the report"
     if (run / "parts").is_dir():
         return f"the logs so far are in {run}, in parts that `make clean` or the next run merges"
     return f"the logs so far are in {run}"

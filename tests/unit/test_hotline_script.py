@@ -46,10 +46,11 @@ def test_the_readmes_commands_are_well_formed(
     """Here there is neither a run nor a switch: that is all that they may fail for."""
     monkeypatch.chdir(tmp_path)
     # Never the default: a switch of somebody's run may be there.
-    switch = [] if command.startswith(("hotset ", "logs ")) else ["--switch", "127.0.0.1:1"]
+    without = ("hotset ", "logs ", "report ", "figures ", "compare ")
+    switch = [] if command.startswith(without) else ["--switch", "127.0.0.1:1"]
     result = CliRunner().invoke(hotline, [*shlex.split(command), *switch])
     assert result.exit_code == 1, result.output
-    assert re.search(r"no switch answers|cannot be read|No such file", result.output)
+    assert re.search(r"no switch answers|cannot be read|No such file|not a run folder", result.output)
 
 
 def test_the_readme_has_every_command() -> None:

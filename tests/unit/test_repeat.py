@@ -166,7 +166,7 @@ def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.report.figures", lambda run, summary: {})
+    monkeypatch.setattr("analysis.report.figures", lambda sources, progress: [])
     made = make_run(tmp_path / "run")
     write_report(made.folder, made.record, summarise(made.folder, made.record))
     compared = CliRunner().invoke(main, ["default", str(made.folder), str(made.folder)])

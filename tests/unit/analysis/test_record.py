@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.__main__ import main
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord, ServerUse, read_record
+from cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 
 LEAST = {
@@ -88,7 +88,7 @@ def test_a_record_is_readable_text(tmp_path: Path) -> None:
 
 def test_the_command_writes_where_it_reads(synthetic_run: SyntheticRun) -> None:
     folder = synthetic_run.folder
-    result = CliRunner().invoke(main, [str(folder)])
+    result = CliRunner().invoke(hotline, ["report", str(folder)])
     assert result.exit_code == 0
     assert result.output.endswith(f"report: {folder}/report.html\n")
     assert "Load 0.5: 100.0 steps/s, 6 rounds" in result.output
@@ -103,17 +103,21 @@ def test_the_command_takes_the_latest_run(
     runs.mkdir()
     (runs / "latest").symlink_to(synthetic_run.folder)
     monkeypatch.chdir(runs.parent)
-    result = CliRunner().invoke(main, [])
+    result = CliRunner().invoke(hotline, ["report"])
     assert result.exit_code == 0 and result.output.endswith("report: runs/latest/report.html\n")
 
 
 def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
-    empty = CliRunner().invoke(main, [str(tmp_path)])
+    empty = CliRunner().invoke(hotline, ["report", str(tmp_path)])
     assert (empty.exit_code, empty.stderr) == (
         1,
         f"Error: {tmp_path}: not a run folder, there is no run.json\n",
     )
     file = tmp_path / "file"
     file.touch()
-    for path in (file, tmp_path / "missing"):
-        assert CliRunner().invoke(main, [str(path)]).exit_code == 2
+    for path, fault in (
+        (file, "is a file; a run's folder is expected"),
+        (tmp_path / "missing", "not a run folder, there is no run.json"),
+    ):
+        found = CliRunner().invoke(hotline, ["report", str(path)])
+        assert (found.exit_code, found.stderr) == (1, f"Error: {path}: {fault}\n")

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from analysis.__main__ import main
-from analysis.report import losses, write_report
+from analysis.page.tables import losses
+from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
+from cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 
 
@@ -37,9 +38,11 @@ class Page(HTMLParser):
 def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: SyntheticRun) -> None:
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     page = Page()
-    page.feed(write_report(synthetic_run.folder, synthetic_run.record, summary).read_text())
-    assert page.tags.count("svg") == 4
-    assert page.tags.count("table") == 2
+    text = write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
+    page.feed(text[: text.index("<script>")])
+    assert page.tags.count("svg") == 2
+    # Of the loads, the paper's, and one below each figure.
+    assert page.tags.count("table") == 2 + 1 + page.tags.count("section") - 1
     assert page.references == []
 
 
@@ -47,10 +50,13 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         if block.arm == "hot":
             block.servers.packets = 900
-    lines = list(losses(summarise(synthetic_run.folder, synthetic_run.record)))
+    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
+    lines = [
+        "".join(span.text for span in line) for name, load in loads.items() for line in losses(name, load)
+    ]
     assert lines == [
-        "Load 0.5, hot: packets to PS/step is 25.0 above neither's 20.0.",
-        "Load 0.8, hot: packets to PS/step is 25.0 above neither's 20.0.",
+        "Load 0.5, hot: packets to PS a step +125 % [+125, +125].",
+        "Load 0.8, hot: packets to PS a step +125 % [+125, +125].",
     ]
 
 
@@ -104,7 +110,7 @@ def test_too_few_rounds_are_told_below_the_table(synthetic_run: SyntheticRun) ->
 
 
 def test_command_writes_summary_and_report_again(synthetic_run: SyntheticRun) -> None:
-    result = CliRunner().invoke(main, [str(synthetic_run.folder)])
+    result = CliRunner().invoke(hotline, ["report", str(synthetic_run.folder)])
     assert result.exit_code == 0, result.output
     summary = json.loads((synthetic_run.folder / "summary.json").read_text())
     assert set(summary["arms"]) == {"neither", "again", "proxy", "hot", "both"}
@@ -115,6 +121,6 @@ def test_command_names_a_run_that_did_not_finish(synthetic_run: SyntheticRun) ->
     synthetic_run.record.model_copy(update={"accounting": None, "error": "worker-2 died"}).write(
         synthetic_run.folder
     )
-    result = CliRunner().invoke(main, [str(synthetic_run.folder)])
+    result = CliRunner().invoke(hotline, ["report", str(synthetic_run.folder)])
     assert result.exit_code == 1
     assert "the run ended before its report (worker-2 died)" in result.output

@@ -70,7 +70,8 @@ def test_where_blocks_stay_disturbed_it_is_not_on_this_machine() -> None:
 def test_few_rounds_bear_none(rounds: int) -> None:
     few = differences(compared(0.5, rounds=rounds), compared(1, rounds=rounds))
     found = verdict("0.5", few, BLOCKS, None)
-    assert (found.bears, found.text) == (False, "Load 0.5: no verdict, which takes 6 complete rounds.")
+    assert (found.bears, found.text) == (False, "Load 0.5: no verdict: a verdict takes 6 complete rounds.")
+    assert found.reason == "a verdict takes 6 complete rounds"
     assert not verdict("0.5", {}, BLOCKS, None).bears
 
 

@@ -126,13 +126,13 @@ def make_run(folder: Path) -> GoldenRun:
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
-        config={"workers": WORKER, "budget_s": 100.0},
+        config={"workers": WORKER, "servers": SERVERS, "top_k": len(HOT), "budget_s": 100.0},
         machine={"kernel": "6.1", "cpus": 2},
         versions={"python": "3.11"},
         placement={"p1": 0},
         seeds={"seed": 1},
         jobs=JOBS,
-        workload={"chance_loss": 0.69},
+        workload={"name": "R1", "parameters": 144, "lanes_per_step": len(BATCH), "chance_loss": 0.69},
         capacity={"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         offered_rate={"0.5": 1234.5},
         blocks=blocks,

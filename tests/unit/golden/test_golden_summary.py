@@ -85,7 +85,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
     assert (load["offered_rate"], load["rounds"], load["rounds_fallen_behind"]) == (1234.5, 10, 2)
     assert load["arms"] == summary["arms"]
     assert (load["block_steps"], load["blocks_repeated"], load["blocks_disturbed"]) == (25, 3, 1)
-    assert load["verdict"] == {"bears": True, "text": VERDICT}
+    assert load["verdict"] == {"bears": True, "text": VERDICT, "reason": ""}
 
 
 def test_the_arm_without_anything(summary: dict[str, Any]) -> None:

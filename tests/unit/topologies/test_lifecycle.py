@@ -191,7 +191,7 @@ def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     folder = (tmp_path / "latest").resolve()
-    assert f"{folder} has all logs, and `" in errors and f"python -m analysis {folder}` makes the" in errors
+    assert f"{folder} has all logs, and `./hotline report {folder}` makes the report" in errors
     assert "Traceback" not in errors
 
 

@@ -1,0 +1,52 @@
+"""All figures that can be drawn from logs, in the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from analysis.figures.connections import concurrency, intervals
+from analysis.figures.correlation import correlation_figure
+from analysis.figures.coverage import coverages, share_of_updates
+from analysis.figures.latency import breakdown, completion, latencies, latencies_by_class
+from analysis.figures.model import Figure
+from analysis.figures.sizes import response_sizes
+from analysis.figures.source import Source
+
+
+def _coverage(sources: Sequence[Source]) -> Figure:
+    return share_of_updates(coverages(sources))
+
+
+def _correlation(sources: Sequence[Source]) -> Figure:
+    return correlation_figure(sources[0])
+
+
+DRAWN: Sequence[Callable[[Sequence[Source]], Figure]] = (
+    completion,
+    latencies,
+    latencies_by_class,
+    breakdown,
+    response_sizes,
+    intervals,
+    concurrency,
+    _coverage,
+    _correlation,
+)
+
+
+Progress = Callable[[int, int], None]
+"""Told figures done and in all."""
+
+
+def no_progress(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def figures(sources: Sequence[Source], progress: Progress = no_progress) -> Iterator[Figure]:
+    """Those that there is something to draw for."""
+    for done, draw in enumerate(DRAWN):
+        progress(done, len(DRAWN))
+        figure = draw(sources)
+        if not figure.is_empty:
+            yield figure
+    progress(len(DRAWN), len(DRAWN))

@@ -1,0 +1,86 @@
+"""[DDL] §3.2: what arithmetic costs a server, and what the latency goes with."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from analysis.figures.connections import WINDOW_US
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.figures.source import Source
+
+_SAMPLE = 1_000_000
+"""RPCs that ranks are told of: a correlation of as many is known to 0.002."""
+CAUSES = {"size": "size of request and response", "frequency": "RPCs at the server", "connections": "workers"}
+METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
+
+
+def arithmetic_share(pull: float, push: float) -> float:
+    """Mean PS_proc of a push minus that of a pull, as a share of the push's."""
+    return (push - pull) / push
+
+
+def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
+    """Arm -> (cause, metric) -> Spearman's rank correlation, of RPCs that a server has answered.
+
+    Frequency and connections are RPCs and unique workers at that server in the window of 1,000 µs in which
+    the RPC was sent, by its worker's clock: of one machine, or of as many as keep the same time.
+    """
+    window = pl.col("t_send_us") // WINDOW_US
+    at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
+    number = at_server.select(pl.len()).collect(engine="streaming").item()
+    every = number // _SAMPLE + 1
+    load = at_server.group_by("arm", "ps", window=window).agg(
+        frequency=pl.len(), connections=pl.col("worker").n_unique()
+    )
+    rows = (
+        at_server.select(
+            "arm",
+            "ps",
+            window=window,
+            size=pl.col("request_bytes").cast(pl.Int64) + pl.col("response_bytes"),
+            ps_proc="ps_proc_us",
+            n_tx="n_tx_us",
+        )
+        .gather_every(every)
+        .join(load, on=["arm", "ps", "window"])
+        .collect(engine="streaming")
+    )
+    return {
+        str(arm): {
+            (cause, metric): float(of.select(pl.corr(cause, metric, method="spearman")).item())
+            for cause in CAUSES
+            for metric in METRICS
+        }
+        for (arm,), of in sorted(rows.partition_by("arm", as_dict=True).items())
+    }
+
+
+def correlation_figure(source: Source) -> Figure:
+    """§3.2: the correlations as points, one colour an arm."""
+    found = correlations(source)
+    panels = [
+        Panel(
+            title,
+            [
+                Series(
+                    arm,
+                    list(CAUSES.values()),
+                    np.array([of[cause, metric] for cause in CAUSES]),
+                    colour_of(arm, number),
+                )
+                for number, (arm, of) in enumerate(found.items())
+            ],
+        )
+        for metric, title in METRICS.items()
+    ]
+    return Figure(
+        "sec-3-2",
+        "What PS_proc and N_tx go with",
+        Axis(""),
+        Axis("rank correlation (Spearman)"),
+        panels,
+        kind="points",
+        caption="[DDL] §3.2. Within the 1,000 µs in which an RPC was sent: how many reached the server, and "
+        "from how many workers. 1 is always with it, 0 nothing, -1 always against it.",
+    )

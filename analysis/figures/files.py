@@ -1,0 +1,137 @@
+"""Figures as files: PDF and PNG for print, and the data behind each as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.figures.model import Figure, Series
+from logs.parts import whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+SUFFIXES = ("pdf", "png", "csv")
+_DPI = 150
+_DASHES = ("-", "--", ":", "-.")
+_MARKERS = "osD^v*"
+_PANELS_A_ROW = 2
+
+
+def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Write NAME.pdf, NAME.png and NAME.csv of each; raises `DataError` where they cannot be written."""
+    return [path for figure in figures for path in write_figure(figure, folder)]
+
+
+def write_figure(figure: Figure, folder: Path) -> list[Path]:
+    """The three files of one figure."""
+    import matplotlib.pyplot as plt
+
+    drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
+    try:
+        for path in written:
+            with whole(path) as partial:
+                if path.suffix == ".csv":
+                    figure.table().write_csv(partial)
+                else:
+                    # Without a date: what is drawn of the same data is the same file.
+                    when = {"CreationDate": None} if path.suffix == ".pdf" else {}
+                    drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
+    finally:
+        plt.close(drawing)
+    return written
+
+
+def draw(figure: Figure) -> Drawing:
+    """With matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels = [panel for panel in figure.panels if panel.series]
+    columns = min(len(panels), _PANELS_A_ROW)
+    rows = -(-len(panels) // columns)
+    drawing, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(5.2 * columns if columns > 1 else 6.4, 3.3 * rows),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
+    )
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        _KINDS[figure.kind](axis, panel.series)
+        axis.set_title(panel.title, fontsize="medium")
+        _label(axis, figure)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    drawing.suptitle(figure.title)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
+    return drawing
+
+
+def _lines(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        axis.plot(each.x, each.y, _DASHES[each.dash], label=each.name, color=each.colour, linewidth=1.4)
+        if each.low is not None and each.high is not None:
+            axis.fill_between(each.x, each.low, each.high, color=each.colour, alpha=0.2, linewidth=0)
+
+
+def _steps(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        axis.step(each.x, each.y, _DASHES[each.dash], where="post", label=each.name, color=each.colour)
+
+
+def _points(axis: Axes, many: Iterable[Series]) -> None:
+    for number, each in enumerate(many):
+        marker = _MARKERS[number % len(_MARKERS)]
+        line = "" if len(each.x) and isinstance(each.x[0], str) else _DASHES[each.dash]
+        axis.plot(each.x, each.y, f"{marker}{line}", label=each.name, color=each.colour, markersize=5)
+        if each.low is not None and each.high is not None:
+            reach = np.array([each.y - each.low, each.high - each.y])
+            axis.errorbar(each.x, each.y, yerr=reach, fmt="none", ecolor=each.colour, capsize=2)
+
+
+def _bars(axis: Axes, many: Iterable[Series]) -> None:
+    left: float | np.ndarray = 0.0
+    for each in many:
+        axis.barh(list(each.x), each.y, left=left, label=each.name, color=each.colour)
+        left = left + each.y
+    if not axis.yaxis_inverted():
+        axis.invert_yaxis()
+
+
+_KINDS = {"lines": _lines, "steps": _steps, "points": _points, "bars": _bars}
+
+
+def _plain(value: float, _: object) -> str:
+    """Without powers of ten."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def _label(axis: Axes, figure: Figure) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+
+    for side, of, of_drawing in (
+        ("x", figure.x, axis.xaxis),
+        ("y", figure.y, axis.yaxis),
+    ):
+        if of.is_log:
+            getattr(axis, f"set_{side}scale")("log")
+            of_drawing.set_major_locator(LogLocator(numticks=8))
+            of_drawing.set_minor_locator(NullLocator())
+            of_drawing.set_major_formatter(FuncFormatter(_plain))
+        if of.is_share:
+            of_drawing.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        getattr(axis, f"set_{side}label")(of.title)
+    if figure.y.is_share and figure.kind in ("lines", "steps"):
+        axis.set_ylim(0, 1)
+    axis.grid(alpha=0.25)
+    axis.label_outer()

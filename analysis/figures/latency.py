@@ -1,0 +1,150 @@
+"""[DDL] Fig. 4 and 5: how long RPCs take, and which of the five metrics that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+
+from analysis.figures.distribution import Distribution, distributions
+from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series, Values
+from analysis.figures.source import Curve, Source, curves
+from logs.columns import CLASSES, METRICS, TRANSFERS
+from protocol.arms import AGAIN
+
+LATENCY = Axis("latency, µs", is_log=True)
+CDF = Axis("CDF", is_share=True)
+
+
+def cdf_series(curve: Curve, found: Distribution) -> Series:
+    """A distribution as a curve."""
+    return Series(curve.name, found.edges, found.share, curve.colour, curve.dash)
+
+
+def latencies(sources: Sequence[Source]) -> Figure:
+    """Fig. 4: CDF of the latency of RPCs, push and pull."""
+    return _latencies(
+        sources,
+        "op",
+        TRANSFERS,
+        name="fig-04",
+        title="Latency of RPCs",
+        caption="[DDL] Fig. 4: a heavy tail, and pushes slower than pulls.",
+    )
+
+
+def latencies_by_class(sources: Sequence[Source]) -> Figure:
+    """Ours: the same by where an RPC was answered."""
+    with_classes = [source for source in sources if "class" in source.rpc.collect_schema()]
+    return _latencies(
+        with_classes,
+        "class",
+        CLASSES,
+        name="fig-04-class",
+        title="Latency of RPCs by where they were answered",
+        caption="all-hit: by the switch alone; mixed: there in part; cold: by the server alone.",
+    )
+
+
+def _latencies(
+    sources: Sequence[Source], column: str, values: Sequence[str], *, name: str, title: str, caption: str
+) -> Figure:
+    found = {id(source): distributions(source.rpc, "latency_us", ["arm", column]) for source in sources}
+    panels = [
+        Panel(
+            value.replace("_", "-"),
+            [
+                cdf_series(curve, found[id(curve.source)][curve.arm, value])
+                for curve in curves(sources)
+                if (curve.arm, value) in found[id(curve.source)]
+            ],
+        )
+        for value in values
+    ]
+    facts: dict[Fact, float] = {
+        (curve.name, value, quantile): of.quantile(q)
+        for curve in curves(sources)
+        for (arm, value), of in found[id(curve.source)].items()
+        if arm == curve.arm
+        for quantile, q in (("p50", 0.5), ("p99", 0.99))
+    }
+    shown = [panel for panel in panels if panel.series]
+    return Figure(name, title, LATENCY, CDF, shown, caption=caption, facts=facts)
+
+
+def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
+    """(arm, op) -> metric -> mean in µs; `latency` is their sum, `request` a size in bytes."""
+    columns = {
+        **{name: f"{name}_us" for name in (*METRICS, "latency")},
+        "request": "request_bytes",
+    }
+    rows = (
+        source.rpc.group_by("arm", "op")
+        .agg(pl.col(column).cast(pl.Float64).mean().alias(name) for name, column in columns.items())
+        .collect(engine="streaming")
+    )
+    return {(row["arm"], row["op"]): {name: row[name] for name in columns} for row in rows.to_dicts()}
+
+
+def breakdown(sources: Sequence[Source]) -> Figure:
+    """Fig. 5: share of each metric in the latency of push and pull."""
+    means = {id(source): mean_metrics(source) for source in sources}
+    panels = []
+    for op in TRANSFERS:
+        bars = [
+            (curve.name, means[id(curve.source)][curve.arm, op])
+            for curve in curves(sources)
+            if (curve.arm, op) in means[id(curve.source)]
+        ]
+        names = [name for name, _ in bars]
+        series = [
+            Series(metric, names, _array(of[metric] / of["latency"] for _, of in bars), COLOURS[metric])
+            for metric in METRICS
+        ]
+        panels.append(Panel(op, series if bars else []))
+    return Figure(
+        "fig-05",
+        "Where an RPC's time goes",
+        Axis("share of the mean latency", is_share=True),
+        Axis(""),
+        panels,
+        kind="bars",
+        caption="[DDL] Fig. 5: PS_proc and N_tx dominate. A metric's mean, divided by that of the latency.",
+        facts={
+            (curve.name, op, metric): mean
+            for curve in curves(sources)
+            for (arm, op), of in means[id(curve.source)].items()
+            if arm == curve.arm
+            for metric, mean in of.items()
+        },
+    )
+
+
+def completion(sources: Sequence[Source]) -> Figure:
+    """Ours: how long pulls and pushes take from when they were due, at each load of a run."""
+    panels: dict[str, list[Series]] = {}
+    for curve in curves([source for source in sources if source.operations is not None], with_null=True):
+        if curve.arm != AGAIN.name or len(sources) == 1:
+            assert curve.source.operations is not None
+            own = curve.source.operations.filter(pl.col("arm") == curve.arm)
+            for (load, op), found in distributions(own, "latency_us", ["load", "op"]).items():
+                if op in TRANSFERS:
+                    panels.setdefault(f"{op}, load {load}", []).append(cdf_series(curve, found))
+    return Figure(
+        "completion",
+        "Completion of pull and push, from when they were due",
+        LATENCY,
+        CDF,
+        [Panel(title, panels[title]) for title in sorted(panels, key=_load_first)],
+        caption="All RPCs of an operation, from its scheduled start to its last response.",
+    )
+
+
+def _load_first(title: str) -> tuple[str, str]:
+    op, _, load = title.partition(", ")
+    return load, op
+
+
+def _array(values: Iterable[float]) -> Values:
+    return np.array(list(values), dtype=np.float64)

@@ -1,0 +1,103 @@
+"""A figure as data: what is drawn of it, on paper or on the page, is also what its CSV has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from logs.columns import ARMS, METRICS
+
+Values = npt.NDArray[np.float64]
+Fact = tuple[str, ...]
+
+_ARM_COLOURS = dict(zip(ARMS, ("#7f7f7f", "#b4b4b4", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
+_METRIC_COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
+COLOURS: Mapping[str, str] = {**_ARM_COLOURS, **_METRIC_COLOURS}
+"""Of arms and of metrics, on white and on black."""
+_OTHERS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What is along an axis, with its unit."""
+
+    title: str
+    is_log: bool = False
+    is_share: bool = False
+    """From 0 to 1, shown in per cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve, or one colour of bars."""
+
+    name: str
+    x: Values | Sequence[str]
+    """[n]; names of bars for `bars`."""
+    y: Values
+    """[n]"""
+    colour: str = ""
+    dash: int = 0
+    """Which of `DASHES`."""
+    low: Values | None = None
+    """[n], and below the upper bounds: of a 95 % interval of y."""
+    high: Values | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes. All panels of a figure have the same axes, so that they can be compared."""
+
+    title: str
+    series: Sequence[Series]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure; without any series there was nothing to draw it from."""
+
+    name: str
+    """Of its files: `fig-04`."""
+    title: str
+    x: Axis
+    y: Axis
+    panels: Sequence[Panel]
+    kind: Literal["lines", "steps", "points", "bars"] = "lines"
+    """Bars are stacked and lie, one for each name."""
+    caption: str = ""
+    """How to read it, and what the paper shows there."""
+    facts: Mapping[Fact, float] = field(default_factory=dict)
+    """Numbers of it that tables have: (curve, operation, quantity) and the like -> value."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be drawn."""
+        return not any(len(series.y) for panel in self.panels for series in panel.series)
+
+    def table(self) -> pl.DataFrame:
+        """The data: columns panel, series, x, y; low and high where there are intervals."""
+        parts = [
+            pl.DataFrame(
+                {
+                    "panel": panel.title,
+                    "series": series.name,
+                    "x": series.x,
+                    "y": series.y,
+                    **({} if series.low is None else {"low": series.low, "high": series.high}),
+                }
+            )
+            for panel in self.panels
+            for series in panel.series
+        ]
+        return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
+
+
+def colour_of(name: str, number: int) -> str:
+    """The colour of an arm or a metric; of anything else the colour of that number."""
+    return COLOURS.get(name, _OTHERS[number % len(_OTHERS)])

@@ -1,0 +1,131 @@
+"""What figures are drawn from: the measured RPCs of a run, or the logs of somebody's cluster, read lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from analysis.errors import AnalysisError
+from analysis.figures.model import colour_of
+from analysis.record import RunRecord, read_record
+from logs.cluster import CLUSTER, ClusterLogs
+from logs.columns import ARMS, BASELINE, LOGS
+from logs.counts import Counts
+from logs.merge import finish_merge
+from protocol.arms import AGAIN, JOBS
+
+IN_A_BLOCK = ("round", "load")
+"""Columns that tell a run's blocks apart, between which nothing is to be compared in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The logs of one run or one cluster."""
+
+    name: str
+    rpc: pl.LazyFrame
+    """Measured RPCs but for empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
+    connections: pl.LazyFrame | None
+    """`time_us`, `ps`, `worker`, `arm`."""
+    updates: Sequence[Path]
+    """Update logs, none or more."""
+    job: int | None
+    """Whose rows of the update logs count; None for all."""
+    arms: tuple[str, ...]
+    operations: pl.LazyFrame | None = None
+    """Measured pulls, pushes and steps; None for a cluster's, as below."""
+    record: RunRecord | None = None
+
+    def counts(self) -> Counts | None:
+        """Updates of each key; None where there is no update log. Raises `DataError`."""
+        return Counts.of_logs(self.updates, self.job) if self.updates else None
+
+
+def of_run(run: Path) -> Source:
+    """A run's; raises `AnalysisError` where it has no measured RPCs."""
+    record = read_record(run)
+    finish_merge(run)
+    if not record.blocks:
+        raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
+    logs = {log: run / f"{log}.parquet" for log in LOGS}
+    for log in ("rpc", "operations"):
+        if not logs[log].exists():
+            raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
+    measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
+    names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
+    jobs = {job: arm for arm, job in JOBS.items()}
+    arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
+    present = {block.arm for block in record.blocks}
+    return Source(
+        name=str(record.workload.get("name", run.name)),
+        rpc=pl.scan_parquet(logs["rpc"]).filter(measured).with_columns(names),
+        connections=pl.scan_parquet(logs["connections"])
+        .with_columns(arm=arm_of_job)
+        .filter(pl.col("arm").is_in(ARMS))
+        if logs["connections"].exists()
+        else None,
+        updates=[logs["updates"]] if logs["updates"].exists() else [],
+        job=JOBS[BASELINE],
+        arms=tuple(arm for arm in ARMS if arm in present),
+        operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
+        record=record,
+    )
+
+
+def of_cluster(logs: ClusterLogs) -> Source:
+    """The logs of a real cluster."""
+    arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
+    return Source(
+        name=logs.folder.resolve().name or CLUSTER,
+        rpc=logs.rpc,
+        connections=logs.connections,
+        updates=logs.updates,
+        job=None,
+        arms=tuple(arms),
+    )
+
+
+def in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.DataFrame:
+    """Rows of an arm's blocks that count, where these tell when they were; all of a cluster's."""
+    blocks = [] if record is None else [block for block in record.blocks if block.ended_us]
+    if not blocks:
+        return rows
+    spans = pl.DataFrame(
+        [(block.begun_us, block.ended_us, block.arm) for block in blocks],
+        schema={"begun_us": pl.Int64, "ended_us": pl.Int64, "arm": pl.String},
+        orient="row",
+    )
+    # Blocks follow one another: the last of the arm's that had begun is the one.
+    return (
+        rows.sort(time_us)
+        .join_asof(
+            spans.sort("begun_us"), left_on=time_us, right_on="begun_us", by="arm", check_sortedness=False
+        )
+        .filter(pl.col(time_us) <= pl.col("ended_us"))
+        .drop("begun_us", "ended_us")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One arm of one source, as figures name and colour it."""
+
+    source: Source
+    arm: str
+    name: str
+    colour: str
+    dash: int
+
+
+def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
+    """All arms of all sources; *again*, which only tells of noise, `with_null`."""
+    number = 0
+    for dash, source in enumerate(sources):
+        for arm in source.arms:
+            if arm != AGAIN.name or with_null:
+                name = arm if len(sources) == 1 else f"{source.name}, {arm}"
+                yield Curve(source, arm, name, colour_of(arm, number), dash)
+                number += 1

@@ -1,0 +1,180 @@
+"""A figure for the page: traces for Plotly, toggles, and its numbers in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analysis.answer import Span
+from analysis.figures.model import DASHES, Axis, Figure, Series, Values
+from analysis.page.tables import Row, Table
+
+_DIGITS = 5
+_QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
+_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Toggle:
+    """A box that shows or hides a series."""
+
+    name: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A box that makes an axis logarithmic."""
+
+    axis: str
+    is_log: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What the page's template needs of a figure."""
+
+    name: str
+    title: str
+    caption: str
+    toggles: tuple[Toggle, ...]
+    scales: tuple[Scale, ...]
+    numbers: Table
+    spec: dict[str, Any]
+    """What script.js draws."""
+
+
+def plot(figure: Figure) -> Plot:
+    """A figure as the page has it."""
+    bars = figure.kind == "bars"
+    toggles = dict.fromkeys(
+        Toggle(series.name, series.colour) for panel in figure.panels for series in panel.series
+    )
+    scales = [Scale(side, of.is_log) for side, of in (("x", figure.x), ("y", figure.y)) if of.is_log]
+    return Plot(
+        figure.name,
+        figure.title,
+        figure.caption,
+        tuple(toggles),
+        tuple(scales),
+        _numbers(figure),
+        {
+            "name": figure.name,
+            "title": figure.title,
+            "x": _axis(figure.x, names=not bars and _has_names(figure)),
+            "y": _axis(figure.y, names=bars, is_reversed=bars),
+            "panels": [
+                {"title": panel.title, "traces": [_trace(each, figure.kind) for each in panel.series]}
+                for panel in figure.panels
+                if panel.series
+            ],
+        },
+    )
+
+
+def _axis(axis: Axis, names: bool, is_reversed: bool = False) -> dict[str, Any]:
+    return {"title": axis.title, "is_share": axis.is_share, "names": names, "reversed": is_reversed}
+
+
+def _has_names(figure: Figure) -> bool:
+    return any(
+        len(each.x) > 0 and isinstance(each.x[0], str) for panel in figure.panels for each in panel.series
+    )
+
+
+def _trace(series: Series, kind: str) -> dict[str, Any]:
+    x, y = _rounded(series.x), _rounded(series.y)
+    if kind == "bars":
+        return {
+            "type": "bar",
+            "orientation": "h",
+            "name": series.name,
+            "x": y,
+            "y": x,
+            "marker": {"color": series.colour},
+        }
+    named = len(series.x) > 0 and isinstance(series.x[0], str)
+    trace = {
+        "type": "scatter",
+        "mode": "markers" if named else "lines+markers" if kind == "points" else "lines",
+        "name": series.name,
+        "x": x,
+        "y": y,
+        "line": {
+            "color": series.colour,
+            "dash": DASHES[series.dash],
+            "width": 2,
+            "shape": "hv" if kind == "steps" else "linear",
+        },
+        "marker": {"color": series.colour, "size": 8},
+    }
+    if series.low is not None and series.high is not None:
+        trace["error_y"] = {
+            "array": _rounded(series.high - series.y),
+            "arrayminus": _rounded(series.y - series.low),
+            "color": series.colour,
+            "thickness": 1,
+        }
+    return trace
+
+
+def _rounded(values: Any) -> list[Any]:
+    """No more digits than can be seen."""
+    if len(values) and isinstance(values[0], str):
+        return list(values)
+    return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in values]
+
+
+def _numbers(figure: Figure) -> Table:
+    """Quantiles of distributions; of anything else what is drawn."""
+    many = [(panel.title, series) for panel in figure.panels for series in panel.series]
+    if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
+        columns = ("", *_QUANTILES)
+        rows: list[Row] = [(_name(panel, each), *map(_cell, _quantiles(each))) for panel, each in many]
+        return Table(f"{figure.x.title}, quantiles", columns, rows)
+    along, value = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
+    rows = [
+        (
+            f"{_name(panel, each)}: {_text(x, along)}",
+            (Span(text=_text(y, value)),),
+            (Span(text=_interval(each, place, value)),),
+        )
+        for panel, each in many
+        for place, (x, y) in _thinned(each)
+    ]
+    return Table(value.title or figure.title, ("", value.title, "95 % interval"), rows)
+
+
+def _name(panel: str, series: Series) -> str:
+    return f"{panel}, {series.name}" if panel else series.name
+
+
+def _thinned(series: Series) -> Iterator[tuple[int, tuple[Any, float]]]:
+    every = -(-len(series.y) // _ROWS)
+    yield from list(enumerate(zip(series.x, series.y, strict=True)))[::every]
+
+
+def _quantiles(series: Series) -> Iterator[float]:
+    x: Values = np.asarray(series.x, dtype=np.float64)
+    yield from (float(x[np.searchsorted(series.y, q - 1e-9)]) for q in _QUANTILES.values())
+
+
+def _cell(value: float) -> tuple[Span, ...]:
+    return (Span(text=f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"),)
+
+
+def _interval(series: Series, place: int, axis: Axis) -> str:
+    if series.low is None or series.high is None:
+        return "–"
+    return f"[{_text(series.low[place], axis)}, {_text(series.high[place], axis)}]"
+
+
+def _text(value: Any, axis: Axis) -> str:
+    if isinstance(value, str):
+        return value
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.1%}" if axis.is_share else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"

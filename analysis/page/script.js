@@ -1,0 +1,62 @@
+// Draws every figure's panels from the data in #plots; boxes below a title show and hide series and log axes.
+"use strict";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function axis(of, isLog) {
+  return {
+    title: { text: of.title, standoff: 8 }, type: of.names ? "category" : isLog ? "log" : "linear",
+    tickformat: of.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
+    dtick: isLog ? 1 : undefined,
+    gridcolor: css("--line"), zerolinecolor: css("--line"), automargin: true, fixedrange: true,
+    autorange: of.reversed ? "reversed" : true,
+  };
+}
+
+function layout(plot, panel, logs) {
+  return {
+    title: { text: panel.title, font: { size: 14 } }, showlegend: false, barmode: "stack",
+    margin: { l: 55, r: 10, t: 34, b: 45 }, hovermode: "closest", dragmode: false,
+    paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"), font: { color: css("--text") },
+    xaxis: axis(plot.x, logs.x), yaxis: axis(plot.y, logs.y),
+  };
+}
+
+function draw(plot) {
+  const section = document.getElementById(plot.name);
+  const shown = (name) => section.querySelector(`[data-series="${CSS.escape(name)}"]`)?.checked ?? true;
+  const isLog = (side) => section.querySelector(`[data-log="${side}"]`)?.checked ?? false;
+  const holder = section.querySelector(".panels");
+  for (const [number, panel] of plot.panels.entries()) {
+    let place = holder.children[number];
+    if (!place) {
+      place = document.createElement("div");
+      place.className = "panel";
+      place.setAttribute("role", "img");
+      place.setAttribute("aria-label", `${plot.title}: ${panel.title}. The numbers are in the table below.`);
+      holder.append(place);
+    }
+    const traces = panel.traces.filter((trace) => shown(trace.name));
+    const logs = { x: isLog("x"), y: isLog("y") };
+    Plotly.react(place, traces, layout(plot, panel, logs), { responsive: true, displayModeBar: false });
+  }
+}
+
+const plots = JSON.parse(document.getElementById("plots").textContent);
+const seen = new Set();
+// A long page is drawn as it is read.
+const watcher = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (isIntersecting && !seen.has(target.id)) {
+      seen.add(target.id);
+      draw(plots[target.id]);
+    }
+  }
+}, { rootMargin: "600px" });
+for (const plot of Object.values(plots)) {
+  const section = document.getElementById(plot.name);
+  section.addEventListener("change", () => draw(plot));
+  watcher.observe(section);
+}
+addEventListener("beforeprint", () => Object.values(plots).forEach(draw));
+dark.addEventListener("change", () => seen.forEach((name) => draw(plots[name])));

@@ -1,0 +1,47 @@
+"""What the page explains: how to read it, and its words."""
+
+from __future__ import annotations
+
+READING = (
+    "An operation is a pull or a push: a series of RPCs from its scheduled start to its last response. "
+    "Every arm replays the same mini-batches at the same pace; arms alternate in random order in each "
+    "round. A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
+    "arm, so that a round in which the machine was slow counts no more than another. An interval (95 %)"
+    " is what the signs of the rounds allow: as the order is random, each round of an arm that is like "
+    "neither is as likely above it as below. Coloured differences leave out 0: green and − is less than"
+    " neither, red and + is more, and less is better of everything that is compared. The mean log loss "
+    "has no interval: each arm trains one model, and rounds are not repetitions of it.",
+    "The arm again is neither once more: its differences are noise, and show how much of it there is. "
+    "The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
+    "connections.",
+)
+READING_LOGS = (
+    "These are somebody's own logs: nothing was run for this report, and there is nothing to compare "
+    "with. Distributions are exact at a hundred edges a decade.",
+)
+CAVEATS = (
+    "Agents, switch and servers share this machine's CPUs: latencies are those of an emulator, and what"
+    " the switch does costs its senders, where hardware would not.",
+    "Values are 32-bit fixed point and a push adds in place (SGD); a Tofino has other limits.",
+)
+GLOSSARY = (
+    ("lane", "one parameter's place in an RPC: a 64-bit key and a 32-bit value; an RPC has up to 32"),
+    ("arm", "one way to run the same steps; on the wire an arm is a job of its own"),
+    ("job", "a set of parameters with their own values, slots and table entries"),
+    ("neither", "the arm with all parameters at the servers, and a connection for each worker"),
+    ("again", "neither once more"),
+    ("proxy", "the arm in which the switch is the workers' one connection to each server"),
+    ("hot", "the arm in which the switch holds the hottest parameters"),
+    ("both", "hot and proxy together"),
+    ("all-hit, mixed, cold", "RPCs that the switch answers alone, serves in part, and passes on"),
+    ("load", "offered steps/s, as a part of what the arm that carries least does in a closed loop"),
+    ("W_proc", "worker: processing the response"),
+    ("W_queue", "worker: the response's wait in the receive queue"),
+    ("PS_proc", "server: processing the request"),
+    ("PS_queue", "server: the request's wait in the receive queue"),
+    ("N_tx", "network and network stack: t1 − t0 − PS_queue − PS_proc"),
+    (
+        "[DDL]",
+        "Pan et al., Dissecting the Communication Latency in Distributed Deep Sparse Learning, IMC 2020",
+    ),
+)

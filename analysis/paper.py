@@ -1,0 +1,153 @@
+"""What [DDL] found beside what is found here, without and with the hot parameters in the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.figures.correlation import arithmetic_share
+from analysis.figures.coverage import PAPERS_TOP_K
+from analysis.figures.model import Fact, Figure
+from analysis.summary import Summary
+from logs.columns import BASELINE, METRICS, TRANSFERS
+from protocol.arms import BOTH, HOT, PROXY
+
+Facts = Mapping[str, Mapping[Fact, float]]
+"""Name of a figure -> its numbers."""
+NAMES = {
+    "w_proc": "W_proc",
+    "w_queue": "W_queue",
+    "ps_proc": "PS_proc",
+    "ps_queue": "PS_queue",
+    "n_tx": "N_tx",
+}
+_WITH = (HOT.name, PROXY.name, BOTH.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row: what the paper says, and what is measured here in each column."""
+
+    what: str
+    paper: str
+    here: tuple[str, ...]
+
+
+def columns(arms: Sequence[str]) -> dict[str, str]:
+    """Arm -> what its column is called: those without and with offload or proxy, or a cluster's."""
+    if BASELINE not in arms:
+        return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
+    chosen = [arm for arm in _WITH if arm in arms]
+    return {BASELINE: "here, without"} | {arm: f"here, with {arm}" for arm in chosen}
+
+
+def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
+    """The rows that something is known of; `summary` is None for a cluster's logs."""
+    facts = {figure.name: figure.facts for figure in figures}
+    found = [
+        Finding(what, paper, tuple(_cell(tell, facts, arm) for arm in columns(arms)))
+        for what, paper, tell in _ROWS
+    ]
+    found += [
+        Finding(
+            f"updates by the top {PAPERS_TOP_K:,} parameters, {source}",
+            "50 % (R1), 70 % (R2)",
+            (percent(share), *["–"] * (len(columns(arms)) - 1)),
+        )
+        for (source,), share in facts.get("fig-10", {}).items()
+    ]
+    if summary is not None:
+        found += list(_offload(arms, summary))
+    return [finding for finding in found if set(finding.here) != {"–"}]
+
+
+def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
+    """What offload takes from the servers, at the first load."""
+    load = next(iter(summary.loads.values()))
+
+    def less(arm: str, metric: str) -> str:
+        found = load.differences.get(arm, {}).get(metric)
+        return "–" if found is None or found.ratio is None else percent(-found.ratio)
+
+    def row(what: str, paper: str, metric: str) -> Finding:
+        return Finding(what, paper, tuple(less(arm, metric) for arm in columns(arms)))
+
+    served = "–" if summary.hot_update_share is None else percent(summary.hot_update_share)
+    return [
+        Finding(
+            "reads and writes that the switch serves",
+            "half (proposed)",
+            tuple(served if arm == HOT.name else "–" for arm in columns(arms)),
+        ),
+        row("PS_proc that goes away (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
+        row("packets to the servers that go away", "not told", "ps_packets_per_step"),
+    ]
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """As the paper has it: 50.1 %."""
+    # Nothing is not less than nothing.
+    return f"{round(100 * share, digits) + 0.0:.{digits}f} %".replace("-", "−")
+
+
+def _tail(facts: Facts, arm: str) -> str:
+    of = facts["fig-04"]
+    return ", ".join(f"× {of[arm, op, 'p99'] / of[arm, op, 'p50']:.1f}" for op in TRANSFERS)
+
+
+def _slower(facts: Facts, arm: str) -> str:
+    of = facts["fig-04"]
+    return f"× {of[arm, 'push', 'p50'] / of[arm, 'pull', 'p50']:.2f}"
+
+
+def _dominant(op: str) -> Callable[[Facts, str], str]:
+    def tell(facts: Facts, arm: str) -> str:
+        of = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
+        largest = sorted(of, key=of.__getitem__, reverse=True)[:2]
+        whole = facts["fig-05"][arm, op, "latency"]
+        return ", ".join(f"{NAMES[metric]} {percent(of[metric] / whole, 0)}" for metric in largest)
+
+    return tell
+
+
+def _requests(facts: Facts, arm: str) -> str:
+    return ", ".join(f"{facts['fig-05'][arm, op, 'request']:,.0f} B" for op in TRANSFERS)
+
+
+def _responses(facts: Facts, arm: str) -> str:
+    return ", ".join(f"{facts['fig-06'][arm, op, 'p50']:,.0f} B" for op in TRANSFERS)
+
+
+def _interval(facts: Facts, arm: str) -> str:
+    return ", ".join(f"{facts['fig-07a'][arm, q]:,.0f} µs" for q in ("p50", "p99"))
+
+
+def _concurrency(facts: Facts, arm: str) -> str:
+    return ", ".join(f"{facts['fig-07b'][arm, q]:,.0f}" for q in ("p50", "p99"))
+
+
+def _arithmetic(facts: Facts, arm: str) -> str:
+    pull, push = (facts["fig-05"][arm, op, "ps_proc"] for op in TRANSFERS)
+    return percent(arithmetic_share(pull, push))
+
+
+Tell = Callable[[Facts, str], str]
+_ROWS: Sequence[tuple[str, str, Tell]] = (
+    ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", _tail),
+    ("median push / median pull (Fig. 4)", "above 1", _slower),
+    ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", _dominant("pull")),
+    ("largest metrics of a push (Fig. 5)", "PS_proc, N_tx", _dominant("push")),
+    ("mean request: pull, push", "100–200 B", _requests),
+    ("median response: pull, push (Fig. 6)", "large, small", _responses),
+    ("interval of a worker's RPCs at a server: p50, p99 (Fig. 7a)", "very short, a few long", _interval),
+    ("workers at one server within 1,000 µs: p50, p99 (Fig. 7b)", "50–200", _concurrency),
+    ("arithmetic's share of a push's PS_proc (§3.2)", "at most 2.5 %", _arithmetic),
+)
+
+
+def _cell(tell: Tell, facts: Facts, arm: str) -> str:
+    try:
+        return tell(facts, arm)
+    except (KeyError, ZeroDivisionError):
+        # Not all logs have everything.
+        return "–"

@@ -1,0 +1,57 @@
+"""A page in a real browser: the Chromium or Chrome that is installed."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
+
+
+def find_browser() -> str | None:
+    """Its path; None where there is none, or only Ubuntu's stub that asks for a snap."""
+    found = (path for name in NAMES if (path := shutil.which(name)) is not None)
+    return next((path for path in found if b"snap" not in Path(path).read_bytes()[:4096]), None)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Started without a window."""
+    path = find_browser()
+    if path is None:
+        if platform.freedesktop_os_release()["ID"] == "debian":
+            pytest.fail("no browser: `make test` installs Debian's package chromium")
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
+    with sync_playwright() as driver:
+        # Root has no sandbox.
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@contextmanager
+def opened(started: Browser, page: Path, width: int, scheme: str) -> Iterator[tuple[Page, list[str]]]:
+    """A page at a width, light or dark, and the list of what its scripts complain of."""
+    context = started.new_context(
+        viewport={"width": width, "height": 800},
+        color_scheme="dark" if scheme == "dark" else "light",
+        offline=True,
+    )
+    try:
+        shown, errors = context.new_page(), list[str]()
+        shown.on("pageerror", lambda error: errors.append(str(error)))
+        shown.on(
+            "console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None
+        )
+        shown.goto(page.resolve().as_uri())
+        yield shown, errors
+    finally:
+        context.close()

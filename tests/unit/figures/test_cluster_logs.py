@@ -1,0 +1,129 @@
+"""Somebody's own logs: what they may be, and what is told of the first row that is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.commands import hotline
+from logs.cluster import RPC
+from tests.unit.figures.cluster import ROW, rows
+
+GOOD = rows({}, {"op": "push", "worker": 2, "t_send_us": 5})
+
+
+def report(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(hotline, ["report", "--logs", str(folder), *options])
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_report_of_a_clusters_logs(logs: Path, suffix: str) -> None:
+    updates = pl.DataFrame({"key": [1, 2], "updates": [3, 1]})
+    for name, frame in (("rpc", GOOD), ("updates", updates)):
+        getattr(frame, f"write_{suffix}")(logs / f"{name}.{suffix}")
+    result = report(logs)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("report: report.html\n")
+    page = Path("report.html").read_text()
+    assert "<h1>RPCs of theirs</h1>" in page and "2 in 0.0 s" in page and "2 workers" in page
+    assert "Verdict" not in page and 'id="fig-10"' in page
+    # Nothing is left beside what was read.
+    assert sorted(path.name for path in logs.iterdir()) == [f"rpc.{suffix}", f"updates.{suffix}"]
+
+
+def test_findings_as_json(logs: Path) -> None:
+    GOOD.write_csv(logs / "rpc.csv")
+    result = report(logs, "--json", "-o", "page.html")
+    told = json.loads(result.stdout)
+    assert told["report"] == "page.html" and Path("page.html").exists()
+    assert told["findings"]["mean request: pull, push"] == {"paper": "100–200 B", "here": "100 B, 100 B"}
+
+
+def test_arms_and_names_of_their_own(logs: Path) -> None:
+    arms = pl.Series(["before", "before", "after", "after"])
+    named = pl.concat([GOOD, GOOD]).with_columns(arm=arms, worker=pl.lit("rack-7/w3"))
+    named.write_parquet(logs / "rpc.parquet")
+    told = json.loads(report(logs, "--json").stdout)
+    assert told["findings"]["mean request: pull, push"].keys() == {"paper", "here, after", "here, before"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "fault"),
+    [
+        ("ps_proc_us", "abc", "'abc'; a time in µs from 0 expected"),
+        ("n_tx_us", "-1.5", "'-1.5'; a time in µs from 0 expected"),
+        ("w_queue_us", "inf", "'inf'; a time in µs from 0 expected"),
+        ("w_proc_us", "", "empty; a time in µs from 0 expected"),
+        ("op", "get", "'get'; pull or push expected"),
+        ("request_bytes", "1e3", "'1e3'; a whole number of bytes from 0 expected"),
+        ("t_send_us", "0.5", "'0.5'; a whole number of µs from 0 expected"),
+        ("iteration", "-1", "'-1'; a whole number of steps from 0 expected"),
+        ("worker", "", "empty; a name or a number expected"),
+    ],
+)
+def test_the_first_row_that_is_wrong_is_named(logs: Path, column: str, value: str, fault: str) -> None:
+    lines = [",".join(ROW), *(",".join(map(str, ROW.values())) for _ in range(3))]
+    lines[3] = ",".join(value if name == column else str(of) for name, of in ROW.items())
+    (logs / "rpc.csv").write_text("\n".join(lines))
+    result = report(logs)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: {logs}/rpc.csv, line 4: column {column} is {fault}\n"
+    assert not Path("report.html").exists()
+
+
+def test_a_row_of_parquet_is_named_by_its_number(logs: Path) -> None:
+    rows({}, {"ps_queue_us": -3.0}).write_parquet(logs / "rpc.parquet")
+    assert report(logs).stderr == (
+        f"Error: {logs}/rpc.parquet, row 2: column ps_queue_us is -3.0; a time in µs from 0 expected\n"
+    )
+
+
+def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
+    nowhere = report(tmp_path / "nowhere").stderr
+    assert nowhere == (
+        f"Error: --logs {tmp_path}/nowhere: no such folder; one with rpc.csv or rpc.parquet is expected\n"
+    )
+    assert report(logs).stderr == (
+        f"Error: {logs}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there\n"
+    )
+    GOOD.drop("ps", "n_tx_us").write_csv(logs / "rpc.csv")
+    assert report(logs).stderr == (
+        f"Error: {logs}/rpc.csv: has no column ps, n_tx_us; expected are {', '.join(RPC)}\n"
+    )
+    GOOD.clear().write_csv(logs / "rpc.csv")
+    assert report(logs).stderr == f"Error: {logs}/rpc.csv: has no row\n"
+    (logs / "rpc.csv").write_bytes(b"\x00\x01")
+    assert "is neither text nor Parquet" in report(logs).stderr
+    GOOD.write_csv(logs / "rpc.csv")
+    (logs / "connections.csv").write_text("time_us,ps\n1,2\n")
+    assert "connections.csv: has no column worker" in report(logs).stderr
+    (logs / "connections.csv").unlink()
+    (logs / "updates.csv").write_text("key\n1\n")
+    assert "an update log has key, updates or iteration, worker, key" in report(logs).stderr
+
+
+def test_a_run_and_logs_do_not_go_together(logs: Path) -> None:
+    both = CliRunner().invoke(hotline, ["report", "runs/latest", "--logs", str(logs)])
+    assert both.exit_code == 2 and f"RUN (runs/latest) and --logs ({logs}): only one of them" in both.stderr
+    without = CliRunner().invoke(hotline, ["report", "-o", "page.html"])
+    assert without.exit_code == 2 and "--output (page.html) goes with --logs" in without.stderr
+
+
+def test_the_documented_columns_are_those_that_are_read() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "logs.md").read_text()
+    section = text[text.index("## Logs of a real cluster") :]
+    named = re.findall(r"^\| `([^|]+)` \|", section, re.MULTILINE)
+    assert [name for names in named for name in names.split("`, `")] == [*RPC, "arm"]

@@ -1,0 +1,107 @@
+"""Runs beside each other: intervals of what differs, and what has no counterpart."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scipy.stats import ttest_ind
+
+from analysis.record import read_record
+from analysis.statistics import compare_unpaired
+from cli.commands import hotline
+from tests.unit.golden.run import GoldenRun
+
+
+def compare(*arguments: object) -> Result:
+    return CliRunner().invoke(hotline, ["compare", *map(str, arguments)])
+
+
+@pytest.fixture
+def other(golden: GoldenRun, tmp_path: Path) -> Path:
+    """The same run, but that its servers and workers took twice the CPU time."""
+    folder = Path(shutil.copytree(golden.folder, tmp_path / "other"))
+    record = read_record(folder)
+    for block in record.blocks:
+        block.servers.cpu_s *= 2
+        block.worker_cpu_s *= 2
+    record.write(folder)
+    return folder
+
+
+def test_the_interval_is_welchs_of_the_logarithms() -> None:
+    rng = np.random.default_rng(1)
+    first, other = rng.lognormal(5, 0.1, 12), rng.lognormal(5.2, 0.3, 9)
+    found = compare_unpaired(other, first)
+    bounds = ttest_ind(np.log(other), np.log(first), equal_var=False).confidence_interval(0.95)
+    assert (found.ratio_low, found.ratio_high) == pytest.approx((np.expm1(bounds.low), np.expm1(bounds.high)))
+    assert found.ratio == pytest.approx(np.exp(np.log(other).mean() - np.log(first).mean()) - 1)
+    assert found.value == pytest.approx(found.baseline + found.difference)
+    assert found.value == pytest.approx(np.exp(np.log(other).mean()))
+
+
+def test_intervals_cover() -> None:
+    """Of 400 pairs of alike runs some 5 % leave out 0."""
+    rng = np.random.default_rng(2)
+    found = [compare_unpaired(rng.lognormal(0, 0.2, 10), rng.lognormal(0, 0.4, 14)) for _ in range(400)]
+    missed = sum(
+        not each.ratio_low <= 0 <= each.ratio_high
+        for each in found
+        if each.ratio_low is not None and each.ratio_high is not None
+    )
+    assert 8 <= missed <= 34
+
+
+def test_few_rounds_and_zeros() -> None:
+    few = compare_unpaired(np.array([2.0] * 5), np.array([1.0] * 10))
+    assert few.ratio == pytest.approx(1) and few.low is few.ratio_high is None
+    without = compare_unpaired(np.array([0.0, 3.0] * 5), np.array([1.0] * 10))
+    assert without.difference == pytest.approx(0.5) and without.ratio is None
+    same = compare_unpaired(np.array([2.0] * 6), np.array([1.0] * 6))
+    assert (same.ratio_low, same.ratio_high) == pytest.approx((1, 1))
+
+
+def test_each_arm_against_the_first_runs_and_offload_in_each(golden: GoldenRun, other: Path) -> None:
+    result = compare(golden.folder, other)
+    assert result.exit_code == 0, result.output
+    assert f"Load 0.5, steps/s offered: {golden.folder.name} 1,234.5, other 1,234.5" in result.output
+    lines = [line.replace("│", " ").split() for line in result.output.splitlines()]
+    # Of arm neither, hot and proxy against the first run's; within each run offload is as it was.
+    cpu = [line[3:] for line in lines if line[:3] == ["PS", "CPU,", "µs/step"]]
+    assert cpu[0] == ["400.0", "+100", "%", "[+100,", "+100]"]
+    # One round of ten took more, in both runs alike.
+    assert cpu[1][:3] == ["304.7", "+100", "%"]
+    assert cpu[3] == [*["-24", "%", "[-25,", "-21]"] * 2]
+    pulls = [line[3:] for line in lines if line[:3] == ["pull", "mean,", "µs"]]
+    assert pulls[0] == ["519.2", "+0.0", "%", "[+0.0,", "+0.0]"]
+
+
+def test_json_has_all_metrics(golden: GoldenRun, other: Path) -> None:
+    told = json.loads(compare(golden.folder, other, "--json").stdout)
+    assert list(told) == [golden.folder.name, "other"]
+    assert told["other"]["changes"]["0.5"]["neither"]["worker_cpu_us_per_step"]["ratio"] == pytest.approx(1)
+    assert told["other"]["differences"]["0.5"]["proxy"]["pull_mean"]["difference"] == pytest.approx(-10)
+
+
+def test_what_cannot_be_compared(golden: GoldenRun, other: Path, tmp_path: Path) -> None:
+    alone = compare(golden.folder)
+    assert alone.exit_code == 2 and f"{golden.folder} alone has nothing to be compared with" in alone.stderr
+    nowhere = compare(golden.folder, tmp_path)
+    assert (nowhere.exit_code, nowhere.stderr) == (
+        1,
+        f"Error: {tmp_path}: not a run folder, there is no run.json\n",
+    )
+    record = read_record(other)
+    for block in record.blocks:
+        block.load = 0.7
+    record.write(other)
+    unlike = compare(golden.folder, other)
+    assert unlike.exit_code == 1 and "no round is complete" in unlike.stderr
+    (other / "operations.parquet").unlink()
+    assert compare(golden.folder, other).stderr == (
+        f"Error: {other}: has no operations.parquet; a finished run has one\n"
+    )

@@ -1,0 +1,108 @@
+"""`hotline figures`: the files of each figure, for print, and the data behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from matplotlib.patches import Rectangle
+
+from analysis.figures.files import draw, write_figure
+from analysis.figures.model import Axis, Figure, Panel, Series
+from cli.commands import hotline
+from tests.unit.golden.run import GoldenRun
+
+LATENCY = Axis("latency, µs", is_log=True)
+X, Y = np.array([1.0, 10.0, 100.0]), np.array([0.0, 0.5, 1.0])
+
+
+def figures(*arguments: object) -> Result:
+    return CliRunner().invoke(hotline, ["figures", *map(str, arguments)])
+
+
+def figure(kind: str, *panels: Panel, x: Axis = LATENCY) -> Figure:
+    return Figure("fig-99", "A figure", x, Axis("CDF", is_share=True), panels, kind=kind)  # type: ignore[arg-type]
+
+
+def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "figures"
+    result = figures(golden.folder, "-o", folder)
+    assert (result.exit_code, result.stdout) == (0, f"27 files in {folder}\n")
+    names = {path.name for path in folder.iterdir()}
+    assert {"fig-04.pdf", "fig-04.png", "fig-04.csv", "fig-07b.csv", "fig-10.pdf"} <= names
+    assert (folder / "fig-04.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "fig-04.png").read_bytes().startswith(b"\x89PNG")
+    rows = pl.read_csv(folder / "fig-04.csv")
+    assert rows.columns == ["panel", "series", "x", "y"]
+    of_neither = rows.filter((pl.col("panel") == "pull") & (pl.col("series") == "neither"))
+    assert of_neither["y"].to_list() == pytest.approx([0, 0.48, 0.92, 0.96, 1])
+
+
+def test_of_two_runs_each_has_its_curves(golden: GoldenRun, tmp_path: Path) -> None:
+    result = figures(golden.folder, golden.folder, "-o", tmp_path, "--json")
+    assert len(json.loads(result.stdout)["figures"]) == 27
+    names = pl.read_csv(tmp_path / "fig-04.csv")["series"].unique().sort().to_list()
+    assert names == ["R1, both", "R1, hot", "R1, neither", "R1, proxy"]
+
+
+def test_the_same_data_are_the_same_pdf(tmp_path: Path) -> None:
+    drawn = figure("lines", Panel("a", [Series("hot", X, Y, "#ff0000")]))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_figure(drawn, tmp_path / name)
+    assert (tmp_path / "one" / "fig-99.pdf").read_bytes() == (tmp_path / "two" / "fig-99.pdf").read_bytes()
+
+
+def test_lines_have_their_colour_and_dash_and_axes_their_units() -> None:
+    panels = [
+        Panel(name, [Series("hot", X, Y, "#ff0000"), Series("R2, hot", X, Y, "#00ff00", 1)]) for name in "ab"
+    ]
+    first, second = draw(figure("lines", *panels)).axes
+    assert [(line.get_color(), line.get_linestyle()) for line in first.lines] == [
+        ("#ff0000", "-"),
+        ("#00ff00", "--"),
+    ]
+    assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("latency, µs", "CDF", "")
+    assert (first.get_xscale(), first.get_ylim()) == ("log", (0, 1))
+    assert [text.get_text() for text in first.figure.legends[0].get_texts()] == ["hot", "R2, hot"]
+
+
+def test_steps_do_not_rise_before_their_value() -> None:
+    [axis] = draw(figure("steps", Panel("", [Series("hot", X, Y, "#ff0000")]))).axes
+    assert axis.lines[0].get_drawstyle() == "steps-post"
+
+
+def test_bars_are_stacked() -> None:
+    names = ["neither", "hot"]
+    many = [
+        Series(name, names, np.array(values), "#ff0000")
+        for name, values in (("a", [0.2, 0.4]), ("b", [0.8, 0.6]))
+    ]
+    [axis] = draw(figure("bars", Panel("", many), x=Axis("share", is_share=True))).axes
+    bars = [bar for bar in axis.patches if isinstance(bar, Rectangle)]
+    assert [bar.get_x() for bar in bars] == pytest.approx([0, 0, 0.2, 0.4])
+    assert [bar.get_width() for bar in bars] == pytest.approx([0.2, 0.4, 0.8, 0.6])
+
+
+def test_intervals_are_drawn_and_written() -> None:
+    series = Series("hot", X, Y, "#ff0000", low=Y - 0.1, high=Y + 0.2)
+    found = figure("points", Panel("", [series]))
+    [axis] = draw(found).axes
+    assert len(axis.containers) == 1
+    assert found.table().columns == ["panel", "series", "x", "y", "low", "high"]
+    assert found.table()["high"].to_list() == pytest.approx([0.2, 0.7, 1.2])
+
+
+def test_what_cannot_be_drawn_or_written(golden: GoldenRun, tmp_path: Path) -> None:
+    assert figures(tmp_path, "-o", tmp_path / "out").stderr == (
+        f"Error: {tmp_path}: not a run folder, there is no run.json\n"
+    )
+    (tmp_path / "file").touch()
+    assert figures(golden.folder, "-o", tmp_path / "file").stderr == (
+        f"Error: --output {tmp_path}/file: cannot be made: File exists\n"
+    )
+    assert figures(golden.folder, "-o", "/proc/self").exit_code == 1

@@ -1,0 +1,135 @@
+"""The golden run's page in a browser: on a phone and a laptop, light and dark, with its figures explored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from analysis.report import write_report
+from tests.harness.browser import browser, opened
+from tests.unit.golden.run import GoldenRun
+
+WIDTHS = (390, 1280)
+DRAWN = ".js-plotly-plot .main-svg"
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+    # What drives the browser has an event loop, of which it leaves the thread without one.
+    asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+@pytest.fixture(scope="module")
+def report(golden: GoldenRun) -> Path:
+    return write_report(golden.folder, golden.record, golden.summary)
+
+
+def draw_all(shown: Page) -> None:
+    """As when the page is printed; figures are drawn as they come into view otherwise."""
+    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shown.wait_for_function(
+        "document.querySelectorAll('.panel').length > 0 && "
+        "[...document.querySelectorAll('.panel')].every(panel => panel.querySelector('.main-svg'))"
+    )
+
+
+def colour(shown: Page, selector: str, what: str) -> tuple[int, ...]:
+    text = shown.locator(selector).first.evaluate(f"element => getComputedStyle(element)['{what}']")
+    return tuple(int(part) for part in text.strip("rgba()").split(",")[:3])
+
+
+def brightness(of: tuple[int, ...]) -> float:
+    return sum(of) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off_and_no_script_fails(
+    started: Browser, report: Path, width: int, scheme: str
+) -> None:
+    with opened(started, report, width, scheme) as (shown, errors):
+        draw_all(shown)
+        assert errors == []
+        # Nothing is wider than the page, nor than the box that it would have to be scrolled in.
+        wider = shown.evaluate(
+            "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
+            "element.getBoundingClientRect().right > innerWidth + 1 "
+            "|| (element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 "
+            "&& ['auto', 'scroll'].includes(getComputedStyle(element).overflowX) "
+            "&& element.tagName != 'PRE')"
+            ").map(element => element.tagName + '.' + element.className)"
+        )
+        assert wider == []
+        ground, text = colour(shown, "body", "background-color"), colour(shown, "body", "color")
+        assert (brightness(ground) < 128) == (scheme == "dark")
+        assert abs(brightness(ground) - brightness(text)) > 150
+        # Figures are of the same ground.
+        assert colour(shown, DRAWN, "background-color") == ground
+
+
+def test_better_is_green_and_worse_is_red(started: Browser, report: Path) -> None:
+    for scheme in ("light", "dark"):
+        with opened(started, report, 1280, scheme) as (shown, _):
+            red, green, _ = colour(shown, "td .better", "color")
+            assert green > red
+            red, green, _ = colour(shown, "td .worse", "color")
+            assert red > green
+
+
+def test_arms_are_hidden_and_shown_and_axes_changed(started: Browser, report: Path) -> None:
+    with opened(started, report, 1280, "light") as (shown, errors):
+        draw_all(shown)
+        names = "() => document.querySelector('#fig-04 .panel').data.map(trace => trace.name)"
+        kind = "() => document.querySelector('#fig-04 .panel').layout.xaxis.type"
+        assert shown.evaluate(names) == ["neither", "proxy", "hot", "both"]
+        shown.locator("#fig-04 input[data-series=hot]").uncheck()
+        assert shown.evaluate(names) == ["neither", "proxy", "both"]
+        shown.locator("#fig-04 input[data-series=hot]").check()
+        assert shown.evaluate(names) == ["neither", "proxy", "hot", "both"]
+        assert shown.evaluate(kind) == "log"
+        shown.locator("#fig-04 input[data-log=x]").uncheck()
+        assert shown.evaluate(kind) == "linear"
+        # Other figures are as they were.
+        assert shown.evaluate(kind.replace("fig-04", "completion")) == "log"
+        assert errors == []
+
+
+def test_what_is_drawn_is_the_data(started: Browser, report: Path) -> None:
+    with opened(started, report, 1280, "light") as (shown, _):
+        draw_all(shown)
+        first = shown.evaluate("() => document.querySelector('#fig-06 .panel').data[0]")
+        assert (first["name"], first["x"], first["y"]) == ("neither", [87, 88, 184], [0, 0.33333, 1])
+        bars = shown.evaluate("() => document.querySelector('#fig-05 .panel').data.map(each => each.name)")
+        assert bars == ["w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx"]
+
+
+def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path) -> None:
+    with opened(started, report, 390, "light") as (shown, errors):
+        assert shown.locator("#sec-3-2 .panel").count() == 0
+        shown.locator("#sec-3-2").scroll_into_view_if_needed()
+        shown.wait_for_selector("#sec-3-2 .main-svg")
+        assert errors == []
+
+
+def test_everything_drawn_has_a_name_and_its_numbers(started: Browser, report: Path) -> None:
+    """For those who do not see it."""
+    with opened(started, report, 1280, "light") as (shown, _):
+        draw_all(shown)
+        unnamed = "[...document.querySelectorAll('[role=img]')].filter(each => !each.ariaLabel).length"
+        assert shown.evaluate(unnamed) == 0
+        assert (
+            shown.locator("section.plot").count() == shown.locator("section.plot details table").count() > 5
+        )
+        # On a phone rows are blocks, and a table all the same.
+        assert shown.locator("table:not([role=table])").count() == 0
+        # One title, and below it no level is left out.
+        levels = shown.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(each => +each.tagName[1])")
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
