@@ -18,7 +18,7 @@ from typing_extensions import Self
 from protocol.header import LANES
 
 CPU_PORT = 255
-ROWS = 1024
+ROWS = 8192
 SLOTS = 4096
 KIND_WORKER = 0
 KIND_PRIVILEGED = 1

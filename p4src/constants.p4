@@ -6,9 +6,9 @@
 #define LANES 32            // lanes of one RPC: 8, 16, 32 or 64
 #endif
 #define SLOTS 4096          // cells of one lane's register, and entries of its table
-#define ROWS 1024           // callers the switch can tell apart at a time
+#define ROWS 8192           // callers the switch can tell apart at a time
 #define WINDOW_BITS 6       // each caller has 2^6 sequence-number slots
-#define CELLS 65536         // ROWS << WINDOW_BITS
+#define CELLS 524288        // ROWS << WINDOW_BITS
 
 typedef bit<LANES> bitmap_t;
 typedef bit<9>     port_t;

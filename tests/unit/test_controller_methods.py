@@ -319,7 +319,7 @@ def test_no_row_is_left_for_the_controller(switch: type[Switch]) -> None:
     switch.rows += [hot(4, 1), *(worker(9, number, number) for number in range(ROWS))]
     with pytest.raises(DeviceError) as refusal:
         on(lambda c: c.registers(4))
-    assert str(refusal.value) == "all 1024 rows of table workers are taken"
+    assert str(refusal.value) == "all 8192 rows of table workers are taken"
 
 
 def test_a_failed_read_leaves_no_caller(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +21,6 @@ DRAWN = ".js-plotly-plot .main-svg"
 def started() -> Iterator[Browser]:
     with browser() as found:
         yield found
-    # What drives the browser has an event loop, of which it leaves the thread without one.
-    asyncio.set_event_loop(asyncio.new_event_loop())
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""All runs and measurements behind the figures of [DDL] and ours: `make paper` and `make map`."""
