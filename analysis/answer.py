@@ -82,7 +82,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
 
 def _recommendation(loads: Sequence[LoadSummary]) -> str:
     """Whether to do it, by what no interval leaves open."""
-    found = [load.differences[HOT.name] for load in loads]
+    found = [load.differences.get(HOT.name, {}) for load in loads]
     saves = all(tone(metrics.get(SERVER_CPU)) == "better" for metrics in found)
     ops = {tone(metrics.get(name)) for metrics in found for name in _OPS}
     if saves and "worse" in ops:

@@ -12,10 +12,11 @@ from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from controller.tables import ROWS, SLOTS
+from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
 from logs.libsvm import SAMPLES_PER_STEP
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
-from protocol.arms import ARMS, OFFLOADED
+from protocol.arms import ARMS, MEASURED, NEITHER, Arm
 from protocol.header import LANES
 from topologies.errors import ConfigError
 
@@ -27,8 +28,14 @@ SERVER_ROWS = 256
 MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(ARMS))
 MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(ARMS) - MAX_SERVERS)
 """Every worker and server calls in every job; one row is the controller's."""
-MAX_TOP_K = LANES * SLOTS // len(OFFLOADED) * 7 // 8
-"""An eighth of the slots is room for lanes that get more keys than others."""
+
+
+def max_top_k(jobs: int) -> int:
+    """Keys of each of so many offloaded jobs: an eighth of the slots is for lanes that get more than others."""
+    return LANES * SLOTS // jobs * 7 // 8
+
+
+MAX_TOP_K = max_top_k(1)
 VARIABLES = {
     "TARGET": "target",
     "WORKERS": "workers",
@@ -85,6 +92,22 @@ class ServerCost(_Model):
     """That serve RPCs side by side."""
 
 
+class WorkloadShape(_Model):
+    """The built-in click data: their size and skew."""
+
+    parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
+    top: int = Field(default=R1.hot, ge=1)
+    share: float = Field(default=R1.hot_share, gt=0, lt=1)
+    """Of all updates that the `top` parameters take."""
+    keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
+
+    def shape(self) -> Shape:
+        """As the generator has it; named if it is one of [DDL]'s."""
+        known = {(each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)}
+        wanted = (self.parameters, self.top, self.share, self.keys_per_step)
+        return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
+
+
 class WorkerCost(_Model):
     """Time that a worker computes between pull and push, at least; 0 adds nothing."""
 
@@ -118,6 +141,8 @@ class Config(_Model):
     """CLI: stay in Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
     """SEED of workload, order of arms and faults."""
+    arms: tuple[str, ...] = tuple(arm.name for arm in MEASURED)
+    """Arms that are measured; *neither* is what the others are compared with."""
     loads: tuple[float, ...] = (0.5, 0.8)
     """Offered load, as fractions of what the arm that carries least does in a closed loop."""
     block_ms: int = Field(default=550, ge=1)
@@ -148,6 +173,22 @@ class Config(_Model):
     placement: PlacementConfig = PlacementConfig()
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()
+    workload: WorkloadShape = WorkloadShape()
+
+    @property
+    def measured(self) -> tuple[Arm, ...]:
+        """The arms, in the order of all arms."""
+        return tuple(arm for arm in MEASURED if arm.name in self.arms)
+
+    @property
+    def offloaded(self) -> tuple[Arm, ...]:
+        """Those of them with the hot set in the switch."""
+        return tuple(arm for arm in self.measured if arm.offloaded)
+
+    @property
+    def keeps_profile(self) -> bool:
+        """Whether the tables have room for the profile job's hot set beside those of the arms."""
+        return self.top_k <= max_top_k(len(self.offloaded) + 1)
 
     @property
     def lanes_to_profile(self) -> int:
@@ -160,6 +201,17 @@ class Config(_Model):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
+        unknown = [name for name in self.arms if name not in {arm.name for arm in MEASURED}]
+        if unknown or len(set(self.arms)) < len(self.arms) or NEITHER.name not in self.arms:
+            names = ", ".join(arm.name for arm in MEASURED)
+            raise ValueError(f"arms ({', '.join(self.arms)}) must be some of {names}, with {NEITHER.name}")
+        most = max_top_k(max(1, len(self.offloaded)))
+        if self.top_k > most:
+            with_hot = " and ".join(arm.name for arm in self.offloaded)
+            raise ValueError(f"top_k ({self.top_k}) must be at most {most:,} with arms {with_hot}")
+        if self.workload.top >= self.workload.parameters:
+            wanted = f"less than its parameters ({self.workload.parameters:,})"
+            raise ValueError(f"workload.top ({self.workload.top:,}) must be {wanted}")
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
         if self.target == "bmv2" and "datapath" in self.model_fields_set:
@@ -223,5 +275,6 @@ def _siblings(path: tuple[int | str, ...]) -> Iterable[str]:
         "placement": PlacementConfig,
         "server": ServerCost,
         "worker": WorkerCost,
+        "workload": WorkloadShape,
     }
     return (tables[path[0]] if len(path) > 1 else Config).model_fields

@@ -36,7 +36,7 @@ from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, HEADER_DTYPE, LANES, SHAPES, Header, Op
 from protocol.scapy_layer import Hotline
 from tests.harness import p4_source, testnet
-from topologies.config import MAX_SERVERS, MAX_TOP_K, MAX_WORKERS, SERVER_ROWS
+from topologies.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 
 P4 = p4_source.constants()
 SCHEMA = fy.P4Schema(P4INFO)
@@ -242,7 +242,7 @@ def test_the_largest_run_fits_into_the_tables() -> None:
     # One row is the controller's, when it reads registers.
     assert (MAX_WORKERS + MAX_SERVERS) * jobs + 1 <= tables["identify.workers"]
     assert tables["forward.forward"] >= MAX_WORKERS + MAX_SERVERS
-    assert MAX_TOP_K * len(arms.OFFLOADED) <= LANES * SLOTS
+    assert all(max_top_k(jobs) * jobs <= LANES * SLOTS for jobs in range(1, len(arms.OFFLOADED) + 1))
     assert tables["identify.workers"] >= RUNS
 
 

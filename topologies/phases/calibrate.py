@@ -10,7 +10,7 @@ from typing import Literal
 
 from analysis.record import CapacityCheck, capacity_of_neither, least_capacity
 from logs.columns import load_name
-from protocol.arms import MEASURED, Arm
+from protocol.arms import Arm
 from topologies.session import START_AHEAD_NS, Session
 
 _PROBE_STEPS = 8
@@ -48,7 +48,7 @@ def _steps(session: Session, capacity: float, share: float) -> int:
 
 async def _capacities(session: Session, steps: int) -> dict[str, float]:
     first = session.take_steps(steps)
-    return {arm.name: await _rate(session, arm, first, steps) for arm in MEASURED}
+    return {arm.name: await _rate(session, arm, first, steps) for arm in session.config.measured}
 
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:

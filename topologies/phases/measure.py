@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
-from protocol.arms import MEASURED, NEITHER, Arm
+from protocol.arms import NEITHER, Arm
 from topologies.agents import call_all
 from topologies.config import Config
 from topologies.phases.rounds import RoundCount
@@ -76,7 +76,7 @@ async def measure_emulator(session: Session) -> None:
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     """Steps of each worker: for `block_ms`, and `block_steps` measured ones if so many rounds allow that."""
-    blocks = rounds * len(config.loads) * len(MEASURED)
+    blocks = rounds * len(config.loads) * len(config.measured)
     discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
     affordable = int((config.budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
@@ -92,7 +92,7 @@ def _plan(session: Session, rounds: RoundCount, capacity: float, chance: random.
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
-        blocks += [Planned(rounds.done, load, arm, first, steps, period_ns, offsets) for arm in MEASURED]
+        blocks += [Planned(rounds.done, load, arm, first, steps, period_ns, offsets) for arm in session.config.measured]
     return blocks
 
 

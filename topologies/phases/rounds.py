@@ -12,7 +12,7 @@ import polars as pl
 from analysis.differences import complete_rounds, differences, of_operations
 from analysis.precision import GOALS, LEAST_ROUNDS, widest, widths
 from analysis.statistics import Rounds
-from logs.columns import ARMS, load_name
+from logs.columns import load_name
 from topologies.config import Config
 
 End = Literal["precision", "budget", "rounds"]
@@ -74,8 +74,8 @@ class RoundCount:
         measured = operations.filter(pl.col("measured") & (pl.col("round") >= 0))
         for load in self._config.loads:
             at_load = measured.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
-            rounds = complete_rounds(at_load, ARMS)
-            for arm, metrics in of_operations(at_load, ARMS if rounds else (), rounds).items():
+            rounds = complete_rounds(at_load, self._config.arms)
+            for arm, metrics in of_operations(at_load, self._config.arms if rounds else (), rounds).items():
                 for metric in GOALS:
                     self._estimates.setdefault((load_name(load), arm, metric), []).append(metrics[metric])
 
@@ -88,7 +88,7 @@ class RoundCount:
                     for (of_load, of_arm, metric), values in self._estimates.items()
                     if (of_load, of_arm) == (load, arm)
                 }
-                for arm in ARMS
+                for arm in self._config.arms
             }
             found += list(widths(load, differences(metrics)))
         wide = widest(found)

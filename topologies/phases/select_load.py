@@ -9,7 +9,7 @@ from common.concurrency import in_thread
 from controller import hotset
 from controller.controller import Controller
 from logs.merge import last_updates
-from protocol.arms import BOTH, HOT, OFFLOADED, PROFILE
+from protocol.arms import PROFILE
 from topologies.agents import call_all
 from topologies.progress import Phase
 from topologies.session import Session
@@ -29,7 +29,8 @@ async def select(session: Session) -> list[int]:
 
 async def load(session: Session, keys: list[int]) -> None:
     """Load the set for the profile job under load, then for the offloaded arms, and hint their workers."""
-    with session.reporter.phase("load", 3 * len(keys)) as phase:
+    arms = session.config.offloaded
+    with session.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
         async with Controller(session.network.address, undisturbed=True) as controller:
             loaded = asyncio.Event()
             training = asyncio.ensure_future(_train_until(loaded, session))
@@ -41,9 +42,11 @@ async def load(session: Session, keys: list[int]) -> None:
                 # Behind a load that has not come to its end, workers wait for keys on their way in vain.
                 training.cancel()
                 await asyncio.gather(training, return_exceptions=True)
-            for number, arm in enumerate((HOT, BOTH), start=1):
+            if not session.config.keeps_profile:
+                await controller.unload(PROFILE.job)
+            for number, arm in enumerate(arms, start=1):
                 await controller.load(arm.job, keys, progress=partial(_show, phase, number * len(keys)))
-        for arm in OFFLOADED:
+        for arm in (PROFILE, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(session.hot_set)}
             await call_all(session.workers, command)
 

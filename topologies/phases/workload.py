@@ -10,7 +10,7 @@ from pathlib import Path
 from common.concurrency import in_thread
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import libsvm, replay
-from hosts.workload.generator import R1, generate
+from hosts.workload.generator import generate
 from hosts.workload.trace import Trace
 from logs.errors import DataError
 from logs.update_log import is_update_log
@@ -93,4 +93,4 @@ def _origin(configured: float | None) -> str:
 
 
 def _generate(config: Config, progress: Callable[[float], None]) -> Trace:
-    return generate(R1, config.workers, config.trace_steps, config.seed, progress)
+    return generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)

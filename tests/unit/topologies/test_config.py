@@ -13,16 +13,16 @@ from pydantic import BaseModel
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
-from protocol.arms import JOBS, OFFLOADED
+from protocol.arms import JOBS
 from protocol.hashing import lanes_of
 from topologies.config import (
     MAX_SERVERS,
-    MAX_TOP_K,
     MAX_WORKERS,
     SERVER_ROWS,
     VARIABLES,
     Config,
     load_config,
+    max_top_k,
 )
 from topologies.errors import ConfigError
 
@@ -62,7 +62,8 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["WORKERS=0"], r"^WORKERS=0: Input should be greater than or equal to 1$"),
         (["WORKERS=100"], r"^WORKERS=100: Input should be less than or equal to 99$"),
         (["PS=43"], r"^PS=43: Input should be less than or equal to 42$"),
-        (["TOP_K=38229"], r"^TOP_K=38229: Input should be less than or equal to 38228$"),
+        (["TOP_K=114689"], r"^TOP_K=114689: Input should be less than or equal to 114688$"),
+        (["TOP_K=57345"], r"top_k \(57345\) must be at most 57,344 with arms hot and both$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
         (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),
@@ -109,10 +110,47 @@ def test_the_largest_network_fits_the_tables() -> None:
     assert (MAX_WORKERS + MAX_SERVERS) * len(JOBS) < ROWS
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_largest_hot_set_fits_the_lanes(seed: int) -> None:
-    keys = np.random.default_rng(seed).integers(0, 2**40, MAX_TOP_K, dtype=np.uint64)
-    assert np.bincount(lanes_of(keys)).max() * len(OFFLOADED) <= SLOTS
+def test_the_largest_hot_sets_fit_the_lanes(seed: int, jobs: int) -> None:
+    keys = np.random.default_rng(seed).integers(0, 2**40, max_top_k(jobs), dtype=np.uint64)
+    assert np.bincount(lanes_of(keys)).max() * jobs <= SLOTS
+
+
+def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> None:
+    assert Config(top_k=max_top_k(3)).keeps_profile
+    assert not Config(top_k=max_top_k(3) + 1).keeps_profile
+    alone = Config(top_k=100_000, arms=("neither", "hot"))
+    assert not alone.keeps_profile and [arm.name for arm in alone.offloaded] == ["hot"]
+    assert Config(top_k=max_top_k(2), arms=("neither", "hot")).keeps_profile
+    assert Config(top_k=max_top_k(1), arms=("neither", "proxy")).keeps_profile
+
+
+@pytest.mark.parametrize("arms", [["hot"], ["neither", "hot", "hot"], ["neither", "warm"], []])
+def test_arms_that_cannot_be_measured(tmp_path: Path, arms: list[str]) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(f"arms = {arms}")
+    wanted = r"must be some of neither, again, proxy, hot, both, with neither$"
+    with pytest.raises(ConfigError, match=rf"arms \({', '.join(arms)}\) {wanted}"):
+        load_config([f"CONFIG={file}"])
+
+
+def test_arms_are_in_their_own_order() -> None:
+    assert [arm.name for arm in Config(arms=("hot", "neither")).measured] == ["neither", "hot"]
+
+
+def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    for text, name in (
+        ("", "R1"),
+        ("[workload]\nparameters = 150_000_000\nshare = 0.7", "R2"),
+        ("[workload]\nshare = 0.3", "clicks"),
+    ):
+        file.write_text(text)
+        assert load_config([f"CONFIG={file}"]).workload.shape().name == name
+    file.write_text("[workload]\nparameters = 100\ntop = 100")
+    with pytest.raises(ConfigError, match=r"workload\.top \(100\) must be less than its parameters \(100\)$"):
+        load_config([f"CONFIG={file}"])
 
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"

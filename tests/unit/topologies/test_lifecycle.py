@@ -124,6 +124,7 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
 
         def __init__(self) -> None:
             self.reporter = reporter()
+            self.config = Config()
 
         def take_steps(self, number: int) -> int:
             return 0
