@@ -26,6 +26,11 @@ T = TypeVar("T")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Count on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which sees the same files.",
+)
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 
 

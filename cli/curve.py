@@ -10,7 +10,7 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
-from cli.common import json_option, one_line_errors, print_json, progress_bar
+from cli.common import json_option, one_line_errors, print_json, progress_bar, scheduler_option
 from common.concurrency import left_alone
 from common.words import counted
 from controller import curve as curves
@@ -46,6 +46,7 @@ _STEPS = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
     help="Size of a mini-batch of DATA.",
 )
 @click.option("-o", "--output", type=_FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
+@scheduler_option
 @json_option
 def curve(
     files: tuple[Path, ...],
@@ -54,6 +55,7 @@ def curve(
     jobs: int,
     samples_per_step: int,
     output: Path | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> None:
     """Draw the share of updates that the top-k keys take, and choose a k.
@@ -66,7 +68,8 @@ def curve(
             curves.check_suffix(output)
             check_output(output, files)
         with progress_bar("parts of the keys") as progress:
-            found = left_alone(lambda: coverage(_counts(files, job, samples_per_step), jobs, progress))
+            counts = left_alone(lambda: _counts(files, job, samples_per_step))
+            found = left_alone(lambda: coverage(counts, jobs, progress, scheduler))
         chosen = top_k or found.worthwhile
         marks = _marks(found, chosen)
         if output is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import polars as pl
 
-from cli.common import json_option, one_line_errors, print_json, print_table
+from cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
 from cli.curve import curve
 from common.concurrency import left_alone
 from common.words import counted
@@ -31,8 +31,11 @@ hotset.add_command(curve)
 @click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
 @click.option("-o", "--output", type=_FILE, required=True, help="File to write, Parquet.")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
+@scheduler_option
 @json_option
-def build(logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, as_json: bool) -> None:
+def build(
+    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, scheduler: str | None, as_json: bool
+) -> None:
     """Write the TOP_K most updated keys of all logs added up.
 
     A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
@@ -40,7 +43,7 @@ def build(logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, as_
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot = left_alone(lambda: hotsets.build(logs, top_k, job))
+        hot = left_alone(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
         hotsets.write(hot, output)
     if as_json:
         print_json({"file": str(output), **_summary(hot)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from controller.hotset import MOST_KEYS, top
+from controller.spread import Progress, over_parts
 from controller.tables import SLOTS
 from logs.counts import Counts
 from protocol.hashing import lanes_of
@@ -64,24 +64,29 @@ class Coverage:
 
 
 def coverage(
-    counts: Counts, jobs: int = 1, progress: Callable[[int, int], None] = lambda done, total: None
+    counts: Counts,
+    jobs: int = 1,
+    progress: Progress = lambda done, total: None,
+    scheduler: str | None = None,
 ) -> Coverage:
     """The coverage of logs; `jobs` offloaded jobs share the tables, each with all hot keys.
 
-    `progress` is told parts done and in all. Raises `DataError`.
+    `progress` is told parts done and in all; `scheduler` is a cluster that counts (`controller.spread`).
+    Raises `DataError`.
     """
     keys_with: Counter[int] = Counter()
     tops = []
-    for done, updates in enumerate(counts.by_key()):
-        progress(done, counts.parts)
-        keys_with.update(dict(updates["updates"].value_counts().iter_rows()))
-        tops.append(top(updates, MOST_KEYS))
-    progress(counts.parts, counts.parts)
+    for with_updates, hottest in over_parts(counts, _of_part, scheduler, progress):
+        keys_with.update(with_updates)
+        tops.append(hottest)
     count, keys = np.array(sorted(keys_with.items(), reverse=True), dtype=np.int64).T
-    hottest = top(pl.concat(tops), MOST_KEYS)["key"].to_numpy()
-    return Coverage(
-        np.append(0, np.cumsum(keys)), np.append(0, np.cumsum(keys * count)), table_limit(hottest, jobs)
-    )
+    limit = table_limit(top(pl.concat(tops), MOST_KEYS)["key"].to_numpy(), jobs)
+    return Coverage(np.append(0, np.cumsum(keys)), np.append(0, np.cumsum(keys * count)), limit)
+
+
+def _of_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
+    """Count of updates -> keys with so many, and the hottest keys."""
+    return dict(updates["updates"].value_counts().iter_rows()), top(updates, MOST_KEYS)
 
 
 def table_limit(keys: NDArray[np.uint64], jobs: int) -> int:

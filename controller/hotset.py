@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import polars as pl
 
 from common.words import counted, shortened
 from controller.errors import HotSetError
+from controller.spread import over_parts
 from controller.tables import SLOTS
 from logs.counts import PART_ROWS, Counts
 from logs.errors import DataError
@@ -36,9 +38,16 @@ MOST_KEYS = LANES * SLOTS
 
 
 def build(
-    logs: Sequence[Path], top_k: int, job: int | None = None, *, part_rows: int = PART_ROWS
+    logs: Sequence[Path],
+    top_k: int,
+    job: int | None = None,
+    *,
+    scheduler: str | None = None,
+    part_rows: int = PART_ROWS,
 ) -> pl.DataFrame:
     """The `top_k` most updated keys of all `logs` added up, or of their `job`; ties go to the smaller key.
+
+    `scheduler` is a cluster that counts (`controller.spread`).
 
     Raises `DataError` (`Counts.of_logs` has what a log is), and `HotSetError` when no switch could hold the
     hot set.
@@ -49,7 +58,8 @@ def build(
             f"so at most {MOST_KEYS} keys fit"
         )
     counts = Counts.of_logs(logs, job, part_rows=part_rows)
-    hot = top(pl.concat([top(part, top_k) for part in counts.by_key()]), top_k)
+    tops = over_parts(counts, partial(top, top_k=top_k), scheduler, lambda done, total: None)
+    hot = top(pl.concat(tops), top_k)
     if hot.height < top_k:
         found = counted(hot.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", found, top_k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -84,9 +84,17 @@ class Counts:
         Raises `DataError` where a log cannot be read.
         """
         for part in range(self.parts):
-            rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
-            sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
-            yield _collect(sums, self.names, self._logs)
+            yield self.of_part(part)
+
+    def of_part(self, part: int) -> pl.DataFrame:
+        """One of these parts."""
+        rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
+        sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
+        return _collect(sums, self.names, self._logs)
+
+    def in_parts(self, least: int) -> Counts:
+        """The same in so many parts at least, as for as many machines."""
+        return replace(self, parts=max(self.parts, least))
 
 
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:

@@ -1,0 +1,107 @@
+"""Hot sets and coverage counted by a cluster of two processes are those counted here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from distributed import Client
+
+from cli.commands import hotline
+from tests.harness.waiting import PATIENCE_S, wait_for
+
+
+@contextmanager
+def running(module: str, *arguments: str) -> Iterator[None]:
+    command = [sys.executable, "-m", f"distributed.cli.{module}", "--no-dashboard", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def scheduler(folder: Path) -> Iterator[str]:
+    """Its address."""
+    file = folder / "scheduler.json"
+    arguments = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
+    with running("dask_scheduler", *arguments):
+        wait_for(file.exists)
+        address: str = json.loads(file.read_text())["address"]
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one with two processes that count."""
+    folder = tmp_path_factory.mktemp("dask")
+    with scheduler(folder) as address, ExitStack() as stack:
+        for name in ("one", "two"):
+            local = ["--name", name, "--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]
+            stack.enter_context(running("dask_worker", address, *local))
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=PATIENCE_S)
+        yield address
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two servers' logs, with keys in both."""
+    folder, chance = tmp_path_factory.mktemp("logs"), np.random.default_rng(1)
+    files = [folder / "ps-0.parquet", folder / "ps-1.csv"]
+    frames = [
+        pl.DataFrame({"key": chance.integers(0, 3_000, 5_000), "updates": chance.zipf(1.5, 5_000) % 1_000})
+        for _ in files
+    ]
+    frames[0].write_parquet(files[0])
+    frames[1].write_csv(files[1])
+    return files
+
+
+def hotset(*arguments: object) -> Result:
+    return CliRunner().invoke(hotline, ["hotset", *map(str, arguments)])
+
+
+def test_a_hot_set(cluster: str, logs: list[Path], tmp_path: Path) -> None:
+    for name, options in (("here", []), ("there", ["--scheduler", cluster])):
+        result = hotset("build", *logs, "--top-k", 500, "-o", tmp_path / name, *options)
+        assert result.exit_code == 0, result.output
+    here, there = (pl.read_parquet(tmp_path / name) for name in ("here", "there"))
+    assert here.height == 500 and here.equals(there)
+
+
+def test_coverage(cluster: str, logs: list[Path]) -> None:
+    here = hotset("curve", *logs, "--json")
+    there = hotset("curve", *logs, "--json", "--scheduler", cluster)
+    assert here.exit_code == 0 and here.stdout == there.stdout
+
+
+def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("key,updates\n1,2\n2,x\n")
+    result = hotset("curve", tmp_path / "bad.csv", "--scheduler", cluster)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        1,
+        f"Error: {tmp_path}/bad.csv, line 3: column updates is 'x'; an integer from 0 to 2^64 - 1 expected",
+    )
+
+
+def test_where_nobody_answers(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.spread._PATIENCE_S", 0.5)
+    result = hotset("curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert "Error: --scheduler tcp://127.0.0.1:1: no dask scheduler answers" in result.stderr
+
+
+def test_a_cluster_without_workers(logs: list[Path], tmp_path: Path) -> None:
+    with scheduler(tmp_path) as address:
+        result = hotset("curve", *logs, "--scheduler", address)
+    assert result.exit_code == 1 and "it has no worker; start some with `dask worker`" in result.stderr
