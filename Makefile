@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test soak mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test paper map soak mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,6 +23,12 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 test: ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
+
+paper: setup ## all runs behind the paper's figures and ours, and their report: 25 minutes, 5 with QUICK=1
+	@$(AS_ROOT) $(PYTHON) -m paper all $(if $(QUICK),--quick) $(ARGS)
+
+map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
+	@$(AS_ROOT) $(PYTHON) -m paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -32,9 +32,9 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     page = Page(
         title=f"Run {run.name} on {_switch(record)}",
         answer=told,
-        ran=list(_ran(record, summary)),
+        ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
-        paper=_paper(source, drawn, summary),
+        paper=[paper_table(source, drawn, summary)],
         differences=[differences(name, load) for name, load in summary.loads.items()],
         losses=[line for name, load in summary.loads.items() for line in losses(name, load)],
         no_losses=_no_losses(summary),
@@ -52,11 +52,11 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
     """Write the page of a cluster's logs; its findings beside the paper's."""
     drawn = list(figures([source], progress))
-    paper = _paper(source, drawn, None)
+    paper = paper_table(source, drawn, None)
     page = Page(
         title=f"RPCs of {source.name}",
         ran=list(_logged(source)),
-        paper=paper,
+        paper=[paper],
         plots=[plot(figure) for figure in drawn],
         reading=words.READING_LOGS,
     )
@@ -64,14 +64,16 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
     return paper
 
 
-def _paper(source: Source, drawn: list[Figure], summary: Summary | None) -> Table:
+def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
+    """The paper's findings beside those of a run, or with `summary` None of a cluster's logs."""
     found = findings(source.arms, drawn, summary)
     head = ("", "paper", *columns(source.arms).values())
     rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.here)) for each in found]
-    return Table("What [DDL] found, and what these logs say", head, rows)
+    return Table(f"What [DDL] found, and what the logs of {source.name} say", head, rows)
 
 
-def _ran(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str]]:
+def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str]]:
+    """Name and value of what a reader has to know of a run."""
     config, machine, workload = record.config, record.machine, record.workload
     if "parameters" in workload:
         size = counted(workload["parameters"], "parameter")

@@ -31,7 +31,7 @@ MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(ARMS) - MAX_SERVERS)
 
 
 def max_top_k(jobs: int) -> int:
-    """Keys of each of so many offloaded jobs: an eighth of the slots is for lanes that get more than others."""
+    """Keys of each of so many offloaded jobs; an eighth of the slots is for lanes that get more."""
     return LANES * SLOTS // jobs * 7 // 8
 
 

@@ -67,7 +67,8 @@ async def experiment(
     with _kept(run, record, reporter) as keep:
         trace = await make_trace(config, data, run / "trace", reporter)
         training = await in_thread(choose_training, config, trace)
-        record.workload = dict(describe(trace, training))
+        known = trace.space.size if config.data is not None else config.workload.parameters
+        record.workload = dict(describe(trace, training, known))
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))

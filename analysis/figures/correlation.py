@@ -11,7 +11,7 @@ from analysis.figures.source import Source
 
 _SAMPLE = 1_000_000
 """RPCs that ranks are told of: a correlation of as many is known to 0.002."""
-CAUSES = {"size": "size of request and response", "frequency": "RPCs at the server", "connections": "workers"}
+CAUSES = {"size": "size", "frequency": "RPCs", "connections": "workers"}
 METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 
 
@@ -81,6 +81,6 @@ def correlation_figure(source: Source) -> Figure:
         Axis("rank correlation (Spearman)"),
         panels,
         kind="points",
-        caption="[DDL] §3.2. Within the 1,000 µs in which an RPC was sent: how many reached the server, and "
-        "from how many workers. 1 is always with it, 0 nothing, -1 always against it.",
+        caption="[DDL] §3.2: size of request and response; RPCs at the server in the 1,000 µs in which an "
+        "RPC was sent, and how many workers sent them. 1 is always with it, 0 nothing, -1 always against it.",
     )

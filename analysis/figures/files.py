@@ -73,7 +73,8 @@ def draw(figure: Figure) -> Drawing:
         axis.set_axis_off()
     drawing.suptitle(figure.title)
     handles, labels = axes.flat[0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
+    if labels:
+        drawing.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     return drawing
 
 
@@ -108,7 +109,23 @@ def _bars(axis: Axes, many: Iterable[Series]) -> None:
         axis.invert_yaxis()
 
 
-_KINDS = {"lines": _lines, "steps": _steps, "points": _points, "bars": _bars}
+def _map(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        if each.z is not None:
+            shown = axis.pcolormesh(
+                each.x, each.y, 100 * each.z, cmap="RdYlGn_r", vmin=-_REACH, vmax=_REACH, shading="nearest"
+            )
+            axis.figure.colorbar(shown, ax=axis, label="change, %", extend="both")
+            axis.contour(each.x, each.y, each.z, levels=[0.0], colors="black", linewidths=1)
+        else:
+            axis.plot(each.x, each.y, "o", color=each.colour, markersize=4)
+            for x, y in zip(each.x, each.y, strict=True):
+                axis.annotate(each.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
+
+
+_REACH = 60.0
+"""Per cent at the ends of a map's colours."""
+_KINDS = {"map": _map, "lines": _lines, "steps": _steps, "points": _points, "bars": _bars}
 
 
 def _plain(value: float, _: object) -> str:

@@ -48,6 +48,16 @@ class Series:
     low: Values | None = None
     """[n], and below the upper bounds: of a 95 % interval of y."""
     high: Values | None = None
+    z: Values | None = None
+    """[len(y), len(x)]: what a map shows at each x and y: a change, in parts. Without it they are marked."""
+
+    def columns(self) -> dict[str, Values | Sequence[str]]:
+        """What its rows have: x and y, bounds or z where there are any."""
+        if self.z is not None:
+            x, y = np.meshgrid(np.asarray(self.x, dtype=np.float64), self.y)
+            return {"x": x.ravel(), "y": y.ravel(), "z": self.z.ravel()}
+        bounds = {} if self.low is None or self.high is None else {"low": self.low, "high": self.high}
+        return {"x": self.x, "y": self.y, **bounds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,8 @@ class Figure:
     x: Axis
     y: Axis
     panels: Sequence[Panel]
-    kind: Literal["lines", "steps", "points", "bars"] = "lines"
-    """Bars are stacked and lie, one for each name."""
+    kind: Literal["lines", "steps", "points", "bars", "map"] = "lines"
+    """Bars are stacked and lie, one for each name; on a map series without z are marked by their names."""
     caption: str = ""
     """How to read it, and what the paper shows there."""
     facts: Mapping[Fact, float] = field(default_factory=dict)
@@ -81,17 +91,9 @@ class Figure:
         return not any(len(series.y) for panel in self.panels for series in panel.series)
 
     def table(self) -> pl.DataFrame:
-        """The data: columns panel, series, x, y; low and high where there are intervals."""
+        """The data: columns panel, series, x, y; low and high where there are intervals, z of a map."""
         parts = [
-            pl.DataFrame(
-                {
-                    "panel": panel.title,
-                    "series": series.name,
-                    "x": series.x,
-                    "y": series.y,
-                    **({} if series.low is None else {"low": series.low, "high": series.high}),
-                }
-            )
+            pl.DataFrame({"panel": panel.title, "series": series.name, **series.columns()})
             for panel in self.panels
             for series in panel.series
         ]

@@ -29,7 +29,9 @@ class Page:
     ran: Sequence[tuple[str, str]] = ()
     """What was run, on what: name and value."""
     drawings: Sequence[Drawing] = ()
-    paper: Table | None = None
+    paper: Sequence[Table] = ()
+    tables: Sequence[tuple[str, Sequence[Table]]] = ()
+    """More of them, each with a heading."""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""

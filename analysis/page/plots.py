@@ -15,6 +15,8 @@ from analysis.page.tables import Row, Table
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ROWS = 40
+_REACH = 60
+"""Per cent at the ends of a map's colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,8 @@ class Plot:
 def plot(figure: Figure) -> Plot:
     """A figure as the page has it."""
     bars = figure.kind == "bars"
-    toggles = dict.fromkeys(
-        Toggle(series.name, series.colour) for panel in figure.panels for series in panel.series
-    )
+    series = [each for panel in figure.panels for each in panel.series if figure.kind != "map"]
+    toggles = dict.fromkeys(Toggle(each.name, each.colour) for each in series)
     scales = [Scale(side, of.is_log) for side, of in (("x", figure.x), ("y", figure.y)) if of.is_log]
     return Plot(
         figure.name,
@@ -87,6 +88,8 @@ def _has_names(figure: Figure) -> bool:
 
 def _trace(series: Series, kind: str) -> dict[str, Any]:
     x, y = _rounded(series.x), _rounded(series.y)
+    if kind == "map":
+        return _on_map(series, x, y)
     if kind == "bars":
         return {
             "type": "bar",
@@ -121,6 +124,26 @@ def _trace(series: Series, kind: str) -> dict[str, Any]:
     return trace
 
 
+def _on_map(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+    if series.z is None:
+        marker = {"color": series.colour, "size": 7}
+        trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
+        return trace | {"name": series.name, "text": [series.name] * len(x), "x": x, "y": y}
+    return {
+        "type": "heatmap",
+        "name": series.name,
+        "x": x,
+        "y": y,
+        "z": [_rounded(100 * row) for row in series.z],
+        "zmid": 0,
+        "zmin": -_REACH,
+        "zmax": _REACH,
+        "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
+        "colorbar": {"title": {"text": "%"}, "thickness": 10},
+        "hovertemplate": "skew %{x:.0%}, %{y} keys: %{z:+.0f} %<extra></extra>",
+    }
+
+
 def _rounded(values: Any) -> list[Any]:
     """No more digits than can be seen."""
     if len(values) and isinstance(values[0], str):
@@ -135,6 +158,8 @@ def _numbers(figure: Figure) -> Table:
         columns = ("", *_QUANTILES)
         rows: list[Row] = [(_name(panel, each), *map(_cell, _quantiles(each))) for panel, each in many]
         return Table(f"{figure.x.title}, quantiles", columns, rows)
+    if figure.kind == "map":
+        return _of_map(figure)
     along, value = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
     rows = [
         (
@@ -146,6 +171,19 @@ def _numbers(figure: Figure) -> Table:
         for place, (x, y) in _thinned(each)
     ]
     return Table(value.title or figure.title, ("", value.title, "95 % interval"), rows)
+
+
+def _of_map(figure: Figure) -> Table:
+    """A row for each panel and y, a column for each x."""
+    surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
+    rows: list[Row] = [
+        (f"{title}, {_text(y, figure.y)} {figure.y.title}", *((Span(text=f"{z:+.0%}"),) for z in line))
+        for title, each in surfaces
+        if each.z is not None
+        for y, line in zip(each.y, each.z, strict=True)
+    ]
+    columns = ["", *(_text(x, figure.x) for x in surfaces[0][1].x)]
+    return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
 
 
 def _name(panel: str, series: Series) -> str:

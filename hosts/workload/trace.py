@@ -7,7 +7,7 @@ as indices into them. Every arm of an experiment replays the same trace.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,12 @@ class Trace:
         sample = np.repeat(np.arange(len(label)), data.length[batch])
         x = None if data.x is None else data.x[entries]
         return MiniBatch(positions, label, sample, data.column[entries], x)
+
+    def touched(self) -> Trace:
+        """The same trace over the parameters that it has only, whose keys stay what they were."""
+        keys, position = np.unique(self.position, return_inverse=True)
+        space = KeySpace(len(keys), self.space.keys(keys))
+        return replace(self, space=space, position=position.astype(np.uint32))
 
     def save(self, directory: Path) -> None:
         """Write the trace; raises `DataError`."""

@@ -92,7 +92,10 @@ def _plan(session: Session, rounds: RoundCount, capacity: float, chance: random.
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
-        blocks += [Planned(rounds.done, load, arm, first, steps, period_ns, offsets) for arm in session.config.measured]
+        blocks += [
+            Planned(rounds.done, load, arm, first, steps, period_ns, offsets)
+            for arm in session.config.measured
+        ]
     return blocks
 
 

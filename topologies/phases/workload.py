@@ -22,6 +22,9 @@ from topologies.progress import Reporter
 log = logging.getLogger(__name__)
 
 
+_MOST_DENSE = 2**24
+
+
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
     """The trace that DATA holds; None for the built-in workload. PreflightError when it holds none."""
     if config.data is None:
@@ -69,11 +72,12 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
     return training
 
 
-def describe(trace: Trace, training: Hyperparameters | None) -> dict[str, object]:
-    """For `run.json`."""
+def describe(trace: Trace, training: Hyperparameters | None, parameters: int) -> dict[str, object]:
+    """For `run.json`; of so many `parameters` the trace may have some only."""
     described: dict[str, object] = {
         "name": trace.name,
-        "parameters": trace.space.size,
+        "parameters": parameters,
+        "touched": trace.space.size,
         "steps": trace.steps,
         "lanes_per_step": lanes_per_step(trace),
         "trains": trace.samples is not None,
@@ -93,4 +97,6 @@ def _origin(configured: float | None) -> str:
 
 
 def _generate(config: Config, progress: Callable[[float], None]) -> Trace:
-    return generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+    trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+    # Agents and books have room for every parameter of every job: of so many only those that are used.
+    return trace.touched() if trace.space.size > _MOST_DENSE else trace

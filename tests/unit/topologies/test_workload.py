@@ -6,11 +6,13 @@ import logging
 from dataclasses import astuple
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload import libsvm, replay
-from topologies.config import Config
+from topologies.config import Config, WorkloadShape
+from topologies.phases import workload
 from topologies.phases.workload import choose_training, describe
 
 
@@ -23,7 +25,7 @@ def test_learning_rate_and_scale_are_chosen_and_told(
         training = choose_training(Config(), trace)
     assert training is not None and astuple(training) == (pytest.approx(1.0), 2.0**21)
     assert caplog.messages == ["learning rate 1, chosen from the data; scale 2097152, chosen from the data"]
-    record = describe(trace, training)
+    record = describe(trace, training, 1_000)
     assert (record["learning_rate"], record["scale"]) == (pytest.approx(1.0), 2.0**21)
     assert record["chance_loss"] == pytest.approx(0.6931, abs=1e-4)
 
@@ -41,4 +43,24 @@ def test_a_log_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("iteration,worker,key\n1,1,5\n")
     trace = replay.load(tmp_path / "log.csv", 1)
     assert choose_training(Config(), trace) is None
-    assert "learning_rate" not in describe(trace, None)
+    assert "learning_rate" not in describe(trace, None, 1_000)
+
+
+def test_of_more_parameters_than_agents_have_room_for_only_those_that_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their keys, steps and samples stay what they were."""
+    shape = {"parameters": 5_000, "top": 500, "share": 0.6, "keys_per_step": 60}
+    config = Config(workers=2, trace_steps=10, workload=WorkloadShape.model_validate(shape))
+    whole = workload._generate(config, lambda share: None)
+    monkeypatch.setattr(workload, "_MOST_DENSE", 4_999)
+    touched = workload._generate(config, lambda share: None)
+    assert whole.space.sparse is None and touched.space.sparse is not None
+    assert len(np.unique(whole.position)) == touched.space.size < 5_000
+    for worker, step in ((1, 0), (2, 9)):
+        before, after = whole.batch(worker, step), touched.batch(worker, step)
+        assert touched.space.keys(after.positions).tolist() == before.positions.tolist()
+        assert after.column is not None and before.column is not None
+        assert after.column.tolist() == before.column.tolist()
+    described = describe(touched, None, 5_000)
+    assert (described["parameters"], described["touched"]) == (5_000, touched.space.size)

@@ -1,0 +1,33 @@
+"""Somebody's own log or training set as a point of the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hosts.workload import libsvm, replay
+from logs.libsvm import SAMPLES_PER_STEP
+from logs.update_log import is_update_log
+from paper.costs import Costs
+from paper.map import TITLES, Place, change
+from paper.packing import TOP_SHARE, Packed, pack_trace, skew_of
+
+_SERVERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlace(Place):
+    """With its own packing, which is of its own keys."""
+
+    packed: Packed
+
+    def changes(self, costs: Costs) -> dict[str, float]:
+        """What offload would change of each metric, in parts."""
+        return {title: change(what, self.packed, costs) for what, title in TITLES.items()}
+
+
+def place_of(data: Path) -> OwnPlace:
+    """Of an update log (iteration, worker, key) or a libsvm training set; raises `DataError`."""
+    trace = replay.load(data, 1) if is_update_log(data) else libsvm.load(data, 1, SAMPLES_PER_STEP)
+    packed = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
+    return OwnPlace(data.name, skew_of(trace), packed.keys, packed)

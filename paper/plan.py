@@ -1,0 +1,70 @@
+"""What is run for the figures: each stage a run with its own settings, or Fig. 9's measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paper.packing import PARAMETERS, TOP
+
+_SHORT: Mapping[str, Any] = {
+    "arms": ["neither", "again", "hot"],
+    "loads": [0.5],
+    "rounds": 8,
+    "calibration_s": 1.0,
+    "empty_rpcs": 100,
+}
+"""Enough for an interval, of few arms."""
+_QUICK: Mapping[str, Any] = {**_SHORT, "rounds": 6, "profile_lanes": 300_000}
+_R2 = {"parameters": 150_000_000, "share": 0.7}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of them; `settings` are those of run.toml, and of Fig. 9 `rounds` and `most`."""
+
+    name: str
+    seconds: float
+    """That it takes here (two cores, AMD EPYC), which the time left is told by."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_run: bool = True
+
+
+def plan(quick: bool) -> list[Stage]:
+    """All stages in order."""
+    return [*_main(quick), *_map(quick), *_sweeps(quick)]
+
+
+def map_plan(quick: bool) -> list[Stage]:
+    """Those that the map takes."""
+    return list(_map(quick))
+
+
+def _main(quick: bool) -> Iterator[Stage]:
+    short = {"arms": ["neither", "again", "proxy", "hot", "both"]}
+    yield Stage("r1", 60, {**_QUICK, **short}) if quick else Stage("r1", 170)
+    if not quick:
+        yield Stage("r2", 110, {**_SHORT, **short, "trace_steps": 1000, "workload": _R2})
+    fig_9 = {"rounds": 1, "most": 1024} if quick else {"rounds": 6, "most": 4096}
+    yield Stage("connections", 20 if quick else 270, fig_9, is_run=False)
+
+
+def _map(quick: bool) -> Iterator[Stage]:
+    short, seconds = (_QUICK, 32) if quick else (_SHORT, 48)
+    skews = (0.2, 0.6) if quick else (0.1, 0.3, 0.5, 0.7)
+    for skew in skews:
+        for keys in (500, 3000):
+            shape = {"parameters": PARAMETERS, "top": TOP, "share": skew, "keys_per_step": keys}
+            settings = {**short, "top_k": TOP, "workload": shape}
+            yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
+
+
+def _sweeps(quick: bool) -> Iterator[Stage]:
+    if quick:
+        return
+    for top_k in (2_000, 8_000, 38_000, 100_000):
+        settings = {**_SHORT, "top_k": top_k}
+        yield Stage(f"top-k-{top_k}", 50 + top_k / 4_000, settings)
+    for workers, servers in ((1, 2), (2, 2), (8, 2), (16, 4)):
+        yield Stage(f"scale-{workers}-{servers}", 55, {**_SHORT, "workers": workers, "servers": servers})

@@ -1,0 +1,96 @@
+"""Figures over several runs: what k, the number of workers and the scale change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.record import Block
+from logs.columns import BASELINE
+from paper.measured import MeasuredRun
+from protocol.arms import HOT
+
+METRICS = {
+    "pull_mean": "mean pull, µs",
+    "rpc_mean": "mean RPC, µs",
+    "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
+    "ps_packets_per_step": "packets to the servers a step",
+}
+
+
+def sweep(
+    runs: Sequence[MeasuredRun], name: str, title: str, along: str, of: Callable[[MeasuredRun], float]
+) -> Figure:
+    """The metrics against a setting of the runs, without and with the hot parameters in the switch."""
+    ordered = sorted(runs, key=of)
+    x = np.array([of(run) for run in ordered], dtype=np.float64)
+    return Figure(
+        name,
+        title,
+        Axis(along, is_log=True),
+        Axis("see above each", is_log=True),
+        [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
+        kind="points",
+        caption="At half of what the arm that carries least does in each run; bars are 95 % intervals of the "
+        "difference to neither.",
+    )
+
+
+def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
+    found = [run.difference(metric) for run in runs]
+    bounds = [
+        np.array([each.baseline * (1 + (bound or 0.0)) for each, bound in zip(found, ratios, strict=True)])
+        for ratios in ([each.ratio_low for each in found], [each.ratio_high for each in found])
+    ]
+    without = np.array([each.baseline for each in found])
+    with_hot = np.array([each.value for each in found])
+    return [
+        Series(BASELINE, x, without, colour_of(BASELINE, 0)),
+        Series(HOT.name, x, with_hot, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
+    ]
+
+
+_UTILISATION = (
+    "[DDL] Fig. 8, as far as one machine goes. There the workers' CPU falls with scale and the "
+    "servers' rises, to 90 %. Here all workers share one core and all servers another, and load is "
+    "half of what the machine carries, so neither can follow scale: what saturates is the core, at "
+    "100 %. Frames that the switch's program handles count for their senders."
+)
+
+
+def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
+    """[DDL] Fig. 8: CPU of workers and of servers against the number of workers, in parts of a core."""
+    ordered = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
+    x = np.array([run.config.workers for run in ordered], dtype=np.float64)
+    panels = []
+    for arm in (BASELINE, HOT.name):
+        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in ordered]
+        used = {
+            "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],
+            "servers": [_part([block.servers.cpu_s for block in of], of) for of in blocks],
+        }
+        panels.append(
+            Panel(
+                arm,
+                [
+                    Series(name, x, np.array(values), colour_of(name, number))
+                    for number, (name, values) in enumerate(used.items())
+                ],
+            )
+        )
+    return Figure(
+        "fig-08",
+        "CPU of workers and servers against scale",
+        Axis("workers", is_log=True),
+        Axis("CPU time, in parts of one core", is_share=True),
+        panels,
+        kind="points",
+        caption=_UTILISATION,
+    )
+
+
+def _part(cpu_s: Sequence[float], blocks: Sequence[Block]) -> float:
+    seconds = sum(block.duration_ms for block in blocks) / 1e3
+    return sum(cpu_s) / seconds if seconds else float("nan")

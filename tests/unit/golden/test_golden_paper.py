@@ -1,0 +1,97 @@
+"""The paper's report from finished runs: every stage's numbers, Fig. 9's table, the map, and the files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.record import read_record
+from analysis.report import write_report
+from paper import map as maps
+from paper.connections.figure import delay_against_connections
+from paper.measured import read_measured
+from paper.own import place_of
+from paper.plan import Stage
+from paper.report import slopes, write_map, write_paper
+from paper.stages import result_of
+from tests.unit.golden.run import GoldenRun
+from tests.unit.paper.test_connections import measured
+from tests.unit.paper.test_map import packed
+
+STAGES = [
+    Stage("r1", 1),
+    Stage("connections", 1, is_run=False),
+    *(Stage(f"map-skew-{skew:g}-keys-500", 1) for skew in (0.2, 0.4, 0.6)),
+    *(Stage(f"top-k-{k}", 1) for k in (10, 18)),
+    *(Stage(f"scale-{workers}-2", 1) for workers in (2, 3)),
+]
+
+
+@pytest.fixture
+def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Finished stages: the golden run with other settings each."""
+    monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
+    write_report(golden.folder, golden.record, golden.summary)
+    for stage in STAGES:
+        target = result_of(stage, tmp_path)
+        target.parent.mkdir(parents=True)
+        if not stage.is_run:
+            measured(6).write_parquet(target)
+            continue
+        shutil.copytree(golden.folder, target)
+        record = read_record(target)
+        kind, *numbers = stage.name.split("-")
+        if kind == "map":
+            record.config["workload"] = {"share": float(numbers[1]), "keys_per_step": 500}
+        elif kind == "top":
+            record.config["top_k"] = int(numbers[1])
+        elif kind == "scale":
+            record.config["workers"] = int(numbers[0])
+        record.write(target)
+    return tmp_path
+
+
+def test_the_report_has_every_figure_and_table(folder: Path) -> None:
+    steps: list[str] = []
+    report = write_paper(STAGES, folder, [], steps.append)
+    assert steps == ["figures of the logs", "map", "files"]
+    page = report.read_text()
+    names = [
+        "fig-04", "fig-04-class", "fig-05", "fig-06", "fig-07a", "fig-07b", "fig-08", "fig-09", "fig-10",
+        "completion", "map", "sec-3-2", "sweep-top-k", "sweep-workers",
+    ]  # fmt: skip
+    assert [page.index(f'<section class="plot" id="{name}"') for name in names] == sorted(
+        page.index(f'<section class="plot" id="{name}"') for name in names
+    )
+    written = {path.name for path in (folder / "figures").iterdir()}
+    assert written == {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png", "csv")}
+    # Arm hot against neither, of each run.
+    for stage in STAGES:
+        assert (f'scope="row">{stage.name}</th>' in page) == stage.is_run
+    assert "-24 [-25, -21]" in page and "86,400 sent, 4 lost" in page
+
+
+def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
+    found = slopes(delay_against_connections(result_of(STAGES[1], folder)))
+    nothing = "0.0 [0.0, 0.0]"
+    assert found.texts() == [
+        ["scan", *["500.0 [500.0, 500.0]"] * 2, *[nothing] * 2],
+        *([way, *[nothing] * 4] for way in ("poll", "epoll", "shared")),
+    ]
+
+
+def test_somebodys_own_log_is_a_point_of_the_map(folder: Path) -> None:
+    log = folder / "updates.csv"
+    rows = [f"{step},1,{key}" for step in range(50) for key in (1, 2, 100 + step, 200 + step)]
+    log.write_text("\n".join(["iteration,worker,key", *rows]))
+    own = place_of(log)
+    # 102 keys, of which the top 2 take 100 of 200 updates.
+    assert (own.name, own.skew, own.keys) == ("updates.csv", 0.5, 4)
+    runs = [stage for stage in STAGES if stage.name.startswith("map-")]
+    mapped, page = write_map([read_measured(result_of(stage, folder)) for stage in runs], folder, [own])
+    assert "updates.csv" in page.read_text()
+    changes = own.changes(mapped.costs)
+    assert list(changes) == list(maps.TITLES.values())
+    assert changes["packets to the servers"] == own.packed.to_servers / own.packed.rpcs - 1
