@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
 
 def main() -> None:
     """Run the command line, and exit."""
     end_at_ctrl_c()
+    # gRPC tells the terminal of every connection that ends.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # Takes the better part of a second: a signal is heard before.
     from cli.commands import hotline
 

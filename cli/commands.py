@@ -14,6 +14,7 @@ from cli.registers import registers
 from cli.report import compare, figures, report
 from cli.status import status
 from cli.switch import load, offload, proxy, unload
+from cli.watch import watch
 
 
 class _Commands(click.Group):
@@ -39,5 +40,7 @@ def hotline(verbose: bool) -> None:
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
-for command in (hotset, load, unload, status, registers, offload, proxy, logs, report, figures, compare):
+for command in (
+    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare
+):  # fmt: skip
     hotline.add_command(command)

@@ -88,6 +88,8 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("controller.hotset.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
         ("cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
         ("cli.logs.check_logs", ("logs", "check", "log.csv")),
+        ("analysis.compare.compare_runs", ("compare", "one", "two")),
+        ("logs.cluster.open_cluster", ("report", "--logs", ".")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(
@@ -95,7 +97,7 @@ def test_while_a_log_is_read_by_code_that_hears_no_signal(
 ) -> None:
     ended = threading.Event()
 
-    def read(*_: object) -> None:
+    def read(*_: object, **__: object) -> None:
         assert threading.current_thread() is not threading.main_thread()
         os.kill(os.getpid(), signal.SIGINT)
         ended.wait()

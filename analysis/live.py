@@ -1,0 +1,160 @@
+"""A run that goes on: which it is, and the latencies of its newest blocks, from part files as they appear."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from analysis.differences import complete_rounds, of_operations
+from analysis.record import read_record
+from logs.columns import ARMS, OPERATIONS, RPC, TRANSFERS
+from logs.errors import DataError, reason_of
+
+_OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "rpcs", "measured")
+_RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
+_SCHEMAS = {
+    log: pl.Schema({name: schema[name] for name in names})
+    for log, schema, names in (("operations", OPERATIONS, _OPERATIONS), ("rpc", RPC, _RPCS))
+}
+"""Log -> the columns of it that are read."""
+_BACK = 20
+"""Parts of a worker and log that are read at once, a block each: two rounds of five arms at two loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLatency:
+    """Of an arm's newest block, the measured part of all workers, in µs; None where it has no such number."""
+
+    arm: str
+    round: int
+    load: float
+    pull_p50_us: float | None
+    pull_p99_us: float | None
+    push_p50_us: float | None
+    push_p99_us: float | None
+    ps_queue_us: float | None
+    """Mean wait of an RPC at its PS; 0 where the switch answered."""
+    w_queue_us: float | None
+    """Mean wait of an RPC's answer at the worker."""
+
+
+def run_folder(given: Path | None, runs: Path) -> Path | None:
+    """The run that is given, or that goes on in a folder of runs, or the latest there; None without any.
+
+    AnalysisError where what is given is none.
+    """
+    if given is not None:
+        read_record(given)
+        return given.resolve()
+    # `latest` is the run before until this one has ended.
+    found = [record.parent for record in runs.glob("*/run.json") if (record.parent / "parts").is_dir()]
+    newest = max(found, key=lambda run: run.stat().st_mtime_ns, default=runs / "latest")
+    return newest.resolve() if newest.is_dir() else None
+
+
+def has_ended(run: Path) -> bool:
+    """Whether a run has given its parts up, or, where it stays for its command line, has left them behind."""
+    return not (run / "parts").is_dir() or read_record(run).error is None
+
+
+class LiveLatencies:
+    """Reads the part files of a run's folder `parts`, each once; what is of no round is left out."""
+
+    def __init__(self, parts: Path) -> None:
+        self._parts = parts
+        self._seen: set[Path] = set()
+        self._operations: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
+        """Arm -> worker -> its newest block, which it writes as one part."""
+        self._rpcs: dict[str, pl.DataFrame] = defaultdict(lambda: pl.DataFrame(schema=_SCHEMAS["rpc"]))
+        """Arm -> RPCs of its newest block, and of one whose operations are still to come."""
+        self._newest: dict[str, BlockLatency] = {}
+
+    def read(self) -> list[BlockLatency]:
+        """Read what is new; the newest block of each arm that has one. DataError for a part that is none."""
+        changed: set[str] = set()
+        # Operations first: a worker has written the RPCs before.
+        for rows in self._new("operations"):
+            arm = rows.item(0, "arm")
+            self._operations[arm][rows.item(0, "worker")] = rows
+            changed.add(arm)
+        for rows in self._new("rpc"):
+            arm = rows.item(0, "arm")
+            self._rpcs[arm] = pl.concat([self._rpcs[arm], rows])
+            changed.add(arm)
+        for arm in changed & set(self._operations):
+            self._update(arm)
+        return [self._newest[arm] for arm in ARMS if arm in self._newest]
+
+    def _new(self, log: str) -> Iterator[pl.DataFrame]:
+        """What is new of a log, a part at a time, those of a worker in order."""
+        found = set(self._parts.glob(f"{log}-worker-*.parquet"))
+        of_worker = defaultdict(list)
+        for file in found - self._seen:
+            of_worker[file.name.rpartition("-")[0]].append(file)
+        self._seen |= found
+        for files in of_worker.values():
+            # Their numbers have no leading zeros.
+            for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_BACK:]:
+                rows = _read(file, _SCHEMAS[log])
+                if not rows.is_empty():
+                    yield rows
+
+    def _update(self, arm: str) -> None:
+        own = list(self._operations[arm].values())
+        newest = max(own, key=_begun_us)
+        operations = pl.concat(rows for rows in own if _block(rows) == _block(newest))
+        # A block that is run again has the name of the first, whose RPCs were sent before.
+        self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _begun_us(operations))
+        self._newest[arm] = _latency(arm, operations, self._rpcs[arm])
+
+
+def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
+    """A part's rows that are of a round: none of one that was merged meanwhile."""
+    try:
+        return pl.read_parquet(file, columns=list(schema), glob=False).filter(pl.col("round") >= 0)
+    except FileNotFoundError:
+        return pl.DataFrame(schema=schema)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{file}: cannot be read: {reason_of(error)}") from error
+
+
+def _block(rows: pl.DataFrame) -> tuple[int, float]:
+    """Round and load of rows of one block."""
+    return rows.item(0, "round"), rows.item(0, "load")
+
+
+def _begun_us(operations: pl.DataFrame) -> int:
+    found: int = operations.select(pl.col("scheduled_us").min()).item()
+    return found
+
+
+def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLatency:
+    round_number, load = _block(operations)
+    measured = operations.filter("measured")
+    rounds = complete_rounds(measured, [arm])
+    estimates = of_operations(measured, [arm], rounds)[arm] if rounds else {}
+    same_block = (pl.col("round") == round_number) & (pl.col("load") == load)
+    transfers = rpcs.filter(same_block & pl.col("measured") & pl.col("op").is_in(TRANSFERS))
+
+    def latency(metric: str) -> float | None:
+        return estimates[metric].item() if metric in estimates else None
+
+    def mean(column: str) -> float | None:
+        found: float | None = transfers.select(pl.col(column).cast(pl.Float64).mean()).item()
+        return found
+
+    return BlockLatency(
+        arm=arm,
+        round=round_number,
+        load=round(load, 6),
+        pull_p50_us=latency("pull_p50"),
+        pull_p99_us=latency("pull_p99"),
+        push_p50_us=latency("push_p50"),
+        push_p99_us=latency("push_p99"),
+        ps_queue_us=mean("ps_queue_us"),
+        w_queue_us=mean("w_queue_us"),
+    )
