@@ -8,6 +8,7 @@ from typing import Any
 
 from paper.packing import PARAMETERS, TOP
 
+_ALL = ["neither", "again", "proxy", "hot", "both"]
 _SHORT: Mapping[str, Any] = {
     "arms": ["neither", "again", "hot"],
     "loads": [0.5],
@@ -42,10 +43,9 @@ def map_plan(quick: bool) -> list[Stage]:
 
 
 def _main(quick: bool) -> Iterator[Stage]:
-    short = {"arms": ["neither", "again", "proxy", "hot", "both"]}
-    yield Stage("r1", 60, {**_QUICK, **short}) if quick else Stage("r1", 170)
+    yield Stage("r1", 60, {**_QUICK, "arms": _ALL}) if quick else Stage("r1", 170)
     if not quick:
-        yield Stage("r2", 110, {**_SHORT, **short, "trace_steps": 1000, "workload": _R2})
+        yield Stage("r2", 110, {**_SHORT, "arms": _ALL, "trace_steps": 1000, "workload": _R2})
     fig_9 = {"rounds": 1, "most": 1024} if quick else {"rounds": 6, "most": 4096}
     yield Stage("connections", 20 if quick else 270, fig_9, is_run=False)
 
@@ -67,4 +67,5 @@ def _sweeps(quick: bool) -> Iterator[Stage]:
         settings = {**_SHORT, "top_k": top_k}
         yield Stage(f"top-k-{top_k}", 50 + top_k / 4_000, settings)
     for workers, servers in ((1, 2), (2, 2), (8, 2), (16, 4)):
-        yield Stage(f"scale-{workers}-{servers}", 55, {**_SHORT, "workers": workers, "servers": servers})
+        setup = {"arms": _ALL, "workers": workers, "servers": servers}
+        yield Stage(f"scale-{workers}-{servers}", 70, {**_SHORT, **setup})

@@ -10,7 +10,7 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
 from logs.columns import BASELINE
 from paper.measured import MeasuredRun
-from protocol.arms import HOT
+from protocol.arms import AGAIN, HOT, MEASURED
 
 METRICS = {
     "pull_mean": "mean pull, µs",
@@ -65,21 +65,18 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
     ordered = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
     x = np.array([run.config.workers for run in ordered], dtype=np.float64)
     panels = []
-    for arm in (BASELINE, HOT.name):
+    for arm in (arm.name for arm in MEASURED if arm is not AGAIN):
         blocks = [[block for block in run.record.blocks if block.arm == arm] for run in ordered]
-        used = {
-            "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],
-            "servers": [_part([block.servers.cpu_s for block in of], of) for of in blocks],
-        }
-        panels.append(
-            Panel(
-                arm,
-                [
-                    Series(name, x, np.array(values), colour_of(name, number))
-                    for number, (name, values) in enumerate(used.items())
-                ],
-            )
-        )
+        if all(blocks):
+            used = {
+                "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],
+                "servers": [_part([block.servers.cpu_s for block in of], of) for of in blocks],
+            }
+            series = [
+                Series(name, x, np.array(values), colour_of(name, number))
+                for number, (name, values) in enumerate(used.items())
+            ]
+            panels.append(Panel(arm, series))
     return Figure(
         "fig-08",
         "CPU of workers and servers against scale",

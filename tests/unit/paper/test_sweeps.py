@@ -1,0 +1,68 @@
+"""Figures over runs whose numbers are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from analysis.record import Block, ServerUse
+from analysis.statistics import Comparison
+from paper.sweeps import METRICS, sweep, utilisation
+
+
+def block(arm: str, workers_s: float, servers_s: float) -> Block:
+    return Block(
+        round=0, load=0.5, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, behind_ns=0,
+        fell_behind=False, servers=ServerUse(cpu_s=servers_s), worker_cpu_s=workers_s, run_queue_ms={},
+        duration_ms=500.0,
+    )  # fmt: skip
+
+
+class Run:
+    """Of a hot set: the more is in it, the less everything takes, by a hundredth of a per cent for each key."""
+
+    def __init__(self, workers: int, servers: int, top_k: int) -> None:
+        self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k)
+        blocks = [block(arm, 0.05 * workers, 0.1) for arm in ("neither", "hot") for _ in range(2)]
+        self.record = SimpleNamespace(blocks=blocks)
+        self.folder = Path("run")
+
+    def difference(self, metric: str) -> Comparison:
+        ratio = -self.config.top_k / 10_000
+        baseline = 100.0 + list(METRICS).index(metric)
+        return Comparison(
+            baseline=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
+            low=None, high=None, ratio=ratio, ratio_low=ratio - 0.01, ratio_high=ratio + 0.02,
+        )  # fmt: skip
+
+
+def runs(*settings: tuple[int, int, int]) -> list[Any]:
+    return [Run(*each) for each in settings]
+
+
+def test_a_sweep_has_each_metric_without_and_with_offload_and_its_interval() -> None:
+    unordered = runs((4, 2, 5_000), (4, 2, 1_000))
+    found = sweep(unordered, "s", "title", "top-k", lambda run: run.config.top_k)
+    assert [panel.title for panel in found.panels] == list(METRICS.values())
+    for number, panel in enumerate(found.panels):
+        without, with_hot = panel.series
+        assert list(without.x) == list(with_hot.x) == [1_000, 5_000]
+        assert list(without.y) == [100 + number] * 2
+        assert list(with_hot.y) == pytest.approx([(100 + number) * 0.9, (100 + number) * 0.5])
+        assert with_hot.low is not None and with_hot.high is not None
+        assert list(with_hot.low) == pytest.approx([(100 + number) * 0.89, (100 + number) * 0.49])
+        assert list(with_hot.high) == pytest.approx([(100 + number) * 0.92, (100 + number) * 0.52])
+
+
+def test_utilisation_is_cpu_time_over_time_by_arm() -> None:
+    """Workers take 0.05 s each of half a second, servers 0.1 s."""
+    found = utilisation(runs((16, 4, 1), (2, 2, 1)))
+    assert [panel.title for panel in found.panels if len(panel.series)] == ["neither", "hot"]
+    for panel in found.panels:
+        workers, servers = panel.series
+        assert (list(workers.x), list(servers.x)) == ([2, 16], [2, 16])
+        assert list(workers.y) == pytest.approx([0.2, 1.6])
+        assert list(servers.y) == pytest.approx([0.2, 0.2])
