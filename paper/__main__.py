@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from common.concurrency import left_alone
 from common.errors import HotlineError
 from common.words import counted
 
@@ -43,7 +44,7 @@ def all_(quick: bool, into: Path | None) -> None:
     with _told():
         begun = time.monotonic()
         _do(stages, folder)
-        report = write_paper(stages, folder, [], lambda what: click.echo(f"drawing: {what}", err=True))
+        report = left_alone(lambda: write_paper(stages, folder, [], _tell))
     took = (time.monotonic() - begun) / 60
     click.echo(f"{counted(len(stages), 'stage')}, {took:.1f} minutes; figures: {folder / 'figures'}")
     click.echo(f"report: {report}")
@@ -69,9 +70,10 @@ def map_(quick: bool, into: Path | None, data: Path | None) -> None:
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
     stages = map_plan(quick)
     with _told():
-        own = [] if data is None else [place_of(data)]
+        own = [] if data is None else [left_alone(lambda: place_of(data))]
         _do(stages, folder)
-        mapped, page = write_map([read_measured(result_of(stage, folder)) for stage in stages], folder, own)
+        runs = [read_measured(result_of(stage, folder)) for stage in stages]
+        mapped, page = left_alone(lambda: write_map(runs, folder, own))
     for place in own:
         click.echo(
             f"{place.name}: the top 2 % take {place.skew:.1%} of the updates, {place.keys:,.0f} keys a step"
@@ -101,6 +103,10 @@ def _do(stages: Sequence[Stage], folder: Path) -> None:
             told = what
 
         do_stages(stages, folder, show)
+
+
+def _tell(what: str) -> None:
+    click.echo(f"drawing: {what}", err=True)
 
 
 @contextmanager

@@ -94,6 +94,7 @@ def _do(stage: Stage, folder: Path, passed: Callable[[float], None]) -> None:
                 passed(time.monotonic() - begun)
                 time.sleep(_WATCH_S)
         except BaseException:
+            print(f"hotline: ending stage {stage.name}", file=sys.stderr, flush=True)
             _end(process)
             raise
     if process.returncode != 0:

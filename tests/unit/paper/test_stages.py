@@ -73,7 +73,9 @@ def test_progress_is_told_in_seconds_as_planned(shell: None, tmp_path: Path) -> 
     assert [at for at, _, _ in told] == sorted(at for at, _, _ in told) and told[-1][0] == 20
 
 
-def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(shell: None, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
+    shell: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The command hears it, too, and what it has started."""
     script = tmp_path / "long.py"
     script.write_text(
@@ -103,6 +105,7 @@ def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(shell: None, tmp_path: Pa
         thread.join()
         signal.signal(signal.SIGINT, before)
     assert done(tmp_path) == ["a", "b"] and (tmp_path / "heard").exists()
+    assert capfd.readouterr().err == "hotline: ending stage b\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert is_done(stage("a"), tmp_path)

@@ -22,7 +22,7 @@ def block(arm: str, workers_s: float, servers_s: float) -> Block:
 
 
 class Run:
-    """Of a hot set: the more is in it, the less everything takes, by a hundredth of a per cent for each key."""
+    """Of a hot set: each key in it takes a hundredth of a per cent off everything."""
 
     def __init__(self, workers: int, servers: int, top_k: int) -> None:
         self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k)
