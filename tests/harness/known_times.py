@@ -1,0 +1,60 @@
+"""`python -m tests.harness.known_times --config FILE`: an agent that takes a known time for each datagram.
+
+It is a PS or a worker, as its configuration has it, and runs as the plain twin of its loop. What it takes by
+itself is within the known time, which goes by the job.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import hosts.ps.__main__ as ps
+import hosts.worker.__main__ as worker
+from hosts.ps.loop import Dialect
+from hosts.ps.rpc import handle
+from hosts.ps.serve import serve
+from hosts.worker.answers import receive
+from hosts.worker.operate import operate
+from hosts.worker.state import Calls
+from hosts.worker.trainer import spin_until
+from native.plain import plain
+
+SLOW, QUICK = 2, 6
+"""Jobs: those of *neither* and *again*, arms that are the same but for this."""
+TAKES_NS = {SLOW: 3_000_000, QUICK: 1_000_000}
+
+_handle, _receive = plain(handle), plain(receive)
+
+
+def _long_handle(server: Any, rpc: Any, length: int, arrival: int, answer: Any) -> int:
+    until = time.monotonic_ns() + TAKES_NS[socket.ntohs(int(rpc.job))]
+    octets = _handle(server, rpc, length, arrival, answer)
+    spin_until(until)
+    return octets
+
+
+def _long_receive(state: Calls, rpc: Any, length: int, arrival: int, read: int) -> int:
+    until = time.monotonic_ns() + TAKES_NS[int(state.me.job)]
+    row = _receive(state, rpc, length, arrival, read)
+    spin_until(until)
+    return row
+
+
+def main() -> None:
+    """Run the agent."""
+    is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
+    with (
+        patch.object(ps, "dialect", lambda codec: Dialect(plain(serve, {handle: _long_handle}))),
+        patch.object(worker, "make_operate", lambda codec: plain(operate, {receive: _long_receive})),
+    ):
+        (ps if is_ps else worker).main()
+
+
+if __name__ == "__main__":
+    main()

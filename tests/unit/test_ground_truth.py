@@ -1,0 +1,400 @@
+"""The five metrics against the truth: agents, links and sockets in which an RPC spends a time that is known.
+
+What the machine does besides only ever adds to a time, so what is compared is the least of many rows.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hosts.keys import KeySpace
+from hosts.ps.serve import make_sources, serve
+from hosts.ps.service import make_service
+from hosts.ps.share import make_share
+from hosts.ps.state import make_server
+from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
+from hosts.udp import make_udp
+from hosts.warm import warm_ps, warm_worker
+from hosts.worker.client import Client
+from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.operate import SEND_BURST, make_wire, operate
+from hosts.worker.trainer import spin_until
+from hosts.workload.trace import Trace
+from logs.columns import METRICS
+from protocol.codec import Caller
+from protocol.header import HOTLINE_PORT, LANES, unpack
+from tests.harness.known_times import QUICK, SLOW, TAKES_NS
+from tests.harness.waiting import wait_for
+from tests.unit.test_agent_processes import Agent
+
+MS = 1_000_000
+NET = f"127.88.{os.getpid() % 250 + 1}"
+WORKER, RELAY = f"{NET}.1", f"{NET}.9"
+ARMS = {SLOW: "neither", QUICK: "again"}
+KEYS = 10 * LANES
+SERVICE_NS = 2 * MS
+SERVICE_US = SERVICE_NS / 1000
+
+
+def tolerance(known_us: float) -> float:
+    return max(20.0, 0.05 * known_us)
+
+
+def server_at(ps: int) -> str:
+    return f"{NET}.{101 + ps}"
+
+
+def ps_config(folder: Path, ps: int, n_ps: int, **changes: object) -> dict[str, object]:
+    return {
+        "ps": ps,
+        "address": server_at(ps),
+        "log_dir": str(folder),
+        "n_ps": n_ps,
+        "parameters": KEYS,
+        "jobs": [{"job": job, "epoch": 1, "connected": False} for job in ARMS],
+        "service": {"address": server_at(ps), "port": HOTLINE_PORT},
+        **changes,
+    }
+
+
+def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: int = 64) -> dict[str, object]:
+    """A worker of which each step is on the first `keys` keys."""
+    batch = np.arange(keys, dtype=np.uint32)
+    Trace("one batch", 1, 1, KeySpace(KEYS), np.array([0, keys]), batch).save(folder / "trace")
+    return {
+        "worker": 1,
+        "address": WORKER,
+        "log_dir": str(folder),
+        "n_ps": len(services),
+        "window": window,
+        "trace": str(folder / "trace"),
+        "jobs": [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20000 + job} for job, arm in ARMS.items()],
+        "services": [{"ps": ps, "address": at, "port": HOTLINE_PORT} for ps, at in enumerate(services)],
+    }
+
+
+@contextmanager
+def agent(folder: Path, config: dict[str, object], module: str | None = None) -> Iterator[Agent]:
+    made = Agent(module or ("hosts.ps" if "ps" in config else "hosts.worker"), config, folder)
+    try:
+        assert made.first == {"ready": True}
+        yield made
+    finally:
+        made.close()
+
+
+def logged(folder: Path) -> pl.DataFrame:
+    """The RPCs of the worker's log, in the order in which they were sent; the metrics of each add up."""
+    rows = pl.read_parquet(folder / "rpc-worker-1-*.parquet").sort("t_send_us", maintain_order=True)
+    metrics = [pl.col(f"{metric}_us").cast(pl.Float64) for metric in METRICS]
+    off = pl.sum_horizontal(metrics) - pl.col("latency_us")
+    largest = pl.max_horizontal(metric.abs() for metric in metrics)
+    assert rows.select((off.abs() / largest).max()).item() < 1e-6, "float32 has seven digits"
+    return rows
+
+
+def sent_once(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("attempts") == 1)
+
+
+def without(rows: pl.DataFrame, **known_us: float | pl.Expr) -> pl.DataFrame:
+    """The metrics less what is known of them."""
+    return rows.with_columns((pl.col(f"{metric}_us") - known) for metric, known in known_us.items())
+
+
+def assert_same(rest: pl.DataFrame, others: pl.DataFrame, tolerance_us: float) -> None:
+    """What is left of each metric is what RPCs have that spent no such time."""
+    of = {
+        metric: [float(rows[f"{metric}_us"].to_numpy().min()) for rows in (rest, others)]
+        for metric in METRICS
+    }
+    assert all(abs(here - there) <= tolerance_us for here, there in of.values()), f"µs: {of}"
+
+
+def by_place(rows: pl.DataFrame, queue: str) -> pl.DataFrame:
+    """What came together, by its place in a queue: how much longer it waited there than the one before."""
+    operation = ["iteration", "op"]
+    return (
+        rows.filter(pl.col("attempts").max().over(operation) == 1)
+        .sort(*operation, queue)
+        .with_columns(
+            place=pl.int_range(pl.len()).over(operation), longer_us=pl.col(queue).diff().over(operation)
+        )
+        .group_by("place")
+        .agg(pl.col("longer_us").median(), pl.col("^.*_(proc|queue|tx)_us$").min())
+        .sort("place")
+    )
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """RPCs at two PSs, of which the first is given a service time: empty ones, each alone, then steps."""
+    folder = tmp_path_factory.mktemp("served")
+    with ExitStack() as agents:
+        for ps, ns in enumerate((SERVICE_NS, 0)):
+            config = ps_config(folder, ps, 2, service_time={"ns_per_rpc": ns})
+            agents.enter_context(agent(folder, config))
+        worker = agents.enter_context(agent(folder, worker_config(folder, [server_at(0), server_at(1)])))
+        assert worker.call(cmd="empty", job=QUICK, count=200)["ok"]
+        assert worker.call(cmd="run", job=QUICK, first_step=0, steps=25)["ok"]
+    return logged(folder)
+
+
+def test_a_given_service_time_is_processing(served: pl.DataFrame) -> None:
+    of = sent_once(served.filter(pl.col("op") == "empty")).partition_by("ps", as_dict=True)
+    assert_same(without(of[0,], ps_proc=SERVICE_US), of[1,], tolerance(SERVICE_US))
+
+
+def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(served: pl.DataFrame) -> None:
+    places = by_place(served.filter(pl.col("op") != "empty", pl.col("ps") == 0), "ps_queue_us")
+    assert places.height >= 4
+    for row in places.iter_rows(named=True):
+        assert row["place"] == 0 or abs(row["longer_us"] - SERVICE_US) <= tolerance(SERVICE_US), row
+        assert abs(row["ps_proc_us"] - SERVICE_US) <= tolerance(SERVICE_US), row
+        assert max(row["n_tx_us"], row["w_queue_us"], row["w_proc_us"]) <= tolerance(SERVICE_US), row
+
+
+@pytest.mark.parametrize("which", ["ps", "worker"])
+def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_path: Path) -> None:
+    """And is the wait of the next one, at least, where they come together."""
+    long, its = {which: "tests.harness.known_times"}, which.removesuffix("orker")
+    with (
+        agent(tmp_path, ps_config(tmp_path, 0, 1), long.get("ps")),
+        agent(tmp_path, worker_config(tmp_path, [server_at(0)], 4 * LANES), long.get("worker")) as worker,
+    ):
+        for k in range(5):
+            for job in ARMS:
+                assert worker.call(cmd="empty", job=job, count=20)["ok"]
+                assert worker.call(cmd="run", job=job, first_step=4 * k, steps=4)["ok"]
+    takes_us = {job: ns / 1000 for job, ns in TAKES_NS.items()}
+    most_off = tolerance(takes_us[SLOW])
+    rest = without(logged(tmp_path), **{f"{its}_proc": pl.col("job").replace_strict(takes_us)})
+    of = rest.partition_by("job", as_dict=True)
+    alone, others = (sent_once(of[job,].filter(pl.col("op") == "empty")) for job in (SLOW, QUICK))
+    assert_same(alone, others, most_off)
+    places = by_place(of[SLOW,].filter(pl.col("op") != "empty"), f"{its}_queue_us")
+    assert places.height == 4
+    assert places[f"{its}_proc_us"].abs().to_numpy().max() <= most_off, places
+    assert places["longer_us"].to_numpy()[1:].min() >= takes_us[SLOW] - most_off, places
+
+
+class Way(NamedTuple):
+    """What an RPC meets, ns: how long it is held there and back, and how long it waits for a halted agent."""
+
+    there: int = 0
+    back: int = 0
+    ps_halted: int = 0
+    worker_halted: int = 0
+
+
+STRAIGHT = "straight"
+WAYS = {
+    STRAIGHT: Way(),
+    "late there": Way(there=MS),
+    "late back": Way(back=MS),
+    "late both ways": Way(there=MS, back=MS),
+    "ps halted": Way(ps_halted=15 * MS),
+    "worker halted": Way(worker_halted=15 * MS),
+}
+
+
+class Relay(threading.Thread):
+    """Between a PS and a worker that has one RPC on the way at a time: RPCs meet the ways in turn."""
+
+    def __init__(self, server: Address, ps: int, worker: int) -> None:
+        super().__init__(daemon=True)
+        self._near, self._far = open_udp((RELAY, HOTLINE_PORT)), open_udp((RELAY, 0))
+        self._receivers = [Receiver(sock, clock_offset()) for sock in (self._near, self._far)]
+        self._server, self._ps, self._worker = server, ps, worker
+        self.met: dict[int, tuple[str, Way]] = {}
+        """By the t0 of its datagrams: the way of each RPC, and the times that it really met."""
+
+    def run(self) -> None:
+        requests, answers = self._receivers
+        while True:
+            select.select([self._near, self._far], [], [])
+            if (request := requests.receive()) is not None:
+                if not request.datagram:
+                    return
+                caller, t0 = request.source, unpack(request.datagram).t0
+                way, met = self.met.get(t0, (list(WAYS)[len(self.met) % len(WAYS)], Way()))
+                wanted = WAYS[way]
+                times = carry(
+                    request, self._far, self._server, wanted.there, wanted.ps_halted, process=self._ps
+                )
+                self.met[t0] = way, met._replace(there=times[0], ps_halted=times[1])
+            if (answer := answers.receive()) is not None:
+                t0 = unpack(answer.datagram).t0
+                way, met = self.met[t0]
+                wanted = WAYS[way]
+                times = carry(
+                    answer, self._near, caller, wanted.back, wanted.worker_halted, process=self._worker
+                )
+                self.met[t0] = way, met._replace(back=times[0], worker_halted=times[1])
+
+    def close(self) -> None:
+        """End it, once it has begun."""
+        self._far.sendto(b"", self._near.getsockname())
+        self.join()
+        self._near.close()
+        self._far.close()
+
+
+def carry(
+    received: Received, out: socket.socket, to: Address, hold: int, halt: int, process: int
+) -> tuple[int, int]:
+    """Send a datagram on, to a process that is halted meanwhile; returns how long it really was held, and
+    how long it then lay there before the process went on."""
+    spin_until(received.arrival + hold)
+    if not halt:
+        sent = time.monotonic_ns()
+        out.sendto(received.datagram, to)
+        return sent - received.arrival, 0
+    os.kill(process, signal.SIGSTOP)
+    try:
+        wait_for(lambda: is_halted(process))
+        sent = time.monotonic_ns()
+        out.sendto(received.datagram, to)
+        there = time.monotonic_ns()
+        spin_until(there + halt)
+        return sent - received.arrival, time.monotonic_ns() - there
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def is_halted(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.fixture(scope="module")
+def relayed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """Pulls and pushes that went by way of a relay, with what each met there, in µs."""
+    folder = tmp_path_factory.mktemp("relayed")
+    with (
+        agent(folder, ps_config(folder, 0, 1)) as ps,
+        agent(folder, worker_config(folder, [RELAY], window=1)) as worker,
+    ):
+        relay = Relay((server_at(0), HOTLINE_PORT), ps.process.pid, worker.process.pid)
+        relay.start()
+        with closing(relay):
+            assert worker.call(cmd="run", job=QUICK, first_step=0, steps=15)["ok"]
+    met = [{"t0": t0, "way": way, **times._asdict()} for t0, (way, times) in sorted(relay.met.items())]
+    rows = logged(folder)
+    assert rows.height == len(met)
+    rows = pl.concat([rows, pl.DataFrame(met)], how="horizontal")
+    assert np.ptp(1000 * rows["t_send_us"].to_numpy() - rows["t0"].to_numpy()) < 1000, "each beside its own"
+    return sent_once(rows).with_columns(pl.col(Way._fields) / 1000)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != STRAIGHT])
+def test_what_an_rpc_meets_is_in_one_metric(relayed: pl.DataFrame, way: str) -> None:
+    """A slow link is N_tx, and an agent that reads late has a queue."""
+    held = pl.col("there") + pl.col("back")
+    rest = without(relayed, n_tx=held, ps_queue=pl.col("ps_halted"), w_queue=pl.col("worker_halted"))
+    of = rest.partition_by("way", as_dict=True)
+    assert_same(of[way,], of[STRAIGHT,], tolerance(max(WAYS[way]) / 1000))
+
+
+class Turn(NamedTuple):
+    """When a loop was called and when it had come back, ns: whatever it read or sent was between."""
+
+    began: int
+    ended: int
+
+    @property
+    def us(self) -> float:
+        return (self.ended - self.began) / 1000
+
+
+class ByHand:
+    """A worker and a PS whose compiled loops take a turn when they are told to."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        warm_worker()
+        warm_ps()
+        ours = opened.enter_context(closing(open_udp((WORKER, 0))))
+        theirs = opened.enter_context(closing(open_udp((server_at(0), 0))))
+        poll = opened.enter_context(select.epoll())
+        poll.register(theirs.fileno(), select.EPOLLIN)
+        wait_for(lambda: is_stamped(ours))
+        # Between the two clocks that it reads this process may have to wait.
+        self.offset, no_file = max(clock_offset() for _ in range(9)), -1
+        self.client = Client(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
+        self._worker = (
+            make_udp(self.offset),
+            make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file),
+        )
+        self._server = make_server(0, [QUICK], make_share(KeySpace(KEYS), 0, 1)), make_service()
+        self._at_server = make_udp(self.offset), make_sources(poll.fileno())
+
+    def work(self) -> Turn:
+        """The worker sends a burst of what may be sent, and reads what has come."""
+        began = time.monotonic_ns()
+        operate(self.client.state, *self._worker, 0)
+        return Turn(began, time.monotonic_ns())
+
+    def answer(self) -> Turn:
+        """The PS answers what has come."""
+        began = time.monotonic_ns()
+        serve(*self._server, *self._at_server, 0)
+        return Turn(began, time.monotonic_ns())
+
+
+def is_stamped(sock: socket.socket) -> bool:
+    """Whether the kernel notes when datagrams arrive, which it begins some ms after it was asked to: till
+    then it gives them the time at which they are read."""
+    sock.sendto(b"", sock.getsockname())
+    sent = time.monotonic_ns()
+    received = Receiver(sock, clock_offset()).receive()
+    return received is not None and received.arrival <= sent
+
+
+def assert_between(waited_us: float, first: Turn, second: Turn) -> None:
+    least, most = second.began - first.ended, second.ended - first.began
+    assert least <= 1000 * waited_us <= most
+
+
+def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
+    """RPCs that are read together, of which some have lain there for 4 ms and some for 2 ms."""
+    rounds = []
+    with ExitStack() as opened:
+        agents = ByHand(opened)
+        client = agents.client
+        for k in range(50):
+            client.pull(k, np.arange(KEYS))
+            turns = [agents.work()]
+            for turn in (agents.work, agents.answer, agents.work):
+                spin_until(turns[-1].ended + 2 * MS)
+                turns.append(turn())
+            rounds.append(turns)
+            while not client.idle:  # it had to wait for so long that it has sent something again
+                agents.answer()
+                agents.work()
+    origin = Origin(1, QUICK, ARMS[QUICK], 0, 0.0, 0)
+    WorkerLogs(tmp_path, 1, agents.offset).write_rpcs(client.take_records(), origin)
+    rows = logged(tmp_path).partition_by("iteration", maintain_order=True)
+    undisturbed = [
+        both for both in zip(rows, rounds, strict=True) if both[0].height == sent_once(both[0]).height
+    ]
+    assert undisturbed
+    for of_round, (first, second, answered, read) in undisturbed:
+        assert of_round.height == KEYS // LANES
+        for place, row in enumerate(of_round.iter_rows(named=True)):
+            sent = first if place < SEND_BURST else second
+            assert_between(row["ps_queue_us"], sent, answered)
+            assert_between(row["w_queue_us"], answered, read)
+            assert row["n_tx_us"] + row["ps_proc_us"] <= sent.us + answered.us
+        assert of_round["ps_proc_us"].sum() <= answered.us and of_round["w_proc_us"].sum() <= read.us
