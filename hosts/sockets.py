@@ -18,6 +18,7 @@ _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
 _RECEIVE_BUFFER = 16 << 20
+_READINGS = 16
 
 Address = tuple[str, int]
 
@@ -32,8 +33,11 @@ class Received(NamedTuple):
 
 
 def clock_offset() -> int:
-    """Unix time minus the monotonic clock, ns: the kernel stamps with the one, agents use the other."""
-    return time.time_ns() - time.monotonic_ns()
+    """Unix time minus the monotonic clock, ns: the kernel stamps with the one, agents use the other.
+
+    What comes between two readings makes their difference too small: the largest is the nearest.
+    """
+    return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
 
 
 def open_udp(address: Address, shared: bool = False) -> socket.socket:

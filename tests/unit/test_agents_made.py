@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import replace
@@ -19,6 +20,7 @@ from hosts.ps.config import PsConfig
 from hosts.ps.rpc import handle_one, stamp_one
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
+from hosts.sockets import clock_offset
 from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
 from hosts.worker.machine import COMPILED
@@ -121,3 +123,18 @@ def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path
     with closing(process.sockets()) as sockets:
         assert sockets._on_room == process.write_full_logs
     process.close()
+
+
+def test_the_clocks_offset_is_that_of_the_readings_that_nothing_came_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a pair of readings that were torn apart the second is late, and the offset too small."""
+    now, late = [1_000], iter([0, 900, 50, 5_000, *[70] * 100])
+    monkeypatch.setattr(time, "time_ns", lambda: 7_000_000 + now[0])
+
+    def monotonic_ns() -> int:
+        now[0] += 10
+        return now[0] - 10 + next(late)
+
+    monkeypatch.setattr(time, "monotonic_ns", monotonic_ns)
+    assert clock_offset() == 7_000_000
