@@ -17,7 +17,9 @@ Metrics = Mapping[str, Comparison]
 Words = Mapping[Tone, str]
 
 SAME_LOSS = 0.01
-"""Part of a mean log loss that two models which learn the same may be apart."""
+"""Part of a mean log loss that two models which learn the same may be apart,"""
+_TIMES_NOISE = 2.0
+"""or as many times what *neither* is from itself: asynchronous training never takes the same course twice."""
 SERVER_CPU, WORKER_CPU = "ps_cpu_us_per_step", "worker_cpu_us_per_step"
 OWN_CPU = "worker_cpu_without_switch_us_per_step"
 _OPS = tuple(f"{op}_mean" for op in TRANSFERS)
@@ -154,7 +156,8 @@ def _learning(load: LoadSummary) -> Iterator[Sentence]:
     found, again = (load.differences.get(arm.name, {}).get("loss") for arm in (HOT, AGAIN))
     if found is None or found.ratio is None:
         return
-    is_same = abs(found.ratio) <= SAME_LOSS
+    noise = 0.0 if again is None or again.ratio is None else abs(again.ratio)
+    is_same = abs(found.ratio) <= max(SAME_LOSS, _TIMES_NOISE * noise)
     begin = f"The model learns {'the same' if is_same else 'something else'}: "
     learnt: Tone = "" if is_same else "worse" if found.ratio > 0 else "better"
     of_itself = (

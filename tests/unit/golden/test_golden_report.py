@@ -357,6 +357,17 @@ def test_a_model_that_learns_the_same(golden: GoldenRun) -> None:
         assert sentence[1].tone == tone
 
 
+def test_a_model_that_is_no_farther_off_than_its_second_run_learns_the_same(golden: GoldenRun) -> None:
+    summary = sound(golden.summary, loss=(0.03, 0.03))
+    load = summary.loads["0.5"]
+    for again, begin in ((0.016, "The model learns the same"), (0.014, "The model learns something else")):
+        loss = load.differences["again"]["loss"].model_copy(update={"ratio": again})
+        differences = {**load.differences, "again": {**load.differences["again"], "loss": loss}}
+        changed = load.model_copy(update={"differences": differences})
+        found = answer(summary.model_copy(update={"loads": {"0.5": changed}}))
+        assert [each for each in found.text() if each.startswith(begin)]
+
+
 def test_the_pages_facts_and_where_offload_loses(page: Page) -> None:
     assert page.parts["h1"] == ["Run 20260102-030405 on softswitch"]
     assert page.parts["li"][5:] == [
