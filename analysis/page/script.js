@@ -13,10 +13,20 @@ function axis(of, isLog) {
   };
 }
 
-function layout(plot, panel, logs) {
+// A panel with its title above it, which may take more than a line.
+function frame(plot, panel) {
+  const [box, title, place] = ["figure", "figcaption", "div"].map((tag) => document.createElement(tag));
+  title.textContent = panel.title;
+  place.className = "panel";
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", `${plot.title}: ${panel.title}. The numbers are in the table below.`);
+  box.append(title, place);
+  return box;
+}
+
+function layout(plot, logs) {
   return {
-    title: { text: panel.title, font: { size: 14 } }, showlegend: false, barmode: "stack",
-    margin: { l: 55, r: 10, t: 34, b: 45 }, hovermode: "closest", dragmode: false,
+    showlegend: false, barmode: "stack", margin: { l: 55, r: 10, t: 8, b: 45 }, hovermode: "closest", dragmode: false,
     paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"), font: { color: css("--text") },
     xaxis: axis(plot.x, logs.x), yaxis: axis(plot.y, logs.y),
   };
@@ -27,18 +37,13 @@ function draw(plot) {
   const shown = (name) => section.querySelector(`[data-series="${CSS.escape(name)}"]`)?.checked ?? true;
   const isLog = (side) => section.querySelector(`[data-log="${side}"]`)?.checked ?? false;
   const holder = section.querySelector(".panels");
+  // All of them before any is drawn: a panel is as wide as the others leave room.
+  if (!holder.children.length) holder.append(...plot.panels.map((panel) => frame(plot, panel)));
   for (const [number, panel] of plot.panels.entries()) {
-    let place = holder.children[number];
-    if (!place) {
-      place = document.createElement("div");
-      place.className = "panel";
-      place.setAttribute("role", "img");
-      place.setAttribute("aria-label", `${plot.title}: ${panel.title}. The numbers are in the table below.`);
-      holder.append(place);
-    }
+    const place = holder.children[number].querySelector(".panel");
     const traces = panel.traces.filter((trace) => shown(trace.name));
     const logs = { x: isLog("x"), y: isLog("y") };
-    Plotly.react(place, traces, layout(plot, panel, logs), { responsive: true, displayModeBar: false });
+    Plotly.react(place, traces, layout(plot, logs), { responsive: true, displayModeBar: false });
   }
 }
 

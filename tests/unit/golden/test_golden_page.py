@@ -64,6 +64,12 @@ def test_nothing_is_cut_off_and_no_script_fails(
             ").map(element => element.tagName + '.' + element.className)"
         )
         assert wider == []
+        # Every panel fills its place, and none lies over another.
+        off = shown.evaluate(
+            "[...document.querySelectorAll('.panel')].map(panel => panel.querySelector('.main-svg')"
+            ".getBoundingClientRect().width - panel.getBoundingClientRect().width)"
+        )
+        assert off and all(abs(each) <= 1 for each in off)
         ground, text = colour(shown, "body", "background-color"), colour(shown, "body", "color")
         assert (brightness(ground) < 128) == (scheme == "dark")
         assert abs(brightness(ground) - brightness(text)) > 150
