@@ -13,7 +13,6 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from logs.columns import load_name
-from logs.merge import finish_merge
 
 Loads = dict[str, dict[str, dict[str, Rounds]]]
 """Load -> arm -> metric -> one estimate a round."""
@@ -54,7 +53,6 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
 
 def rounds_of(run: Path, record: RunRecord) -> Loads:
     """All estimates of a run; raises `AnalysisError` where it has no complete round."""
-    finish_merge(run)
     files = {log: run / f"{log}.parquet" for log in ("rpc", "operations")}
     for file in files.values():
         if not file.exists():

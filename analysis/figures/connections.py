@@ -13,8 +13,8 @@ from analysis.figures.source import IN_A_BLOCK, Curve, Source, curves, in_blocks
 
 WINDOW_US = 1000
 """[DDL]'s t_window."""
-_PART_ROWS = 30_000_000
-"""RPCs whose order in time is told at once; some 2 GB."""
+_PART_ROWS = 10_000_000
+"""Rows whose order in time is told, or whose workers are counted, at once."""
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
@@ -36,18 +36,26 @@ def interval_of(curve: Curve) -> Distribution | None:
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
     within = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
-    rows = rows.select(*within, "t_send_us")
+    # Names may be long, and their hashes are not.
+    rows = rows.select(pl.struct(within).hash().alias("line"), pl.col("worker").hash(), "t_send_us")
     number = rows.select(pl.len()).collect(engine="streaming").item()
     parts = number // _PART_ROWS + 1
     gaps = [
-        rows.filter(pl.col("worker").hash() % parts == part)
-        .sort(*within, "t_send_us")
+        rows.filter(pl.col("worker") % parts == part)
+        .select("line", "t_send_us")
+        .collect(engine="streaming")
+        .sort("line", "t_send_us")
         # Times are whole µs: none is less than that.
-        .select(interval_us=pl.col("t_send_us").diff().over(within).clip(1), arm=pl.lit(curve.arm))
+        .select(
+            interval_us=pl.when(pl.col("line") == pl.col("line").shift())
+            .then(pl.col("t_send_us").diff().clip(1))
+            .cast(pl.Float32)
+        )
         .drop_nulls()
         for part in range(parts)
     ]
-    return distributions(pl.concat(gaps), "interval_us", ["arm"]).get((curve.arm,))
+    found = pl.concat(gaps).lazy().with_columns(arm=pl.lit(curve.arm))
+    return distributions(found, "interval_us", ["arm"]).get((curve.arm,))
 
 
 def concurrency(sources: Sequence[Source]) -> Figure:
@@ -80,10 +88,16 @@ def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
     """By arm; empty without a connection log."""
     if source.connections is None:
         return {}
-    windows = (
-        source.connections.group_by("arm", "ps", time_us=pl.col("time_us") // WINDOW_US * WINDOW_US)
-        .agg(pl.col("worker").n_unique())
+    number = source.connections.select(pl.len()).collect(engine="streaming").item()
+    parts = number // _PART_ROWS + 1
+    window = pl.col("time_us") // WINDOW_US
+    windows = [
+        source.connections.filter(window % parts == part)
+        .group_by("arm", pl.col("ps").hash(), time_us=window * WINDOW_US)
+        .agg(pl.col("worker").hash().n_unique())
+        .drop("ps")
         .collect(engine="streaming")
-    )
-    counted = in_blocks(windows, "time_us", source.record)
+        for part in range(parts)
+    ]
+    counted = in_blocks(pl.concat(windows), "time_us", source.record)
     return discrete_distributions(counted.lazy(), "worker", ["arm"])

@@ -29,22 +29,23 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
     window = pl.col("t_send_us") // WINDOW_US
     at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
     number = at_server.select(pl.len()).collect(engine="streaming").item()
-    every = number // _SAMPLE + 1
-    load = at_server.group_by("arm", "ps", window=window).agg(
-        frequency=pl.len(), connections=pl.col("worker").n_unique()
-    )
+    # All RPCs of some windows, which are no more than fit into memory.
+    sample = at_server.filter(window % (number // _SAMPLE + 1) == 0)
     rows = (
-        at_server.select(
+        sample.select(
             "arm",
-            "ps",
+            worker=pl.col("worker").hash(),
+            ps=pl.col("ps").hash(),
             window=window,
             size=pl.col("request_bytes").cast(pl.Int64) + pl.col("response_bytes"),
             ps_proc="ps_proc_us",
             n_tx="n_tx_us",
         )
-        .gather_every(every)
-        .join(load, on=["arm", "ps", "window"])
         .collect(engine="streaming")
+        .with_columns(
+            frequency=pl.len().over("arm", "ps", "window"),
+            connections=pl.col("worker").n_unique().over("arm", "ps", "window"),
+        )
     )
     return {
         str(arm): {

@@ -14,7 +14,6 @@ from analysis.record import RunRecord, read_record
 from logs.cluster import CLUSTER, ClusterLogs
 from logs.columns import ARMS, BASELINE, LOGS
 from logs.counts import Counts
-from logs.merge import finish_merge
 from protocol.arms import AGAIN, JOBS
 
 IN_A_BLOCK = ("round", "load")
@@ -47,7 +46,6 @@ class Source:
 def of_run(run: Path) -> Source:
     """A run's; raises `AnalysisError` where it has no measured RPCs."""
     record = read_record(run)
-    finish_merge(run)
     if not record.blocks:
         raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
     logs = {log: run / f"{log}.parquet" for log in LOGS}

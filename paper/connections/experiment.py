@@ -6,14 +6,13 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from itertools import product
 from pathlib import Path
 
 import polars as pl
 
 from controller.controller import Controller
 from controller.tables import Job, Route, Server, Worker
-from paper.connections.waiting import WAYS
+from paper.connections.settings import RPCS, Setting, settings
 from protocol import addressing
 from protocol.arms import NEITHER
 from protocol.header import HOTLINE_PORT
@@ -23,32 +22,8 @@ from topologies.errors import AgentFailed
 from topologies.network import Network, network
 from topologies.placement import Placement, cpu_of, place
 
-CONNECTIONS = (1, 4, 16, 64, 256, 1024, 2048, 4096)
-RPCS = 2048
-"""Of each measurement, however many connections there are."""
-FEW = 16
-"""Connections that call where the others are idle."""
 _WARM_UP = 64
 _FIRST_PORT = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is measured."""
-
-    way: str
-    """How the server waits (`WAYS`)."""
-    connections: int
-    """Callers that there are, each with a connection of its own, but for the proxy."""
-    active: bool
-    """Whether all of them call, or `FEW` only."""
-    proxied: bool
-    """Whether the switch makes one connection of them."""
-
-    @property
-    def callers(self) -> int:
-        """Those that call."""
-        return self.connections if self.active else min(FEW, self.connections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +40,6 @@ class Measured:
     p99_us: float
     server_cpu_us: float
     """Of the server's process, for each RPC."""
-
-
-def settings(connections: Sequence[int]) -> list[Setting]:
-    """All of them; with as few connections as `FEW` all of them call in any case."""
-    found = product(WAYS, connections, (True, False), (False, True))
-    return [setting for each in found if (setting := Setting(*each)).active or setting.connections > FEW]
 
 
 async def run(

@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from paper.connections.experiment import settings
 from paper.connections.figure import delay_against_connections
+from paper.connections.settings import settings
 
 pytestmark = pytest.mark.mininet
 PATIENCE_S = 240

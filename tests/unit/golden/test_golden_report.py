@@ -633,3 +633,14 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
         "Share of updates by the most updated parameters",
         "What PS_proc and N_tx go with",
     ]
+
+
+def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> None:
+    """With CLI=1 it is written while the agents still have their parts to write."""
+    parts = golden.folder / "parts"
+    parts.mkdir(exist_ok=True)
+    try:
+        without_figures(golden, golden.summary)
+        assert parts.is_dir()
+    finally:
+        parts.rmdir()

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
-from paper.connections.experiment import FEW, Setting, settings
 from paper.connections.figure import delay_against_connections
+from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
 from protocol.codec import FastCodec, Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
