@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,11 @@ from targets.processes import NO_BMV2, installed_bmv2
 settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", settings.get_profile("test"), max_examples=2000)
 settings.load_profile("test")
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
