@@ -644,3 +644,20 @@ def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> No
         assert parts.is_dir()
     finally:
         parts.rmdir()
+
+
+def test_the_papers_findings_stand_beside_the_runs(page: Page) -> None:
+    """Without, and with hot, proxy and both; what goes away is positive, and what comes on top is not."""
+    head, *rows = page.tables["What [DDL] found, and what the logs of R1 say"]
+    assert head == ["", "paper", "here, without", "here, with hot", "here, with proxy", "here, with both"]
+    found = {title: cells for title, *cells in rows}
+    assert found["largest metrics of a pull (Fig. 5)"][:2] == ["PS_proc, N_tx", "N_tx 69 %, PS_proc 18 %"]
+    assert found["median response: pull, push (Fig. 6)"][1] == "184 B, 56 B"
+    # 40 µs of either.
+    assert found["arithmetic's share of a push's PS_proc (§3.2)"][1] == "0.0 %"
+    assert found["updates by the top 20,000 parameters, R1"][1:] == ["100.0 %", "–", "–", "–"]
+    assert found["reads and writes that the switch serves"][1:] == ["–", "25.0 %", "–", "–"]
+    # 2.1 ms of 2.7 in nine rounds and 3.3 in one; 2.64; 1.8.
+    assert found["PS_proc that goes away (CPU time)"][1:] == ["–", "18.6 %", "2.2 %", "33.3 %"]
+    # Seven packets of six in one round of ten.
+    assert found["packets to the servers that go away"][1:] == ["–", "−1.6 %", "0.0 %", "0.0 %"]
