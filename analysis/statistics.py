@@ -73,9 +73,14 @@ def compare_paired(arm: Rounds, baseline: Rounds, with_interval: bool = True) ->
 
 
 def _geometric(arm: Rounds, baseline: Rounds, with_interval: bool) -> Comparison:
-    logs, reference = np.log(arm / baseline), float(np.exp(np.log(baseline).mean()))
-    ratio = float(np.expm1(logs.mean()))
+    logs = np.log(arm / baseline)
     low, high = interval(logs) if with_interval else (None, None)
+    return _of_logs(np.log(baseline).mean(), logs.mean(), low, high)
+
+
+def _of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
+    """From logarithms: of the baseline, and of the ratio with its bounds."""
+    reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
         baseline=reference,
@@ -114,23 +119,8 @@ def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
     """
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
-    logs, reference = np.log(other), float(np.exp(np.log(first).mean()))
-    shift = float(logs.mean() - np.log(first).mean())
-    low, high = _welch(logs, np.log(first))
-    ratio, ratio_low, ratio_high = (
-        None if bound is None else float(np.expm1(bound)) for bound in (shift, low, high)
-    )
-    assert ratio is not None
-    return Comparison(
-        baseline=reference,
-        value=reference * (1 + ratio),
-        difference=reference * ratio,
-        low=None if ratio_low is None else reference * ratio_low,
-        high=None if ratio_high is None else reference * ratio_high,
-        ratio=ratio,
-        ratio_low=ratio_low,
-        ratio_high=ratio_high,
-    )
+    logs, reference = np.log(other), np.log(first)
+    return _of_logs(reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference))
 
 
 def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:

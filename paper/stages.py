@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,14 @@ def do_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None
     for stage in stages:
         progress(done, whole, stage.name)
         if not is_done(stage, folder):
-            _do(stage, folder, lambda passed, of=stage, before=done: progress(  # type: ignore[misc]
-                before + min(passed, of.seconds), whole, of.name
-            ))  # fmt: skip
+            _do(stage, folder, partial(_pass, progress, done, whole, stage))
         done += stage.seconds
     progress(whole, whole, "report")
+
+
+def _pass(progress: Progress, before: float, whole: float, stage: Stage, seconds: float) -> None:
+    """Tell that a stage has gone on for so long; no more than was planned counts."""
+    progress(before + min(seconds, stage.seconds), whole, stage.name)
 
 
 def toml(settings: Mapping[str, Any]) -> str:

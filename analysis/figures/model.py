@@ -14,6 +14,7 @@ from logs.columns import ARMS, METRICS
 
 Values = npt.NDArray[np.float64]
 Fact = tuple[str, ...]
+Kind = Literal["lines", "steps", "points", "bars", "map"]
 
 _ARM_COLOURS = dict(zip(ARMS, ("#7f7f7f", "#b4b4b4", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
 _METRIC_COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
@@ -78,7 +79,7 @@ class Figure:
     x: Axis
     y: Axis
     panels: Sequence[Panel]
-    kind: Literal["lines", "steps", "points", "bars", "map"] = "lines"
+    kind: Kind = "lines"
     """Bars are stacked and lie, one for each name; on a map series without z are marked by their names."""
     caption: str = ""
     """How to read it, and what the paper shows there."""

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from matplotlib.patches import Rectangle
 
 from analysis.figures.files import draw, write_figure
-from analysis.figures.model import Axis, Figure, Panel, Series
+from analysis.figures.model import Axis, Figure, Kind, Panel, Series
 from cli.commands import hotline
 from tests.unit.golden.run import GoldenRun
 
@@ -24,8 +24,8 @@ def figures(*arguments: object) -> Result:
     return CliRunner().invoke(hotline, ["figures", *map(str, arguments)])
 
 
-def figure(kind: str, *panels: Panel, x: Axis = LATENCY) -> Figure:
-    return Figure("fig-99", "A figure", x, Axis("CDF", is_share=True), panels, kind=kind)  # type: ignore[arg-type]
+def figure(kind: Kind, *panels: Panel, x: Axis = LATENCY) -> Figure:
+    return Figure("fig-99", "A figure", x, Axis("CDF", is_share=True), panels, kind=kind)
 
 
 def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
