@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import HotlineError
-from common.settings import Strict
-from hosts.agent import Commands, execute, load_config, say, settle
+from hosts.agent import Commands
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, socket_name, take
 from native.compile import entry_point, int64
 from native.libc import ppoll
 from native.records import records
 from native.words import borrowed, swap16, swap32
-from paper.connections.server import many_files
+from paper.connections.process import Handlers, ProcessConfig, run
 from paper.connections.waiting import POLLFD
 from protocol.header import HEADER_BYTES, VERSION, WINDOW, Op
 from protocol.rpc import rpcs
@@ -29,16 +27,12 @@ _PATIENCE_S = 2
 _POLLIN = 1
 
 
-class ClientConfig(Strict):
+class ClientConfig(ProcessConfig):
     """Callers 1 to `callers` of a job, each with a UDP port from `first_port` on."""
 
-    address: str
     first_port: int
     callers: int
     service: tuple[str, int]
-    job: int
-    epoch: int
-    cpu: int | None = None
 
 
 @entry_point
@@ -72,7 +66,7 @@ def call_each(udp: Udp, request: Any, fds: Any, turns: Any, order: Any, polled: 
 class ClientProcess:
     """The callers."""
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, commands: Commands) -> None:
         self._config = config
         self._udp = make_udp(clock_offset())
         self._request = rpcs(1)
@@ -83,7 +77,8 @@ class ClientProcess:
         # The first turn of a slot is 1.
         self._turns: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
         self._polled = records(1, POLLFD)
-        self.done = False
+        self._commands = commands
+        self.connect()
 
     def connect(self) -> None:
         """Open every caller's socket."""
@@ -116,34 +111,20 @@ class ClientProcess:
             **{f"p{q}": float(np.percentile(us, q, method="inverted_cdf")) for q in (50, 99)},
         }
 
-    def quit(self) -> dict[str, object]:
-        """End after this answer."""
-        self.done = True
-        return {}
+    def handlers(self) -> Handlers:
+        """The commands by name."""
+        return {"measure": self.measure}
+
+    def wait(self) -> None:
+        """Wait for a command."""
+        self._commands.read()
 
 
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
 def main(path: Path) -> None:
     """Call; commands come as JSON lines on standard input."""
-    try:
-        config = load_config(path, ClientConfig)
-        commands = Commands(sys.stdin.fileno())
-        process = ClientProcess(config)
-        with many_files():
-            process.connect()
-            settle(config.cpu)
-            say(ready=True)
-            while not (process.done or commands.closed):
-                line = commands.next()
-                if line is None:
-                    commands.read()
-                else:
-                    execute(line, {"measure": process.measure, "quit": process.quit})
-        process.close()
-    except (HotlineError, OSError) as error:
-        say(error=str(error))
-        sys.exit(1)
+    run(path, ClientConfig, ClientProcess)
 
 
 if __name__ == "__main__":

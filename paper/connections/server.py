@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import os
-import resource
 import select
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from common.errors import HotlineError
-from common.settings import Strict
-from hosts.agent import Commands, execute, load_config, say, settle
+from hosts.agent import Commands
 from hosts.keys import KeySpace
 from hosts.ps.core import ParameterServer
 from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import BURST, make_udp
+from paper.connections.process import Handlers, ProcessConfig, run
 from paper.connections.waiting import COMMAND, LOOPS, WAYS, Waiting, pollfds
 
 
-class ServerConfig(Strict):
+class ServerConfig(ProcessConfig):
     """Where it serves."""
 
-    address: str
     port: int
-    job: int
-    epoch: int
-    cpu: int | None = None
 
 
 class ServerProcess:
@@ -52,7 +44,7 @@ class ServerProcess:
         self._epoll = select.epoll()
         self._waiting: Waiting | None = None
         self._loop: Any = None
-        self.done = False
+        self.warm_up()
 
     def listen(self, way: str, peers: list[list[Any]]) -> dict[str, object]:
         """Open sockets, one connected to each of the peers (address and port), and wait for them that way."""
@@ -97,17 +89,16 @@ class ServerProcess:
             each.close()
         self._open.clear()
 
-    def quit(self) -> dict[str, object]:
-        """End after this answer."""
-        self.done = True
-        return {}
-
     def stats(self) -> dict[str, object]:
         """CPU time so far, in s, and requests that were answered."""
         counters = self._core.server.counters[self._config.job]
         return {"cpu_s": time.process_time(), "rpcs": int(counters.rpcs)}
 
-    def serve(self) -> None:
+    def handlers(self) -> Handlers:
+        """The commands by name."""
+        return {"listen": self.listen, "stats": self.stats}
+
+    def wait(self) -> None:
         """Answer until there is a command; without sockets wait for it."""
         if self._waiting is None:
             select.select([self._commands.fd], [], [])
@@ -118,44 +109,11 @@ class ServerProcess:
         self._commands.read()
 
 
-@contextmanager
-def many_files() -> Iterator[None]:
-    """Let this process open as many sockets as it may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
 def main(path: Path) -> None:
     """Serve empty RPCs; commands come as JSON lines on standard input."""
-    try:
-        config = load_config(path, ServerConfig)
-        commands = Commands(sys.stdin.fileno())
-        process = ServerProcess(config, commands)
-        handlers: dict[str, Callable[..., dict[str, object]]] = {
-            "listen": process.listen,
-            "stats": process.stats,
-            "quit": process.quit,
-        }
-        with many_files():
-            process.warm_up()
-            settle(config.cpu)
-            say(ready=True)
-            while not (process.done or commands.closed):
-                line = commands.next()
-                if line is None:
-                    process.serve()
-                else:
-                    execute(line, handlers)
-        process.close()
-    except (HotlineError, OSError) as error:
-        say(error=str(error))
-        sys.exit(1)
+    run(path, ServerConfig, ServerProcess)
 
 
 if __name__ == "__main__":
