@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
+from common.words import counted
 from logs.columns import BASELINE, TRANSFERS
 from protocol.arms import AGAIN, HOT, PROXY
 
@@ -75,6 +76,8 @@ def _doubts(summary: Summary) -> Iterator[str]:
         yield f"{updates.lost:,} updates were lost and {updates.mismatched_keys:,} keys differ"
     if summary.overflows:
         yield f"{summary.overflows:,} additions at the switch overflowed"
+    if summary.dropped_rows:
+        yield f"the disk was too slow for {counted(summary.dropped_rows, 'row')} of the logs"
     if summary.changed_arms:
         yield f"somebody changed {', '.join(summary.changed_arms)} meanwhile"
     bearing = [load.verdict for load in summary.loads.values() if load.verdict is not None]

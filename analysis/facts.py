@@ -33,6 +33,8 @@ def facts(summary: Summary) -> Iterator[str]:
         f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
         f"{counted(summary.overflows, 'overflow')}."
     )
+    if updates.collected is not None:
+        yield _logs(updates.collected, updates.uncollected, summary.dropped_rows)
     if summary.program_share is not None:
         of = summary.program_share
         yield (
@@ -53,6 +55,14 @@ def facts(summary: Summary) -> Iterator[str]:
                 f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {counted(load.rounds, 'round')}."
             )
+
+
+def _logs(collected: int, uncollected: int, dropped: int) -> str:
+    others = f" ({uncollected:,} did not reach it, and are in the servers' own logs)" if uncollected else ""
+    return (
+        f"The log collector added up {counted(collected, 'update')} at the parameter servers{others}; "
+        f"{counted(dropped, 'row')} of the logs dropped."
+    )
 
 
 def without_intervals(load: LoadSummary) -> Iterator[str]:

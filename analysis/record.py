@@ -95,6 +95,12 @@ class Accounting(_Model):
     """Additions at the switch that overflowed by the sign rule."""
     changed_arms: list[str] = Field(default_factory=list)
     """Arms whose offload or proxy was not theirs at the end: somebody changed the switch meanwhile."""
+    collected: int | None = None
+    """Updates at the parameter servers, as the log collector added them up; None before there was one."""
+    uncollected: int = 0
+    """Those that it was not sent, and that are in the logs none the less."""
+    dropped_rows: int = 0
+    """Of the logs, because the disk was too slow."""
 
 
 class RunRecord(_Model):

@@ -64,6 +64,10 @@ class Updates(_Model):
     lost: int
     unknown: int
     mismatched_keys: int
+    collected: int | None = None
+    """By the parameter servers, as the log collector added them up; None in runs before there was one."""
+    uncollected: int = 0
+    """That it was not sent, and that are in the logs none the less."""
 
 
 class LoadSummary(_Model):
@@ -104,6 +108,8 @@ class Summary(_Model):
     """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
     updates: Updates
     overflows: int
+    dropped_rows: int = 0
+    """Of the logs, because the disk was too slow."""
     changed_arms: list[str] = []
     """Arms whose offload or proxy somebody changed meanwhile; their numbers are of something else."""
     empty_rpc_latency_us: Distribution
@@ -147,8 +153,11 @@ def summarise(run: Path, record: RunRecord) -> Summary:
             lost=account.lost,
             unknown=account.unknown,
             mismatched_keys=account.mismatched_keys,
+            collected=account.collected,
+            uncollected=account.uncollected,
         ),
         overflows=account.overflows,
+        dropped_rows=account.dropped_rows,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),

@@ -13,10 +13,11 @@ from pathlib import Path
 from analysis.record import RunRecord
 from common.concurrency import in_thread
 from hosts.workload.trace import Trace
+from logs.collector import Collector, collecting
 from logs.merge import merge_logs
 from protocol import addressing
 from protocol.arms import JOBS
-from topologies.agents import call_all, supervised
+from topologies.agents import supervised
 from topologies.capture import capture
 from topologies.config import Config
 from topologies.errors import AgentFailed, secondary
@@ -40,6 +41,8 @@ from topologies.signals import STOP
 log = logging.getLogger(__name__)
 
 _LISTEN_S = 0.05
+_COLLECTOR = "collector"
+"""Socket of the log collector, in the folder of the parts."""
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
@@ -77,21 +80,24 @@ async def experiment(
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
                 record.datapath = (net.switch.counters() or {}).get("datapath")
-            async with fleet(config, run, placement, net, trace, training) as agents:
+            socket = run / "parts" / _COLLECTOR
+            async with (
+                collecting(run / "parts", socket) as collector,
+                fleet(config, run, placement, net, trace, training, socket) as agents,
+            ):
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
                 deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
                 try:
                     await supervised(_traffic(session, trace, placement.rest), deaths)
                 except AgentFailed:
                     with secondary():
-                        await _account_for_survivors(session, trace)
+                        await _account_for_survivors(session, trace, collector)
                     raise
                 finally:
                     with secondary():
                         record.switch = net.switch.counters()
-                record.accounting = await account(session, trace.space)
+                record.accounting = await account(session, trace.space, collector)
                 if config.cli:
-                    await call_all(agents.agents, {"cmd": "flush"})
                     keep()
                     publish()
                     # A signal that came meanwhile is heard only while the loop runs.
@@ -118,13 +124,13 @@ async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
         )
 
 
-async def _account_for_survivors(session: Session, trace: Trace) -> None:
+async def _account_for_survivors(session: Session, trace: Trace, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up."""
     survivors = [worker for worker in session.workers if worker.alive]
     if len(survivors) < len(session.workers) and all(server.alive for server in session.servers):
         for worker in survivors:
             await worker.settle()
-        session.record.accounting = await account(session, trace.space)
+        session.record.accounting = await account(session, trace.space, collector)
 
 
 @contextmanager

@@ -40,16 +40,17 @@ async def fleet(
     net: Network,
     trace: Trace,
     training: Hyperparameters | None,
+    collector: Path,
 ) -> AsyncIterator[Fleet]:
     """Start all agents and wait until they are ready; at the end they quit, or are made to.
 
-    `training` is None for a trace that trains nothing.
+    `training` is None for a trace that trains nothing; `collector` is the log collector's socket.
     """
     started: list[Agent] = []
     logs = run / "logs"
     try:
         for number, host in enumerate(net.servers, start=1):
-            settings = _server_config(number, config, run, placement, trace)
+            settings = _server_config(number, config, run, placement, trace, collector)
             started.append(
                 await Agent.start(f"ps-{number - 1}", command_in(host.pid, "hosts.ps"), settings, logs)
             )
@@ -65,7 +66,9 @@ async def fleet(
         await asyncio.gather(*(agent.quit() for agent in started))
 
 
-def _server_config(number: int, config: Config, run: Path, placement: Placement, trace: Trace) -> Answer:
+def _server_config(
+    number: int, config: Config, run: Path, placement: Placement, trace: Trace, collector: Path
+) -> Answer:
     service = addressing.service(number)
     sparse = trace.space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
@@ -73,6 +76,7 @@ def _server_config(number: int, config: Config, run: Path, placement: Placement,
         "ps": number - 1,
         "address": addressing.server(number).address,
         "log_dir": str(run / "parts"),
+        "collector": str(collector),
         "n_ps": config.servers,
         "codec": config.codec,
         "cpu": cpu_of(number, placement.servers),

@@ -38,7 +38,7 @@ class PsProcess:
             time.monotonic_ns,
         )
         self._config, self._offset = config, offset
-        self._logs = PsLogs(config.log_dir, config.ps, offset)
+        self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
         self.done = False
 
     def sockets(self) -> Sockets:
@@ -83,12 +83,12 @@ class PsProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Write the logs so far."""
+        """Write the logs so far. Tells rows dropped."""
         self._logs.settle()
         for contacts in self.core.server.take_contacts():
             self._logs.write_connections(contacts)
-        self._logs.write_updates(self.core.stores)
-        return {}
+        self._logs.tell_updates(self.core.stores)
+        return {"dropped_rows": self._logs.dropped}
 
     def write_full_logs(self) -> None:
         """Write what has become full of the logs, beside the serving."""

@@ -44,6 +44,8 @@ class PsConfig(Strict):
     ps: int = Field(ge=0, lt=2**15)
     address: str
     log_dir: Path
+    collector: Path | None = None
+    """Socket of the log collector."""
     n_ps: int = Field(ge=1)
     jobs: list[JobConfig] = Field(min_length=1)
     service: ServiceConfig

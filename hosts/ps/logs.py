@@ -1,46 +1,60 @@
-"""What a PS logs: every contact of a worker, and the updates of each parameter, as Parquet parts."""
+"""What a PS logs: every contact of a worker, and the updates of each parameter, for the log collector."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.ps.store import Store
+from logs import collector
+from logs.backlog import Backlog
 from logs.columns import CONNECTIONS, UPDATES
+from logs.errors import DataError
 from logs.parts import Parts
+
+log = logging.getLogger(__name__)
 
 _US = 1000
 
 
 class PsLogs:
-    """The two logs of a PS. `clock_offset`: Unix time minus the agent's monotonic clock, ns."""
+    """The two logs of a PS. `clock_offset`: Unix time minus the agent's monotonic clock, ns.
 
-    def __init__(self, directory: Path, ps: int, clock_offset: int) -> None:
+    Updates that no log collector takes, at `collector` or because there is none, become parts as well.
+    """
+
+    def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
         self._ps = ps
         self._offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
-        self._thread = ThreadPoolExecutor(max_workers=1)
-        self._writing: list[Future[None]] = []
+        self._backlog: Backlog[Any] = Backlog()
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
+        self._collector = collector
+        self._told = 0
+
+    @property
+    def dropped(self) -> int:
+        """Contacts that the disk was too slow for, so far."""
+        return self._backlog.dropped
 
     def write_connections_beside(self, parts: Sequence[Any]) -> None:
         """Write contacts in another thread; `settle` waits for it."""
-        self._writing += [self._thread.submit(self.write_connections, contacts) for contacts in parts]
+        self._backlog.take_written()
+        for contacts in parts:
+            self._backlog.put(contacts, self.write_connections)
 
     def settle(self) -> None:
         """Wait until all is written; raises what has failed."""
-        writing, self._writing = self._writing, []
-        wait(writing)
-        for written in writing:
-            written.result()
+        self._backlog.settle()
 
     def close(self) -> None:
         """End the thread."""
-        self._thread.shutdown()
+        self._backlog.close()
 
     def write_connections(self, contacts: Any) -> None:
         """Write contacts [n] (`hosts.ps.state.CONTACT`)."""
@@ -53,20 +67,33 @@ class PsLogs:
             }
         )
 
-    def write_updates(self, stores: Mapping[int, Store]) -> None:
-        """Write all parameters' counts so far: the last part of a PS holds everything."""
-        jobs, keys, updates = [], [], []
+    def tell_updates(self, stores: Mapping[int, Store]) -> None:
+        """Send all parameters' counts so far, if any were added: what is sent last holds everything."""
+        rows = self._statistics(stores)
+        updates = int(rows["updates"].sum())
+        if updates == self._told:
+            return
+        if not self._collect(rows):
+            self._updates.write({name: rows[name] for name in UPDATES})
+        self._told = updates
+
+    def _collect(self, rows: NDArray[Any]) -> bool:
+        if self._collector is None:
+            return False
+        try:
+            collector.send(rows, self._collector)
+        except DataError as error:
+            log.warning("%s; the updates of PS %d become a part of their own", error, self._ps)
+            return False
+        return True
+
+    def _statistics(self, stores: Mapping[int, Store]) -> NDArray[Any]:
+        found = []
         for job, store in stores.items():
             held = store.held()
             updated = held.updates > 0
-            jobs.append(np.full(np.count_nonzero(updated), job))
-            keys.append(held.keys[updated])
-            updates.append(held.updates[updated])
-        self._updates.write(
-            {
-                "job": np.concatenate(jobs),
-                "ps": self._ps,
-                "key": np.concatenate(keys),
-                "updates": np.concatenate(updates),
-            }
-        )
+            rows = np.empty(np.count_nonzero(updated), collector.ROW)
+            rows["job"], rows["ps"] = job, self._ps
+            rows["key"], rows["updates"] = held.keys[updated], held.updates[updated]
+            found.append(rows)
+        return np.concatenate(found)

@@ -164,8 +164,8 @@ class WorkerProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Nothing is left to write: every block has written its parts when it answers."""
-        return {}
+        """Nothing is left to write: every block has written its parts when it answers. Tells rows dropped."""
+        return {"dropped_rows": self._rpcs.dropped}
 
     def quit(self) -> dict[str, object]:
         """End the process after this answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,39 @@ from numpy.typing import NDArray
 from hosts.worker.client import Client
 from hosts.worker.logs import Origin
 from hosts.worker.state import ROW
+from logs.backlog import LIMIT, Backlog
 from native.records import records
 
 ROWS = 1 << 16
 """Of one array: a block of the default run fills less, and is written when it has ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What a client has logged, and the array that it is the head of."""
+
+    rows: Any
+    array: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class RpcWriter:
     """Gives clients arrays for their rows, and has `write` write them; rows are never dropped in silence."""
 
-    def __init__(self, write: Callable[[NDArray[np.void], Origin], None], rows: int = ROWS) -> None:
+    def __init__(
+        self, write: Callable[[NDArray[np.void], Origin], None], rows: int = ROWS, limit: int = LIMIT
+    ) -> None:
         self._write = write
         self._rows = rows
-        self._thread = ThreadPoolExecutor(max_workers=1)
         self._spare = [_touched(rows), _touched(rows)]
-        self._writing: list[tuple[Future[None], Any]] = []
+        self._backlog: Backlog[_Batch] = Backlog(limit)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that the disk was too slow for, so far."""
+        return self._backlog.dropped
 
     def begin(self, client: Client) -> None:
         """Give the client an array to log a block in; it must have logged nothing yet."""
@@ -39,26 +57,26 @@ class RpcWriter:
     def end(self, client: Client, origin: Origin) -> None:
         """Write what the client has logged, and wait until all is written; raises what has failed."""
         self._take(client, records(0, ROW), origin)
-        writing, self._writing = self._writing, []
-        wait([future for future, _ in writing])
-        self._spare += [array for _, array in writing]
-        for future, _ in writing:
-            future.result()
+        self._keep(self._backlog.settle())
 
     def close(self) -> None:
         """End the thread."""
-        self._thread.shutdown()
+        self._backlog.close()
 
     def _take(self, client: Client, fresh: Any, origin: Origin) -> None:
         array = client.state.log
-        taken = client.take_records(fresh)
-        self._writing.append((self._thread.submit(self._write, taken, origin), array))
+        batch = _Batch(client.take_records(fresh), array)
+        if not self._backlog.put(batch, lambda taken: self._write(taken.rows, origin)):
+            self._keep([batch])
 
     def _fresh(self) -> Any:
-        while self._writing and self._writing[0][0].done() and not self._writing[0][0].exception():
-            self._spare.append(self._writing.pop(0)[1])
+        self._keep(self._backlog.take_written())
         # When the writer falls behind there is more to be written, not less.
         return self._spare.pop() if self._spare else _touched(self._rows)
+
+    def _keep(self, written: list[_Batch]) -> None:
+        """Use their arrays again."""
+        self._spare += [batch.array for batch in written]
 
 
 def _touched(rows: int) -> Any:

@@ -78,6 +78,8 @@ def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
         0,
     )
     assert updates["sent"] == updates["applied"] > 100_000
+    collected = int(pl.read_parquet(folder / "updates.parquet")["updates"].sum())
+    assert (updates["collected"], updates["uncollected"], summary["dropped_rows"]) == (collected, 0, 0)
     assert 0.05 < summary["hot_update_share"] < 0.95
     assert set(summary["arms"]) == set(ARMS)
     assert rpcs_to_servers(folder)["hot"] < rpcs_to_servers(folder)["neither"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,10 +19,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from common.concurrency import in_thread
 from hosts.keys import KeySpace
 from hosts.worker import ledger
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
+from logs.collector import Collector, collecting
 from protocol.header import HOTLINE_PORT
 from tests.harness.waiting import PATIENCE_S
 
@@ -193,7 +196,7 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     stats = [server.call(cmd="stats") for server in servers]
     assert sum(each["jobs"][str(job)]["rpcs"] for each in stats for job in JOBS) == rpcs.height
     assert all(each["jobs"]["1"]["proc_cpu_ns"] > 0 and each["malformed"] == 0 for each in stats)
-    assert [server.call(cmd="flush") for server in servers] == [{"ok": True}] * 2
+    assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
     contacts = pl.read_parquet(log_dir / "connections-ps-*.parquet")
     # A request that is sent again, since the machine was busy, makes contact again.
     assert rpcs.height <= contacts.height <= rpcs["attempts"].cast(pl.Int64).sum()
@@ -204,12 +207,36 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     )
 
 
+def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
+    """At the end, and with nothing to send twice."""
+
+    async def run() -> tuple[Collector, int]:
+        async with collecting(log_dir, log_dir / "collector") as collector:
+            return collector, await in_thread(train)
+
+    def train() -> int:
+        addressed = [ps_config(log_dir, ps, collector=str(log_dir / "collector")) for ps in range(2)]
+        servers = [Agent("hosts.ps", config, log_dir) for config in addressed]
+        worker = Agent("hosts.worker", worker_config(log_dir), log_dir)
+        sent: int = worker.call(cmd="run", job=1, first_step=0, steps=10)["updates_sent"]
+        assert servers[0].call(cmd="flush")["ok"]
+        assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
+        return sent
+
+    collector, sent = asyncio.run(run())
+    assert (collector.servers, collector.updates) == (2, sent)
+    assert sorted(file.name for file in log_dir.glob("updates-*")) == [
+        "updates-ps-0-0.parquet", "updates-ps-1-0.parquet",
+    ]  # fmt: skip
+    assert pl.read_parquet(log_dir / "updates-*.parquet")["updates"].sum() == sent
+
+
 def test_logs_that_become_full_are_written_while_a_block_runs(
     worker: Agent, servers: list[Agent], log_dir: Path
 ) -> None:
     calls = ROWS + 1
     assert worker.call(cmd="empty", job=1, count=calls)["ok"]
-    assert [server.call(cmd="flush") for server in servers] == [{"ok": True}] * 2
+    assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
     assert pl.read_parquet(log_dir / "rpc-worker-1-*.parquet").height == calls
     assert pl.read_parquet(log_dir / "connections-ps-*.parquet").height >= calls
 

@@ -14,6 +14,7 @@ from hosts.keys import KeySpace
 from hosts.worker.client import Client
 from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
+from logs.backlog import LIMIT
 from logs.errors import DataError
 from protocol.codec import Caller
 from tests.harness.waiting import PATIENCE_S
@@ -47,8 +48,8 @@ class Block:
             self._next += 1
 
     @contextmanager
-    def writer(self) -> Iterator[RpcWriter]:
-        with closing(RpcWriter(self.write, ROWS)) as writer:
+    def writer(self, limit: int = LIMIT) -> Iterator[RpcWriter]:
+        with closing(RpcWriter(self.write, ROWS, limit)) as writer:
             writer.begin(self.client)
             yield writer
 
@@ -78,6 +79,21 @@ def test_a_block_does_not_wait_for_the_disk() -> None:
         block.gate.set()
         writer.end(block.client, ORIGIN)
     assert [number for rows, _ in block.written for number in rows] == list(range(5 * ROWS + 1))
+
+
+def test_what_a_slow_disk_has_no_time_for_is_dropped_and_counted() -> None:
+    """And what is written is not overwritten by what comes later."""
+    block = Block()
+    block.gate.clear()
+    with block.writer(limit=2) as writer:
+        for _ in range(5):
+            block.log(ROWS)
+            writer.swap(block.client, ORIGIN)
+        assert (writer.dropped, block.written) == (3 * ROWS, [])
+        block.gate.set()
+        writer.end(block.client, ORIGIN)
+        assert writer.dropped == 3 * ROWS
+    assert [number for rows, _ in block.written for number in rows] == list(range(2 * ROWS))
 
 
 def test_what_cannot_be_written_is_told_at_the_end() -> None:

@@ -14,7 +14,9 @@ from controller.controller import Controller, Register
 from controller.tables import Job
 from hosts.keys import KeySpace
 from hosts.worker import ledger
+from logs.collector import Collector
 from protocol.arms import ARMS, Arm
+from topologies.agents import call_all
 from topologies.config import EPOCH
 from topologies.session import Session
 
@@ -22,11 +24,15 @@ Values = npt.NDArray[np.uint32]
 """By position in the key space: (parameters,)."""
 
 
-async def account(session: Session, space: KeySpace) -> Accounting:
-    """Compare the books of workers, parameter servers and switch. No RPC may be outstanding."""
-    sent, unknown, mismatched = 0, 0, 0
-    applied = served_pushes(session.parts)
-    complete = all(worker.alive for worker in session.workers)
+async def account(session: Session, space: KeySpace, collector: Collector) -> Accounting:
+    """Compare the books of workers, parameter servers and switch. No RPC may be outstanding.
+
+    Every agent writes its logs before, and every PS sends its statistics to the log collector.
+    """
+    sent, unknown, mismatched, at_servers = 0, 0, 0, 0
+    living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
+    dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
+    complete = all(worker.alive for worker in session.workers) and not dropped
     changed: list[str] = []
     with session.reporter.phase("accounting", len(ARMS)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
@@ -43,10 +49,11 @@ async def account(session: Session, space: KeySpace) -> Accounting:
                 sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
                 unknown += sum(each.lanes_unknown for each in sums)
                 mismatched += mismatches([each.sent for each in sums], [each.unknown for each in sums], held)
-                applied += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
+                at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
-    # The log of a worker that died lacks its last pushes; the books of values stay complete.
+    # A log may lack pushes, those dropped or a dead worker's last; the books of values are complete.
+    applied = at_servers + served_pushes(session.parts)
     lost = max(sent - unknown - applied, mismatched) if complete else mismatched
     return Accounting(
         sent=sent,
@@ -56,6 +63,9 @@ async def account(session: Session, space: KeySpace) -> Accounting:
         mismatched_keys=mismatched,
         overflows=overflows,
         changed_arms=changed,
+        collected=collector.updates,
+        uncollected=at_servers - collector.updates,
+        dropped_rows=dropped,
     )
 
 

@@ -122,7 +122,7 @@ def make_run(folder: Path) -> GoldenRun:
     ]
     for contacts in world.server.server.take_contacts():
         ps_logs.write_connections(contacts)
-    ps_logs.write_updates(world.server.stores)
+    ps_logs.tell_updates(world.server.stores)
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",
@@ -142,7 +142,17 @@ def make_run(folder: Path) -> GoldenRun:
             CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0, "hot": 192.0}),
             CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0, "hot": 180.0}),
         ],
-        accounting=Accounting(sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5),
+        accounting=Accounting(
+            sent=86_400,
+            applied=86_393,
+            lost=4,
+            unknown=3,
+            mismatched_keys=2,
+            overflows=5,
+            collected=80_000,
+            uncollected=12,
+            dropped_rows=9,
+        ),
     )
     record.write(folder)
     return GoldenRun(folder, record, summarise(folder, record))

@@ -178,9 +178,12 @@ RUN_FACTS = [
     "WARNING: capacity has drifted, and loads are fractions of the first. The least was 198 steps/s "
     "at first, 192 in the middle (-3%), 175 at the end (-12%).",
 ]
+LINE = 96
 FACTS = [
     "The switch served 25.0% of the pushed lanes in arm hot.",
     "Updates: 86,400 lanes sent, 86,393 applied, 4 lost, 3 unknown; 2 keys differ; 5 overflows.",
+    "The log collector added up 80,000 updates at the parameter servers (12 did not reach it, and are in the "
+    "servers' own logs); 9 rows of the logs dropped.",
     "Mean log loss of the last round: 0.5060; by the labels' frequency alone: 0.6900.",
     "An empty RPC, through switch and PS: p50 150 µs, p99 199 µs.",
     "At load 0.5 the load generator fell behind in 2 of 10 rounds.",
@@ -189,8 +192,8 @@ FACTS = [
 
 def test_the_terminals_facts(terminal: str) -> None:
     """Those that are longer than a line go on in the next."""
-    assert all(fact in terminal.splitlines() for fact in FACTS)
-    assert all(fact in " ".join(terminal.split()) for fact in RUN_FACTS)
+    assert all(fact in terminal.splitlines() for fact in FACTS if len(fact) < LINE)
+    assert all(fact in " ".join(terminal.split()) for fact in (*RUN_FACTS, *FACTS))
 
 
 class Page(HTMLParser):
@@ -268,7 +271,8 @@ def test_the_pages_differences(page: Page, terminal: str) -> None:
 
 
 DOUBT = (
-    "Not to be trusted, because 4 updates were lost and 2 keys differ; 5 additions at the switch overflowed."
+    "Not to be trusted, because 4 updates were lost and 2 keys differ; 5 additions at the switch overflowed; "
+    "the disk was too slow for 9 rows of the logs."
 )
 SENTENCES = [
     "The servers save: +1.6 % [+0.0, +5.3] packets, -24 % [-25, -21] CPU a step.",
@@ -298,7 +302,9 @@ def sound(summary: Summary, **changes: Any) -> Summary:
         of = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
         hot[metric] = hot[metric].model_copy(update=of)
     changed = load.model_copy(update={"differences": {**load.differences, "hot": hot}})
-    return summary.model_copy(update={"updates": updates, "overflows": 0, "loads": {"0.5": changed}})
+    return summary.model_copy(
+        update={"updates": updates, "overflows": 0, "dropped_rows": 0, "loads": {"0.5": changed}}
+    )
 
 
 SOONER, LATER, OPEN = (-0.2, -0.1), (0.1, 0.2), (-0.1, 0.1)

@@ -54,8 +54,17 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "capacity": {"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         # 13 + 5 of the 72 keys that each push has.
         "hot_update_share": 0.25,
-        "updates": {"sent": 86_400, "applied": 86_393, "lost": 4, "unknown": 3, "mismatched_keys": 2},
+        "updates": {
+            "sent": 86_400,
+            "applied": 86_393,
+            "lost": 4,
+            "unknown": 3,
+            "mismatched_keys": 2,
+            "collected": 80_000,
+            "uncollected": 12,
+        },
         "overflows": 5,
+        "dropped_rows": 9,
         "changed_arms": [],
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),

@@ -1,0 +1,50 @@
+"""Rows on their way to a disk that is too slow: nobody waits, and what is dropped is counted to the row."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logs.backlog import Backlog
+from tests.harness.waiting import PATIENCE_S
+
+
+class Disk:
+    """That writes nothing before it is let."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.written: list[int] = []
+
+    def write(self, rows: list[int]) -> None:
+        assert self.gate.wait(PATIENCE_S)
+        self.written += rows
+
+
+def test_what_does_not_fit_is_dropped_and_counted() -> None:
+    disk = Disk()
+    with closing(Backlog[list[int]](limit=3)) as backlog:
+        kept = [backlog.put([number] * 10, disk.write) for number in range(5)]
+        assert (kept, disk.written) == ([True] * 3 + [False] * 2, [])
+        disk.gate.set()
+        assert backlog.settle() == [[0] * 10, [1] * 10, [2] * 10]
+        assert (disk.written, backlog.dropped) == ([0] * 10 + [1] * 10 + [2] * 10, 20)
+        # There is room again.
+        assert backlog.put([7], disk.write)
+        assert backlog.settle() == [[7]]
+        assert backlog.dropped == 20
+
+
+@given(batches=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=12), limit=st.integers(1, 4))
+def test_every_row_is_written_or_counted(batches: list[list[int]], limit: int) -> None:
+    disk = Disk()
+    with closing(Backlog[list[int]](limit)) as backlog:
+        for batch in batches:
+            backlog.put(batch, disk.write)
+        disk.gate.set()
+        backlog.settle()
+    assert disk.written == [row for batch in batches[:limit] for row in batch]
+    assert backlog.dropped == sum(map(len, batches[limit:]))

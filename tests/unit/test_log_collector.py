@@ -1,0 +1,182 @@
+"""The log collector: what every PS counted is added up, once, whoever sends what and however often."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.concurrency import in_thread
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.logs import PsLogs
+from logs.collector import COUNT, ROW, Collector, collecting, send
+from logs.errors import DataError
+from logs.merge import merge_logs
+
+
+def rows(ps: int, counts: dict[tuple[int, int], int]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """(job, key) -> updates, as a PS sends it."""
+    return np.array([(job, ps, key, updates) for (job, key), updates in counts.items()], ROW)
+
+
+def octets(array: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
+    return COUNT.pack(len(array)) + array.tobytes()
+
+
+def added_up(folder: Path) -> dict[tuple[int, int], int]:
+    """(job, key) -> updates, of the merged log."""
+    (folder / "run").mkdir()
+    merge_logs(folder, folder / "run")
+    sums = pl.read_parquet(folder / "run/updates.parquet").group_by("job", "key").agg(pl.col("updates").sum())
+    return {(job, key): updates for job, key, updates in sums.iter_rows()}
+
+
+counts = st.dictionaries(
+    st.tuples(st.integers(1, 3), st.integers(0, 2**64 - 1)), st.integers(1, 2**40), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=50)
+@given(sent=st.lists(st.tuples(st.integers(0, 3), counts), max_size=10))
+def test_the_sum_is_that_of_what_each_ps_has_counted(
+    sent: list[tuple[int, dict[tuple[int, int], int]]],
+) -> None:
+    """Each sends, now and then, all that it has counted so far."""
+    model: dict[int, Counter[tuple[int, int]]] = {}
+    with TemporaryDirectory() as name:
+        collector = Collector(Path(name))
+        for ps, new in sent:
+            so_far = model.setdefault(ps, Counter())
+            so_far.update(new)
+            assert collector.receive(octets(rows(ps, dict(so_far)))) == so_far.total()
+        assert collector.updates == sum(each.total() for each in model.values())
+        assert collector.servers == len(model)
+        assert added_up(Path(name)) == dict(sum(model.values(), Counter()))
+
+
+GOOD = octets(rows(1, {(1, 2): 3}))
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"", "statistics of 0 bytes; 0 rows would be 8"),
+        (octets(rows(1, {})), "statistics of 8 bytes; 0 rows would be 8"),
+        (GOOD[:-1], "statistics of 27 bytes; 1 row would be 28"),
+        (GOOD + GOOD, "statistics of 56 bytes; 1 row would be 28"),
+        (octets(np.concatenate([rows(3, {(1, 2): 3}), rows(2, {(1, 2): 3})])), "of one PS, not of [2, 3]"),
+        (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts only grow"),
+    ],
+)  # fmt: skip
+def test_what_is_no_statistics_is_refused_and_changes_nothing(
+    tmp_path: Path, sent: bytes, message: str
+) -> None:
+    collector = Collector(tmp_path)
+    collector.receive(octets(rows(1, {(1, 2): 5})))
+    with pytest.raises(DataError) as refused:
+        collector.receive(sent)
+    assert message in str(refused.value)
+    assert (collector.updates, added_up(tmp_path)) == (5, {(1, 2): 5})
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=300), st.integers(0, 2**32 - 1))
+def test_no_octets_break_it(noise: bytes, seed: int) -> None:
+    good = bytearray(octets(rows(1, {(1, 2): 3, (2, 2**63): 1})))
+    at = seed % len(good)
+    good[at : at + len(noise)] = noise
+    with TemporaryDirectory() as name:
+        collector = Collector(Path(name))
+        try:
+            assert collector.receive(bytes(good)) == collector.updates
+        except DataError:
+            assert (collector.updates, list(Path(name).iterdir())) == (0, [])
+
+
+def over_a_socket(folder: Path, do: Callable[[Path], None]) -> Collector:
+    """A collector, and what is done with it in another thread."""
+
+    async def serve() -> Collector:
+        async with collecting(folder, folder / "socket") as collector:
+            await in_thread(do, folder / "socket")
+        return collector
+
+    return asyncio.run(serve())
+
+
+def test_over_its_socket_however_long_its_path_is(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+
+    def do(path: Path) -> None:
+        send(rows(1, {(1, 7): 3}), path)
+        send(rows(0, {(1, 8): 2, (4, 8): 1}), path)
+        send(rows(1, {(1, 7): 4}), path)
+        with pytest.raises(DataError, match="PS 1 sent 3 updates, and 4 before: counts only grow"):
+            send(rows(1, {(1, 7): 3}), path)
+
+    assert over_a_socket(folder, do).updates == 7
+    assert added_up(folder) == {(1, 7): 4, (1, 8): 2, (4, 8): 1}
+    assert not (folder / "socket").exists()
+
+
+def test_one_that_goes_away_before_its_answer_harms_nobody(tmp_path: Path) -> None:
+    def do(path: Path) -> None:
+        for last in (b"", b"x"):
+            with socket.socket(socket.AF_UNIX) as gone:
+                gone.connect(str(path))
+                gone.sendall(last)
+        send(rows(1, {(1, 7): 3}), path)
+
+    assert over_a_socket(tmp_path, do).updates == 3
+
+
+def parameter_server(*updates: int) -> ParameterServer[object]:
+    """Of one job, whose first keys have had so many updates."""
+    core: ParameterServer[object] = ParameterServer(0, 1, KeySpace(len(updates)), {2: 1}, lambda: 0)
+    core.server.state.cells["updates"][0, : len(updates)] = updates
+    return core
+
+
+def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
+    core = parameter_server(3, 0, 1)
+    keys = core.stores[2].held().keys
+
+    def do(path: Path) -> None:
+        logs = PsLogs(tmp_path / "own", 0, 0, path)
+        logs.tell_updates(core.stores)
+        logs.tell_updates(core.stores)
+        core.server.state.cells["updates"][0, 1] = 5
+        logs.tell_updates(core.stores)
+        logs.close()
+
+    assert over_a_socket(tmp_path, do).updates == 9
+    assert sorted(file.name for file in tmp_path.glob("*.parquet")) == [
+        "updates-ps-0-0.parquet", "updates-ps-0-1.parquet",
+    ]  # fmt: skip
+    assert not (tmp_path / "own").exists()
+    assert added_up(tmp_path) == dict(zip([(2, int(key)) for key in keys], (3, 5, 1), strict=True))
+
+
+@pytest.mark.parametrize("path", [None, Path("nobody-is-there")])
+def test_without_a_collector_nothing_is_lost(
+    path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = parameter_server(3, 1)
+    logs = PsLogs(tmp_path, 0, 0, path and tmp_path / path)
+    logs.tell_updates(core.stores)
+    logs.close()
+    assert sum(added_up(tmp_path).values()) == 4
+    told = [record.getMessage() for record in caplog.records]
+    why = f"log collector {tmp_path / 'nobody-is-there'}: [Errno 2] No such file or directory"
+    assert told == ([] if path is None else [f"{why}; the updates of PS 0 become a part of their own"])
