@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from paper.packing import PARAMETERS, TOP
 
 _ALL = ["neither", "again", "proxy", "hot", "both"]
+_SCALED = ["neither", "proxy", "hot", "both"]
+_KEYS, _STEPS = 3_000, 4_000
+"""Of the default run: keys a step, and steps of the trace, of which short runs take fewer."""
 _SHORT: Mapping[str, Any] = {
     "arms": ["neither", "again", "hot"],
     "loads": [0.5],
     "rounds": 8,
     "calibration_s": 1.0,
     "empty_rpcs": 100,
+    "trace_steps": 1_500,
 }
 """Enough for an interval, of few arms."""
-_QUICK: Mapping[str, Any] = {**_SHORT, "rounds": 6, "profile_lanes": 300_000}
+_QUICK: Mapping[str, Any] = {
+    **_SHORT,
+    "rounds": 6,
+    "profile_lanes": 300_000,
+    "calibration_s": 0.5,
+    "block_ms": 400,
+    "discard_ms": 150,
+    "block_steps": 50,
+}
 _R2 = {"parameters": 150_000_000, "share": 0.7}
 
 
@@ -43,21 +56,23 @@ def map_plan(quick: bool) -> list[Stage]:
 
 
 def _main(quick: bool) -> Iterator[Stage]:
-    yield Stage("r1", 60, {**_QUICK, "arms": _ALL}) if quick else Stage("r1", 170)
+    yield Stage("r1", 55, {**_QUICK, "arms": _ALL}) if quick else Stage("r1", 155)
     if not quick:
         yield Stage("r2", 110, {**_SHORT, "arms": _ALL, "trace_steps": 1000, "workload": _R2})
     fig_9 = {"rounds": 1, "most": 1024} if quick else {"rounds": 6, "most": 4096}
-    yield Stage("connections", 20 if quick else 270, fig_9, is_run=False)
+    yield Stage("connections", 50 if quick else 340, fig_9, is_run=False)
 
 
 def _map(quick: bool) -> Iterator[Stage]:
-    short, seconds = (_QUICK, 32) if quick else (_SHORT, 48)
-    skews = (0.2, 0.6) if quick else (0.1, 0.3, 0.5, 0.7)
-    for skew in skews:
-        for keys in (500, 3000):
-            shape = {"parameters": PARAMETERS, "top": TOP, "share": skew, "keys_per_step": keys}
-            settings = {**short, "top_k": TOP, "workload": shape}
-            yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
+    short, seconds = (_QUICK, 38) if quick else (_SHORT, 52)
+    points = list(product((0.2, 0.6) if quick else (0.1, 0.3, 0.5, 0.7), (500, _KEYS)))
+    if not quick:
+        points.append((0.5, 1_200))
+    for skew, keys in points:
+        shape = {"parameters": PARAMETERS, "top": TOP, "share": skew, "keys_per_step": keys}
+        steps = min(_STEPS, short["trace_steps"] * _KEYS // keys)
+        settings = {**short, "top_k": TOP, "trace_steps": steps, "workload": shape}
+        yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 
 
 def _sweeps(quick: bool) -> Iterator[Stage]:
@@ -65,7 +80,8 @@ def _sweeps(quick: bool) -> Iterator[Stage]:
         return
     for top_k in (2_000, 8_000, 38_000, 100_000):
         settings = {**_SHORT, "top_k": top_k}
-        yield Stage(f"top-k-{top_k}", 50 + top_k / 4_000, settings)
-    for workers, servers in ((1, 2), (2, 2), (8, 2), (16, 4)):
-        setup = {"arms": _ALL, "workers": workers, "servers": servers}
-        yield Stage(f"scale-{workers}-{servers}", 70, {**_SHORT, **setup})
+        yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
+    for workers, servers, seconds in ((1, 2, 63), (2, 2, 65), (8, 2, 75), (16, 4, 130)):
+        steps = max(1_000, _STEPS // workers)
+        setup = {"arms": _SCALED, "workers": workers, "servers": servers, "trace_steps": steps}
+        yield Stage(f"scale-{workers}-{servers}", seconds, {**_SHORT, **setup})

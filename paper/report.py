@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from analysis.answer import answer
@@ -18,13 +17,13 @@ from analysis.page.tables import Row, Table, differences, plain
 from analysis.page.words import CAVEATS, READING
 from analysis.report import paper_table, what_was_run
 from logs.parts import write_text
-from paper.connections.figure import CALLING, PROXY, delay_against_connections
+from paper.connections.figure import CALLING, PANELS, delay_against_connections
 from paper.connections.waiting import WAYS
 from paper.map import Map, Place, draw_map
 from paper.measured import MeasuredRun, read_measured
 from paper.plan import Stage
 from paper.stages import result_of
-from paper.sweeps import sweep, utilisation
+from paper.sweeps import sweeps
 
 Step = Callable[[str], None]
 """Told what is being drawn."""
@@ -40,7 +39,7 @@ def write_paper(stages: Sequence[Stage], folder: Path, places: Sequence[Place], 
     step("map")
     mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
     fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
-    found = [*of_logs, fig_9, mapped.figure, *_sweeps(runs)]
+    found = [*of_logs, fig_9, mapped.figure, *sweeps(runs)]
     drawn = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
     target = folder / "figures"
     target.mkdir(exist_ok=True)
@@ -54,20 +53,6 @@ def write_paper(stages: Sequence[Stage], folder: Path, places: Sequence[Place], 
 
 def _named(stages: Sequence[Stage], name: str) -> Stage:
     return next(stage for stage in stages if stage.name == name)
-
-
-def _sweeps(runs: dict[str, MeasuredRun]) -> Iterator[Figure]:
-    of_k = [run for name, run in runs.items() if name.startswith("top-k-")]
-    scales = [run for name, run in runs.items() if name.startswith("scale-")]
-    if of_k:
-        title = "What the size of the hot set changes"
-        yield sweep(
-            of_k, "sweep-top-k", title, "parameters in the switch (top-k)", lambda run: run.config.top_k
-        )
-    if scales:
-        title = "What the number of workers changes"
-        yield sweep(scales, "sweep-workers", title, "workers", lambda run: run.config.workers)
-        yield utilisation(scales)
 
 
 def _page(
@@ -93,12 +78,12 @@ def _page(
 
 
 def slopes(fig_9: Figure) -> Table:
-    """µs that a thousand connections add, by who calls and with or without the proxy."""
-    columns = [(CALLING[active], PROXY[proxied]) for proxied, active in product(PROXY, CALLING)]
+    """µs that a thousand connections add, by arm and by who calls."""
+    columns = [(CALLING[active], arm.name) for active, arm in PANELS]
     rows: list[Row] = [
         (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS
     ]
-    head = ("server", *(f"{calling}; {proxy}" for calling, proxy in columns))
+    head = ("server", *(f"{arm}: {calling}" for calling, arm in columns))
     return Table(
         "µs that 1,000 connections add to the delay of an empty RPC, with 95 % intervals", head, rows
     )

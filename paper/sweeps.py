@@ -1,8 +1,9 @@
-"""Figures over several runs: what k, the number of workers and the scale change."""
+"""Figures over several runs: what k, the number of workers, skew, keys a step and the scale change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +19,43 @@ METRICS = {
     "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
     "ps_packets_per_step": "packets to the servers a step",
 }
+
+
+def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
+    """All that the runs of a plan give, by the names of its stages."""
+    of_k, scales, of_map = (
+        [run for name, run in runs.items() if name.startswith(prefix)]
+        for prefix in ("top-k-", "scale-", "map-")
+    )
+    if of_k:
+        title, along = "What the size of the hot set changes", "parameters in the switch (top-k)"
+        yield sweep(of_k, "sweep-top-k", title, along, lambda run: run.config.top_k)
+    if of_map:
+        by_skew, by_keys = _lines(of_map)
+        title, along = "What skew changes", "share of the updates that the top 2 % of the parameters take"
+        yield sweep(by_skew, "sweep-skew", title, along, _skew)
+        title, along = "What the size of a step changes", "keys a step"
+        yield sweep(by_keys, "sweep-keys", title, along, _keys)
+    if scales:
+        title = "What the number of workers changes"
+        yield sweep(scales, "sweep-workers", title, "workers", lambda run: run.config.workers)
+        yield utilisation(scales)
+
+
+def _lines(of_map: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
+    """Of runs on a grid: those of the largest steps, and those of the skew that most sizes of step have."""
+    largest = max(map(_keys, of_map))
+    found = Counter(map(_skew, of_map))
+    skew = max(found, key=lambda each: (found[each], each))
+    return [run for run in of_map if _keys(run) == largest], [run for run in of_map if _skew(run) == skew]
+
+
+def _skew(run: MeasuredRun) -> float:
+    return run.config.workload.share
+
+
+def _keys(run: MeasuredRun) -> float:
+    return run.config.workload.keys_per_step
 
 
 def sweep(

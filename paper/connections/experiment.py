@@ -34,7 +34,7 @@ class Measured:
     way: str
     connections: int
     active: bool
-    proxied: bool
+    arm: str
     mean_us: float
     p50_us: float
     p99_us: float
@@ -59,7 +59,8 @@ async def run(
             for number in range(rounds):
                 chance.shuffle(plan)
                 for setting in plan:
-                    await controller.set_proxy(NEITHER.job, setting.proxied)
+                    # One job for all, so that nothing else differs.
+                    await controller.install(Job(NEITHER.job, setting.arm.offloaded, setting.arm.proxied))
                     try:
                         rows.append(await _measure(number, setting, client, server))
                     except AgentFailed as error:
@@ -80,7 +81,7 @@ async def _measure(number: int, setting: Setting, client: Agent, server: Agent) 
         way=setting.way,
         connections=setting.connections,
         active=setting.active,
-        proxied=setting.proxied,
+        arm=setting.arm.name,
         mean_us=took["mean"],
         p50_us=took["p50"],
         p99_us=took["p99"],
@@ -90,7 +91,7 @@ async def _measure(number: int, setting: Setting, client: Agent, server: Agent) 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
     """Whom the server has a connection with: each caller, or the switch."""
-    if setting.proxied:
+    if setting.arm.proxied:
         yield addressing.service(1).address, HOTLINE_PORT
         return
     for caller in range(setting.connections):

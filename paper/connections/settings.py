@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import product
 
 from paper.connections.waiting import WAYS
+from protocol.arms import BOTH, HOT, NEITHER, PROXY, Arm
 
-CONNECTIONS = (1, 4, 16, 64, 256, 1024, 2048, 4096)
+CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
 """Of each measurement, however many connections there are."""
 FEW = 16
 """Connections that call where the others are idle."""
+ARMS = (NEITHER, PROXY, HOT, BOTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Setting:
     """Callers that there are, each with a connection of its own, but for the proxy."""
     active: bool
     """Whether all of them call, or `FEW` only."""
-    proxied: bool
-    """Whether the switch makes one connection of them."""
+    arm: Arm
+    """With the proxy the switch makes one connection of them; with offload it looks for hot keys."""
 
     @property
     def callers(self) -> int:
@@ -35,6 +37,6 @@ class Setting:
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
-    """All of them; with as few connections as `FEW` all of them call in any case."""
-    found = product(WAYS, connections, (True, False), (False, True))
-    return [setting for each in found if (setting := Setting(*each)).active or setting.connections > FEW]
+    """All of them; with as few connections as `FEW` all of them call in any case, as they do with offload."""
+    found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
+    return [each for each in found if each.active or (each.connections > FEW and not each.arm.offloaded)]

@@ -33,11 +33,11 @@ def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
     told, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors.count("Traceback")) == (0, 0), errors
     rows = pl.read_parquet(output)
-    expected = {(each.way, each.connections, each.active, each.proxied) for each in settings([1, 4, 16, 20])}
-    assert set(rows.select("way", "connections", "active", "proxied").iter_rows()) == expected
+    expected = {(each.way, each.connections, each.active, each.arm.name) for each in settings([1, 4, 16, 20])}
+    assert set(rows.select("way", "connections", "active", "arm").iter_rows()) == expected
     assert told == f"{output}: {len(expected)} measurements\n"
     assert (rows["mean_us"] > 0).all() and (rows["p50_us"] <= rows["p99_us"]).all()
-    assert len([panel for panel in delay_against_connections(output).panels if panel.series]) == 4
+    assert len([panel for panel in delay_against_connections(output).panels if panel.series]) == 6
 
 
 def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:

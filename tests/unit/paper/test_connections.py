@@ -19,6 +19,7 @@ from analysis.errors import AnalysisError
 from paper.connections.figure import delay_against_connections
 from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
+from protocol.arms import BOTH, HOT, NEITHER, PROXY
 from protocol.codec import FastCodec, Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 
@@ -135,9 +136,10 @@ def test_a_caller_without_an_answer_is_named(tmp_path: Path, port: int) -> None:
 
 def test_every_setting_once() -> None:
     found = settings([1, FEW, 64])
-    assert len(found) == len(set(found)) == 4 * 2 * (2 + 2)
+    # All call in four arms; of 64 connections some are idle in two.
+    assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
     assert {each.callers for each in found if each.connections == 64} == {FEW, 64}
-    assert Setting("scan", 1, True, False).callers == 1
+    assert Setting("scan", 1, True, NEITHER).callers == 1
 
 
 def measured(rounds: int) -> pl.DataFrame:
@@ -149,14 +151,16 @@ def measured(rounds: int) -> pl.DataFrame:
                 "way": way,
                 "connections": connections,
                 "active": active,
-                "proxied": proxied,
-                "mean_us": 50 + connections / 2 + number if way == "scan" and not proxied else 40.0 + number,
+                "arm": arm.name,
+                "mean_us": 50 + connections / 2 + number
+                if way == "scan" and not arm.proxied
+                else 40.0 + number,
             }
             for number in range(rounds)
             for way in WAYS
             for connections in (1, 16, 256, 4096)
             for active in ((True,) if connections <= FEW else (True, False))
-            for proxied in (False, True)
+            for arm in (NEITHER, PROXY, HOT, BOTH)
         ]
     )
 
@@ -166,13 +170,14 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
     measured(7).write_parquet(file)
     figure = delay_against_connections(file)
     assert [panel.title for panel in figure.panels] == [
-        "all call, without the proxy", "16 call, the others are idle, without the proxy",
-        "all call, with the proxy", "16 call, the others are idle, with the proxy",
+        "neither: all call", "neither: 16 call, the others are idle",
+        "proxy: all call", "proxy: 16 call, the others are idle",
+        "hot: all call", "both: all call",
     ]  # fmt: skip
     for panel in figure.panels:
         assert [series.name for series in panel.series] == list(WAYS)
         scan, *others = panel.series
-        proxied = "with the proxy" in panel.title
+        proxied = panel.title.startswith(("proxy", "both"))
         expected = [43, 43, 43, 43] if proxied else [53.5, 61, 181, 2101]
         assert list(scan.y) == pytest.approx(expected)
         assert list(np.asarray(scan.x)) == [1, 16, 256, 4096]
@@ -181,10 +186,12 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
         # Of seven rounds a µs apart the mean is known to within two or three.
         assert (scan.low < scan.y).all() and (scan.y < scan.high).all() and (scan.high - scan.low < 5).all()
     slope = {key[:3]: value for key, value in figure.facts.items() if key[3] == "slope"}
-    assert slope["scan", "all call", "without the proxy"] == pytest.approx(0.5)
-    assert slope["scan", "16 call, the others are idle", "without the proxy"] == pytest.approx(0.5)
-    assert slope["scan", "all call", "with the proxy"] == pytest.approx(0, abs=1e-9)
-    assert slope["epoll", "all call", "without the proxy"] == pytest.approx(0, abs=1e-9)
+    assert slope["scan", "all call", "neither"] == pytest.approx(0.5)
+    assert slope["scan", "16 call, the others are idle", "neither"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "hot"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "proxy"] == pytest.approx(0, abs=1e-9)
+    assert slope["scan", "all call", "both"] == pytest.approx(0, abs=1e-9)
+    assert slope["epoll", "all call", "neither"] == pytest.approx(0, abs=1e-9)
 
 
 def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:

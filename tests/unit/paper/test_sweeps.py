@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from paper.sweeps import METRICS, sweep, utilisation
+from paper.sweeps import METRICS, sweep, sweeps, utilisation
 
 
 def block(arm: str, workers_s: float, servers_s: float) -> Block:
@@ -24,8 +24,9 @@ def block(arm: str, workers_s: float, servers_s: float) -> Block:
 class Run:
     """Of a hot set: each key in it takes a hundredth of a per cent off everything."""
 
-    def __init__(self, workers: int, servers: int, top_k: int) -> None:
-        self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k)
+    def __init__(self, workers: int, servers: int, top_k: int, skew: float = 0.5, keys: int = 1) -> None:
+        workload = SimpleNamespace(share=skew, keys_per_step=keys)
+        self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k, workload=workload)
         blocks = [block(arm, 0.05 * workers, 0.1) for arm in ("neither", "hot") for _ in range(2)]
         self.record = SimpleNamespace(blocks=blocks)
         self.folder = Path("run")
@@ -55,6 +56,29 @@ def test_a_sweep_has_each_metric_without_and_with_offload_and_its_interval() -> 
         assert with_hot.low is not None and with_hot.high is not None
         assert list(with_hot.low) == pytest.approx([(100 + number) * 0.89, (100 + number) * 0.49])
         assert list(with_hot.high) == pytest.approx([(100 + number) * 0.92, (100 + number) * 0.52])
+
+
+def on_grid(skew: float, keys: int) -> Any:
+    return Run(4, 2, top_k=round(1_000 * skew), skew=skew, keys=keys)
+
+
+def test_of_the_maps_runs_one_line_goes_along_skew_and_one_along_the_size_of_a_step() -> None:
+    """Skew among the largest steps; size of a step at the skew that has most of them."""
+    grid = {f"map-{skew}-{keys}": on_grid(skew, keys) for skew in (0.7, 0.1, 0.3) for keys in (500, 3_000)}
+    grid["map-0.3-1200"] = on_grid(0.3, 1_200)
+    by_skew, by_keys = sweeps(grid)
+    assert (by_skew.name, by_keys.name) == ("sweep-skew", "sweep-keys")
+    assert list(by_skew.panels[0].series[1].x) == [0.1, 0.3, 0.7]
+    assert list(by_skew.panels[0].series[1].y) == pytest.approx([99, 97, 93])
+    assert list(by_keys.panels[0].series[1].x) == [500, 1_200, 3_000]
+    assert list(by_keys.panels[0].series[1].y) == pytest.approx([97] * 3)
+
+
+def test_every_kind_of_stage_has_its_figures() -> None:
+    found = {"top-k-1": Run(4, 2, 1), "scale-4-2": Run(4, 2, 1), "map-1": Run(4, 2, 1), "r1": Run(4, 2, 1)}
+    names = [figure.name for figure in sweeps(found)]  # type: ignore[arg-type]  # runs that were played
+    assert names == ["sweep-top-k", "sweep-skew", "sweep-keys", "sweep-workers", "fig-08"]
+    assert list(sweeps({})) == []
 
 
 def test_utilisation_is_cpu_time_over_time_by_arm() -> None:
