@@ -72,7 +72,7 @@ def map_(quick: bool, into: Path | None, data: Path | None) -> None:
     with _told():
         own = [] if data is None else [left_alone(lambda: place_of(data))]
         _do(stages, folder)
-        runs = [read_measured(result_of(stage, folder)) for stage in stages]
+        runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
         mapped, page = left_alone(lambda: write_map(runs, folder, own))
     for place in own:
         click.echo(

@@ -51,8 +51,8 @@ def plan(quick: bool) -> list[Stage]:
 
 
 def map_plan(quick: bool) -> list[Stage]:
-    """Those that the map takes."""
-    return list(_map(quick))
+    """Those that the map takes; a quick one has no line along workers."""
+    return [*_map(quick), *(() if quick else _scales())]
 
 
 def _main(quick: bool) -> Iterator[Stage]:
@@ -81,6 +81,10 @@ def _sweeps(quick: bool) -> Iterator[Stage]:
     for top_k in (2_000, 8_000, 38_000, 100_000):
         settings = {**_SHORT, "top_k": top_k}
         yield Stage(f"top-k-{top_k}", 50 + top_k / 2_500, settings)
+    yield from _scales()
+
+
+def _scales() -> Iterator[Stage]:
     for workers, servers, seconds in ((1, 2, 63), (2, 2, 65), (8, 2, 75), (16, 4, 130)):
         steps = max(1_000, _STEPS // workers)
         setup = {"arms": _SCALED, "workers": workers, "servers": servers, "trace_steps": steps}

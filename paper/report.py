@@ -23,7 +23,7 @@ from paper.map import Map, Place, draw_map
 from paper.measured import MeasuredRun, read_measured
 from paper.plan import Stage
 from paper.stages import result_of
-from paper.sweeps import sweeps
+from paper.sweeps import by_workers, sweeps
 
 Step = Callable[[str], None]
 """Told what is being drawn."""
@@ -124,10 +124,13 @@ def _difference(run: MeasuredRun, metric: str) -> str:
     return f"{100 * found.ratio:+.0f} [{100 * found.ratio_low:+.0f}, {100 * found.ratio_high:+.0f}]"
 
 
-def write_map(runs: Sequence[MeasuredRun], folder: Path, places: Sequence[Place]) -> tuple[Map, Path]:
-    """Write the map's page and files; the map, and the path of the page."""
-    mapped = draw_map(runs, 2, places)
-    write_figures([mapped.figure], folder)
+def write_map(runs: Mapping[str, MeasuredRun], folder: Path, places: Sequence[Place]) -> tuple[Map, Path]:
+    """Write the map's page and files; the map, and the path of the page. `runs` by the names of stages."""
+    of_scale = [run for name, run in runs.items() if name.startswith("scale-")]
+    mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
+    found = [mapped.figure, *([by_workers(of_scale)] if of_scale else [])]
+    write_figures(found, folder)
     page = folder / "map.html"
-    write_text(page, build(Page(title="When does offload pay?", plots=[plot(mapped.figure)], reading=())))
+    drawn = [plot(figure) for figure in found]
+    write_text(page, build(Page(title="When does offload pay?", plots=drawn, reading=())))
     return mapped, page

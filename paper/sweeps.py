@@ -10,6 +10,8 @@ import numpy as np
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
 from logs.columns import BASELINE
+from paper.costs import METRICS as COSTS
+from paper.map import TITLES
 from paper.measured import MeasuredRun
 from protocol.arms import AGAIN, HOT, MEASURED
 
@@ -19,6 +21,8 @@ METRICS = {
     "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
     "ps_packets_per_step": "packets to the servers a step",
 }
+CHANGED = {"packets": "ps_packets_per_step", **COSTS}
+"""What the map is of -> its metric in a summary."""
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
@@ -38,7 +42,8 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
         yield sweep(by_keys, "sweep-keys", title, along, _keys)
     if scales:
         title = "What the number of workers changes"
-        yield sweep(scales, "sweep-workers", title, "workers", lambda run: run.config.workers)
+        yield sweep(scales, "sweep-workers", title, "workers", _workers)
+        yield by_workers(scales)
         yield utilisation(scales)
 
 
@@ -48,6 +53,35 @@ def _lines(of_map: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[Measu
     found = Counter(map(_skew, of_map))
     skew = max(found, key=lambda each: (found[each], each))
     return [run for run in of_map if _keys(run) == largest], [run for run in of_map if _skew(run) == skew]
+
+
+def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
+    """The map's third direction: what offload changes in runs of unlike numbers of workers."""
+    ordered = sorted(runs, key=_workers)
+    return Figure(
+        "map-workers",
+        "What offload changes, by the number of workers",
+        Axis("workers", is_log=True),
+        Axis("change, in % of what it is without", is_share=True),
+        [Panel(TITLES[what], [_change(ordered, what, metric)]) for what, metric in CHANGED.items()],
+        kind="points",
+        caption="Each worker packs alike, however many there are: what changes along this line is how long "
+        "requests and answers wait. Bars are 95 % intervals; below 0 offload gains.",
+    )
+
+
+def _change(runs: Sequence[MeasuredRun], what: str, metric: str) -> Series:
+    found = [run.difference(metric) for run in runs]
+    low, value, high = (
+        np.array([bound if bound is not None else float("nan") for bound in each])
+        for each in zip(*((of.ratio_low, of.ratio, of.ratio_high) for of in found), strict=True)
+    )
+    x = np.array([run.config.workers for run in runs], dtype=np.float64)
+    return Series(TITLES[what], x, value, colour_of(HOT.name, 1), low=low, high=high)
+
+
+def _workers(run: MeasuredRun) -> float:
+    return run.config.workers
 
 
 def _skew(run: MeasuredRun) -> float:

@@ -60,7 +60,8 @@ def test_the_report_has_every_figure_and_table(folder: Path) -> None:
     page = report.read_text()
     names = [
         "fig-04", "fig-04-class", "fig-05", "fig-06", "fig-07a", "fig-07b", "fig-08", "fig-09", "fig-10",
-        "completion", "map", "sec-3-2", "sweep-keys", "sweep-skew", "sweep-top-k", "sweep-workers",
+        "completion", "map", "map-workers", "sec-3-2", "sweep-keys", "sweep-skew", "sweep-top-k",
+        "sweep-workers",
     ]  # fmt: skip
     assert [page.index(f'<section class="plot" id="{name}"') for name in names] == sorted(
         page.index(f'<section class="plot" id="{name}"') for name in names
@@ -90,9 +91,11 @@ def test_somebodys_own_log_is_a_point_of_the_map(folder: Path) -> None:
     own = place_of(log)
     # 102 keys, of which the top 2 take 100 of 200 updates.
     assert (own.name, own.skew, own.keys) == ("updates.csv", 0.5, 4)
-    runs = [stage for stage in STAGES if stage.name.startswith("map-")]
-    mapped, page = write_map([read_measured(result_of(stage, folder)) for stage in runs], folder, [own])
+    runs = [stage for stage in STAGES if stage.name.startswith(("map-", "scale-"))]
+    found = {stage.name: read_measured(result_of(stage, folder)) for stage in runs}
+    mapped, page = write_map(found, folder, [own])
     assert "updates.csv" in page.read_text()
+    assert all(f'id="{name}"' in page.read_text() for name in ("map", "map-workers"))
     changes = own.changes(mapped.costs)
     assert list(changes) == list(maps.TITLES.values())
     assert changes["packets to the servers"] == own.packed.to_servers / own.packed.rpcs - 1

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from paper.sweeps import METRICS, sweep, sweeps, utilisation
+from paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, utilisation
 
 
 def block(arm: str, workers_s: float, servers_s: float) -> Block:
@@ -33,7 +33,7 @@ class Run:
 
     def difference(self, metric: str) -> Comparison:
         ratio = -self.config.top_k / 10_000
-        baseline = 100.0 + list(METRICS).index(metric)
+        baseline = 100.0 + [*METRICS, *CHANGED.values()].index(metric)
         return Comparison(
             baseline=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
             low=None, high=None, ratio=ratio, ratio_low=ratio - 0.01, ratio_high=ratio + 0.02,
@@ -77,8 +77,22 @@ def test_of_the_maps_runs_one_line_goes_along_skew_and_one_along_the_size_of_a_s
 def test_every_kind_of_stage_has_its_figures() -> None:
     found = {"top-k-1": Run(4, 2, 1), "scale-4-2": Run(4, 2, 1), "map-1": Run(4, 2, 1), "r1": Run(4, 2, 1)}
     names = [figure.name for figure in sweeps(found)]  # type: ignore[arg-type]  # runs that were played
-    assert names == ["sweep-top-k", "sweep-skew", "sweep-keys", "sweep-workers", "fig-08"]
+    assert names == [
+        "sweep-top-k", "sweep-skew", "sweep-keys", "sweep-workers", "map-workers", "fig-08",
+    ]  # fmt: skip
     assert list(sweeps({})) == []
+
+
+def test_what_offload_changes_by_the_number_of_workers() -> None:
+    found = by_workers(runs((16, 4, 3_000), (2, 2, 1_000)))
+    titles = ["packets to the servers", "servers' CPU", "workers' CPU", "time of a pull", "time of a push"]
+    assert [panel.title for panel in found.panels] == titles
+    for panel in found.panels:
+        [change] = panel.series
+        assert (list(change.x), list(change.y)) == ([2, 16], pytest.approx([-0.1, -0.3]))
+        assert change.low is not None and change.high is not None
+        assert list(change.low) == pytest.approx([-0.11, -0.31])
+        assert list(change.high) == pytest.approx([-0.08, -0.28])
 
 
 def test_utilisation_is_cpu_time_over_time_by_arm() -> None:
