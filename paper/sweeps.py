@@ -63,21 +63,21 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
         "What offload changes, by the number of workers",
         Axis("workers", is_log=True),
         Axis("change, in % of what it is without", is_share=True),
-        [Panel(TITLES[what], [_change(ordered, what, metric)]) for what, metric in CHANGED.items()],
+        [Panel(TITLES[what], [_change(ordered, metric)]) for what, metric in CHANGED.items()],
         kind="points",
         caption="Each worker packs alike, however many there are: what changes along this line is how long "
         "requests and answers wait. Bars are 95 % intervals; below 0 offload gains.",
     )
 
 
-def _change(runs: Sequence[MeasuredRun], what: str, metric: str) -> Series:
+def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
     found = [run.difference(metric) for run in runs]
     low, value, high = (
         np.array([bound if bound is not None else float("nan") for bound in each])
         for each in zip(*((of.ratio_low, of.ratio, of.ratio_high) for of in found), strict=True)
     )
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
-    return Series(TITLES[what], x, value, colour_of(HOT.name, 1), low=low, high=high)
+    return Series(f"{HOT.name} against {BASELINE}", x, value, colour_of(HOT.name, 1), low=low, high=high)
 
 
 def _workers(run: MeasuredRun) -> float:

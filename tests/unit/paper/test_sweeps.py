@@ -89,6 +89,7 @@ def test_what_offload_changes_by_the_number_of_workers() -> None:
     assert [panel.title for panel in found.panels] == titles
     for panel in found.panels:
         [change] = panel.series
+        assert change.name == "hot against neither"
         assert (list(change.x), list(change.y)) == ([2, 16], pytest.approx([-0.1, -0.3]))
         assert change.low is not None and change.high is not None
         assert list(change.low) == pytest.approx([-0.11, -0.31])
