@@ -21,6 +21,11 @@ _P99_STEPS = 100
 
 def facts(summary: Summary) -> Iterator[str]:
     """The headline facts, one sentence each."""
+    if summary.virtual_s is not None:
+        yield (
+            f"Simulated in virtual time: {summary.rpcs:,} RPCs, {summary.packet_passes:,} passes through the "
+            f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s. No machine's noise is in it."
+        )
     yield from (load.verdict.text for load in summary.loads.values() if load.verdict is not None)
     yield from _rounds(summary)
     yield from _disturbance(summary)

@@ -103,6 +103,19 @@ class Accounting(_Model):
     """Of the logs, because the disk was too slow."""
 
 
+class Simulation(_Model):
+    """What a run in virtual time was."""
+
+    rpcs: int
+    """Answered, in all arms and phases."""
+    packet_passes: int
+    """Frames through the P4 program."""
+    events: int
+    virtual_s: float
+    real_s: float
+    """From the configuration to the last RPC."""
+
+
 class RunRecord(_Model):
     """The whole of `run.json`."""
 
@@ -134,6 +147,8 @@ class RunRecord(_Model):
     """None where the run was interrupted before."""
     switch: dict[str, Any] | None = None
     """What the switch counted at its ports (softswitch's `SwitchCounters`); None where it does not tell."""
+    simulation: Simulation | None = None
+    """None of a run with real processes."""
     error: str | None = None
     """Why the run ended early."""
 

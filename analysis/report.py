@@ -78,6 +78,8 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     if "parameters" in workload:
         size = counted(workload["parameters"], "parameter")
         yield "workload", f"{workload['name']}: {size}, {workload['lanes_per_step']:,.0f} of them a step"
+    if record.simulation is not None:
+        yield "simulated", "in virtual time: the same P4 program and agents, with given costs and links"
     if "servers" in config:
         hosts = f"{counted(config['workers'], 'worker')}, {counted(config['servers'], 'parameter server')}"
         yield "network", f"{hosts}, one switch: {_switch(record)}"

@@ -129,6 +129,12 @@ class Summary(_Model):
     repeated: dict[str, dict[str, int]] = {}
     """Arm -> reason -> blocks that were run again for it."""
     capacity_checks: list[CapacityCheck] = []
+    rpcs: int | None = None
+    """Of a simulated run: RPCs that were answered, in all arms and phases. None of a real one."""
+    packet_passes: int | None = None
+    """Frames through the P4 program."""
+    virtual_s: float | None = None
+    real_s: float | None = None
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -158,6 +164,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         ),
         overflows=account.overflows,
         dropped_rows=account.dropped_rows,
+        **({} if record.simulation is None else record.simulation.model_dump(exclude={"events"})),
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),

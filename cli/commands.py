@@ -12,6 +12,7 @@ from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
 from cli.registers import registers
 from cli.report import compare, figures, report
+from cli.simulate import simulate
 from cli.status import status
 from cli.switch import load, offload, proxy, unload
 from cli.watch import watch
@@ -41,6 +42,6 @@ def hotline(verbose: bool) -> None:
 
 
 for command in (
-    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare
+    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare, simulate
 ):  # fmt: skip
     hotline.add_command(command)

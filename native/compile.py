@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+import numba
 
 import softswitch.native
 from softswitch.native import cached_entry_point, compiled, int64, intrinsic
 
-__all__ = ["compiled", "entry_point", "int64", "leaf"]
+__all__ = ["compiled", "entry_point", "inlined", "int64", "leaf", "sources"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_numba: Any = numba
 _ROOT = Path(__file__).parents[1]
 _ROOMS = ("native", "protocol", "hosts")
 """Compiled functions of these rooms call each other."""
@@ -27,7 +30,12 @@ _ROOMS = ("native", "protocol", "hosts")
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
-    return cached_entry_point(function, Path(__file__).parent, _sources())
+    return cached_entry_point(function, Path(__file__).parent, sources())
+
+
+def inlined(function: F) -> F:
+    """Decorate a function that becomes part of its callers: the only kind that may return a record."""
+    return cast(F, _numba.njit(error_model="numpy", inline="always")(function))
 
 
 def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
@@ -42,7 +50,7 @@ def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
 
 
 @cache
-def _sources() -> tuple[Path, ...]:
+def sources() -> tuple[Path, ...]:
     """All that compiled functions here may be made of: a cached one is stale when any of it changes."""
     ours = (source for room in _ROOMS for source in (_ROOT / room).rglob("*.py") if source.stem != "__main__")
     return (*sorted(ours), Path(softswitch.native.__file__))

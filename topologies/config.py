@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import tomli
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -223,16 +223,24 @@ class Config(_Model):
         return self
 
 
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+
 def load_config(arguments: Iterable[str]) -> Config:
     """The configuration from `NAME=value` arguments; ConfigError names the value and what is right."""
+    return load_config_as(Config, arguments)
+
+
+def load_config_as(model: type[AnyConfig], arguments: Iterable[str]) -> AnyConfig:
+    """The same of a configuration that has more settings."""
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
     values = {} if file is None else _read(Path(file))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
-        return Config.model_validate({**values, **given})
+        return model.model_validate({**values, **given})
     except ValidationError as error:
-        raise ConfigError(_describe(error.errors()[0], given, file)) from None
+        raise ConfigError(_describe(error.errors()[0], given, file, model)) from None
 
 
 def _split(argument: str) -> tuple[str, str]:
@@ -256,25 +264,22 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"CONFIG={file}: not TOML: {error}") from None
 
 
-def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None) -> str:
+def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:
     """One line: the value, where it was given, and what would be right."""
     field = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        message = f"there is no such setting; there are {', '.join(_siblings(error['loc']))}"
+        message = f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={given[name]}: {message}"
     return f"CONFIG={file}: {field} = {error['input']!r}: {message}" if field else f"CONFIG={file}: {message}"
 
 
-def _siblings(path: tuple[int | str, ...]) -> Iterable[str]:
+def _siblings(path: tuple[int | str, ...], model: type[Config]) -> Iterable[str]:
     """Names of the settings of the table that a setting is in."""
-    tables: dict[int | str, type[_Model]] = {
-        "faults": Faults,
-        "placement": PlacementConfig,
-        "server": ServerCost,
-        "worker": WorkerCost,
-        "workload": WorkloadShape,
-    }
-    return (tables[path[0]] if len(path) > 1 else Config).model_fields
+    if len(path) == 1:
+        return model.model_fields
+    table: Any = model.model_fields[str(path[0])].annotation
+    names: Iterable[str] = table.model_fields
+    return names

@@ -76,6 +76,10 @@ class Session:
         """The hot set's file."""
         return self.run / "hotset.parquet"
 
+    def clock_ns(self) -> int:
+        """Time on the clock that steps are run by, ns."""
+        return time.monotonic_ns()
+
     def take_steps(self, number: int) -> int:
         """Reserve steps of the trace; the first of them."""
         first = self.next_step
@@ -99,7 +103,7 @@ class Session:
         Period 0 is a closed loop. `offsets_ns` are each worker's delay behind the common start; none if left
         out. Rounds below 0 are not of the measured phase.
         """
-        start_ns = time.monotonic_ns() + START_AHEAD_NS
+        start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, Any] = {
             "cmd": "run",
             "job": arm.job,

@@ -18,14 +18,17 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the rows of one block have in common. Times before `measured_from` (ns) are not to be counted."""
+    """What the rows of one block have in common. Times before `measured_from` (ns) are not to be counted.
 
-    worker: int
+    Rows of several workers have both as arrays.
+    """
+
+    worker: int | NDArray[np.int64]
     job: int
     arm: str
     round: int
     load: float
-    measured_from: int
+    measured_from: int | NDArray[np.int64]
 
 
 class WorkerLogs:
@@ -90,7 +93,7 @@ class WorkerLogs:
         )
 
 
-def _columns(origin: Origin) -> dict[str, int | float | str]:
+def _columns(origin: Origin) -> dict[str, object]:
     """What is the same in all rows of a block."""
     return {
         "worker": origin.worker,

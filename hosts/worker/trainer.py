@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.model import Model
 from hosts.worker.client import Client
-from hosts.worker.ledger import Ledger
 from hosts.workload.trace import MiniBatch, Trace
 from protocol.codec import Values
 from protocol.header import Op
@@ -42,6 +42,18 @@ class OperationRecord(NamedTuple):
     rpcs: int
 
 
+class Books(Protocol):
+    """What is told of each push (`hosts.worker.ledger`)."""
+
+    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
+        """Before a push of these distinct parameters [n]; returns `answered` [n] for the push to mark."""
+        ...
+
+    def close(self) -> None:
+        """The push has ended: every lane was answered."""
+        ...
+
+
 def spin_until(time_ns: int) -> None:
     """Keep the CPU busy until a time of the monotonic clock."""
     while time.monotonic_ns() < time_ns:
@@ -60,7 +72,7 @@ class Trainer:
         client: Client,
         trace: Trace,
         model: Model,
-        ledger: Ledger,
+        ledger: Books,
         schedule: Schedule,
         clock: Callable[[], int],
         compute_ns: int = 0,

@@ -90,6 +90,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("cli.logs.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("logs.cluster.open_cluster", ("report", "--logs", ".")),
+        ("simulator.experiment.simulate", ("simulate",)),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(

@@ -18,6 +18,7 @@ FLOORS = (
     {"conformance", "controller", "hosts"},
     {"analysis"},
     {"bench", "topologies"},
+    {"simulator"},
     {"cli"},
     {"paper"},
 )

@@ -5,7 +5,6 @@ Beyond what an arm carries its latency would only tell how long it was measured.
 
 from __future__ import annotations
 
-import time
 from typing import Literal
 
 from analysis.record import CapacityCheck, capacity_of_neither, least_capacity
@@ -25,8 +24,13 @@ async def calibrate(session: Session) -> float:
     *neither*, too, there are two measurements of it.
     """
     with session.reporter.phase("calibrate"):
-        probe = await _capacities(session, _PROBE_STEPS)
-        found = await _capacities(session, _steps(session, capacity_of_neither(probe), 1.0))
+        probe = await capacities(session, _PROBE_STEPS)
+        found = await capacities(session, _steps(session, capacity_of_neither(probe), 1.0))
+    return take_capacity(session, found)
+
+
+def take_capacity(session: Session, found: dict[str, float]) -> float:
+    """Offer fractions of the least of these (arm -> steps/s), which is returned."""
     session.record.capacity = found
     capacity = least_capacity(found)
     session.record.offered_rate = {load_name(load): load * capacity for load in session.config.loads}
@@ -37,7 +41,7 @@ async def check_capacity(session: Session, when: Literal["middle", "end"]) -> No
     """Record what the arms carry now."""
     with session.reporter.phase(f"check, {when}"):
         steps = _steps(session, capacity_of_neither(session.record.capacity), _CHECK)
-        found = await _capacities(session, steps)
+        found = await capacities(session, steps)
     session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
 
 
@@ -46,13 +50,14 @@ def _steps(session: Session, capacity: float, share: float) -> int:
     return max(_PROBE_STEPS, round(capacity / len(session.workers) * session.config.calibration_s * share))
 
 
-async def _capacities(session: Session, steps: int) -> dict[str, float]:
+async def capacities(session: Session, steps: int) -> dict[str, float]:
+    """Arm -> steps/s of all workers over so many steps of each in a closed loop."""
     first = session.take_steps(steps)
     return {arm.name: await _rate(session, arm, first, steps) for arm in session.config.measured}
 
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     """Steps/s of all workers together, in a closed loop."""
-    called = time.monotonic_ns()
+    called = session.clock_ns()
     await session.run_steps(arm, first_step, steps)
-    return 1e9 * steps * len(session.workers) / (time.monotonic_ns() - called - START_AHEAD_NS)
+    return 1e9 * steps * len(session.workers) / (session.clock_ns() - called - START_AHEAD_NS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ async def measure(session: Session, capacity: float, halfway: Callable[[], Await
     """
     config = session.config
     chance = random.Random(config.seed)
-    rounds = RoundCount(config)
+    rounds = RoundCount(config, lambda: session.clock_ns() / 1e9)
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
@@ -60,9 +59,9 @@ async def measure(session: Session, capacity: float, halfway: Callable[[], Await
             session.record.ended_by = rounds.end(operations)
             if session.record.ended_by is None and not is_halfway and rounds.share_done() >= 0.5:
                 is_halfway = True
-                begun = time.monotonic()
+                begun = session.clock_ns()
                 await halfway()
-                rounds.leave_out(time.monotonic() - begun)
+                rounds.leave_out((session.clock_ns() - begun) / 1e9)
 
 
 async def measure_emulator(session: Session) -> None:
@@ -80,8 +79,8 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
     affordable = int((config.budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
-    # Two at least, so that one is measured.
-    return max(2, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
+    # One at least is measured.
+    return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 
 
 def _plan(session: Session, rounds: RoundCount, capacity: float, chance: random.Random) -> list[Planned]:

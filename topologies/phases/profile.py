@@ -5,6 +5,7 @@ from __future__ import annotations
 from hosts.workload.trace import Trace
 from protocol.arms import PROFILE
 from topologies.agents import Agent, call_all
+from topologies.config import Config
 from topologies.session import Session
 
 _MARGIN = 1.02
@@ -17,8 +18,7 @@ async def profile(session: Session, trace: Trace) -> None:
     It ends after one pass over the trace: then every update has been counted, and more tell nothing.
     """
     workers = len(session.workers)
-    passes = _MARGIN * session.config.lanes_to_profile / max(len(trace.position), 1)
-    steps = min(int(passes * trace.steps) + 1, trace.steps)
+    steps = steps_to_profile(session.config, trace)
     done: dict[Agent, int] = {}
     with session.reporter.phase(PROFILE.name, steps * workers) as phase:
 
@@ -28,3 +28,9 @@ async def profile(session: Session, trace: Trace) -> None:
 
         await session.run_steps(PROFILE, session.take_steps(steps), steps, on_progress=on_progress)
         await call_all(session.servers, {"cmd": "flush"})
+
+
+def steps_to_profile(config: Config, trace: Trace) -> int:
+    """Steps of each worker that push as many lanes as configured, one pass over the trace at most."""
+    passes = _MARGIN * config.lanes_to_profile / max(len(trace.position), 1)
+    return min(int(passes * trace.steps) + 1, trace.steps)

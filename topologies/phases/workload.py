@@ -52,7 +52,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:
     """Write the trace into a folder and map it; without `data` it is the built-in workload's."""
     with reporter.phase("workload", 1.0) as phase:
-        trace = await in_thread(_generate, config, phase.update) if data is None else data
+        trace = await in_thread(generate_trace, config, phase.update) if data is None else data
         await in_thread(trace.save, folder)
     return Trace.load(folder)
 
@@ -96,7 +96,8 @@ def _origin(configured: float | None) -> str:
     return "chosen from the data" if configured is None else "as configured"
 
 
-def _generate(config: Config, progress: Callable[[float], None]) -> Trace:
+def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
+    """The built-in workload's, as configured."""
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     # Agents and books have room for every parameter of every job: of so many only those that are used.
     return trace.touched() if trace.space.size > _MOST_DENSE else trace

@@ -40,6 +40,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
         "capacity_checks": [],
         "accounting": None,
         "switch": None,
+        "simulation": None,
         "error": None,
     }
     # Nothing of it is shared with the next.

@@ -90,7 +90,8 @@ def test_what_offload_changes_by_the_number_of_workers() -> None:
     for panel in found.panels:
         [change] = panel.series
         assert change.name == "hot against neither"
-        assert (list(change.x), list(change.y)) == ([2, 16], pytest.approx([-0.1, -0.3]))
+        assert list(change.x) == [2, 16]
+        assert list(change.y) == pytest.approx([-0.1, -0.3])
         assert change.low is not None and change.high is not None
         assert list(change.low) == pytest.approx([-0.11, -0.31])
         assert list(change.high) == pytest.approx([-0.08, -0.28])

@@ -22,7 +22,7 @@ WORKERS = 4
 
 
 class Played(Session):
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         record = RunRecord(
             target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
         )
@@ -31,7 +31,9 @@ class Played(Session):
         super().__init__(Config(), Path(), nothing, workers, [], record, Reporter(Console(quiet=True)))
         self.now = 0
         self.played: list[tuple[str, int, int]] = []
-        monkeypatch.setattr("topologies.phases.calibrate.time.monotonic_ns", lambda: self.now)
+
+    def clock_ns(self) -> int:
+        return self.now
 
     async def run_steps(self, arm: Arm, first_step: int, steps: int, **_: Any) -> list[Ran]:
         self.played.append((arm.name, first_step, steps))
@@ -42,7 +44,7 @@ class Played(Session):
 def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = Played(monkeypatch)
+    session = Played()
     monkeypatch.setitem(RATES, "proxy", 101.0)
     assert asyncio.run(calibrate(session)) == pytest.approx(100)
     assert session.record.capacity == pytest.approx(RATES)
@@ -52,7 +54,7 @@ def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_th
 
 
 def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Played(monkeypatch)
+    session = Played()
     monkeypatch.setitem(RATES, "hot", 60.0)
     assert asyncio.run(calibrate(session)) == pytest.approx(60)
     assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
@@ -61,7 +63,7 @@ def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPa
 def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = Played(monkeypatch)
+    session = Played()
     asyncio.run(calibrate(session))
     session.played.clear()
     monkeypatch.setitem(RATES, "neither", 70.0)

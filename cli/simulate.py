@@ -1,0 +1,65 @@
+"""`hotline simulate`: the experiment in virtual time, without a network and without root."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.common import json_option, one_line_errors
+from common.concurrency import left_alone
+
+if TYPE_CHECKING:
+    from simulator.config import SimulationConfig
+
+# What simulates takes two seconds to import, which the other commands need not wait for.
+
+
+@click.command()
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@json_option
+def simulate(config: Path | None, as_json: bool) -> None:
+    """Do a run in virtual time: the same P4 program, the same agents, the same report.
+
+    CONFIG is a TOML file as of `make run-topo`, which may have the tables [network] and [hosts], too. Without
+    one it is [DDL]'s cluster: 80 workers and 20 parameter servers at 10 Gbit/s.
+    """
+    from simulator.config import DDL, SimulationConfig
+    from topologies.config import load_config_as
+
+    with one_line_errors():
+        settings = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
+        folder = _simulate(settings)
+        if as_json:
+            click.echo((folder / "summary.json").read_text(), nl=False)
+
+
+def _simulate(config: SimulationConfig) -> Path:
+    from analysis.report import write_report
+    from analysis.summary import summarise
+    from analysis.table import print_summary
+    from simulator.experiment import simulate as experiment
+    from topologies.folder import create_run_folder, point_to_latest
+    from topologies.phases.workload import read_data
+    from topologies.progress import Reporter, RunConsole
+
+    reporter = Reporter(RunConsole())
+    run = create_run_folder(config.runs, "simulated")
+    try:
+        data = left_alone(lambda: read_data(config, reporter))
+        record = left_alone(lambda: asyncio.run(experiment(config, data, run, reporter)))
+        with reporter.phase("report"):
+            summary = left_alone(lambda: summarise(run, record))
+            page = left_alone(lambda: write_report(run, record, summary))
+    except BaseException:
+        shutil.rmtree(run, ignore_errors=True)
+        raise
+    finally:
+        reporter.stop()
+    point_to_latest(config.runs)
+    print_summary(summary)
+    click.echo(f"report: {page}")
+    return run

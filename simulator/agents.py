@@ -1,0 +1,54 @@
+"""What workers and servers have in common: frames that wait for them, bursts that leave, what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from native.compile import compiled, int64
+from simulator.cores import make_ready
+from simulator.links import carry, draw, free_frame
+from simulator.state import AT_SWITCH, QUANTILES, World
+
+
+@compiled
+def arrive(world: World, a: int, f: int, now: int) -> None:
+    """Frame `f` has come to the host of agent `a`, whose buffer may be full."""
+    agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
+    link.delivered += 1
+    link.delivered_bytes += world.frames[f].length
+    if agent.waiting == len(ring):
+        agent.overflown += 1
+        free_frame(world, f)
+        return
+    world.frames[f].arrival = now
+    ring[(agent.first + agent.waiting) & (len(ring) - 1)] = f
+    agent.waiting += 1
+    make_ready(world, a, now)
+
+
+@compiled
+def take_frame(world: World, a: int) -> int:
+    """The frame that has waited longest for agent `a`; there must be one."""
+    agent, ring = world.agents[a], world.inbox[a]
+    f = int64(ring[agent.first & (len(ring) - 1)])
+    agent.first += 1
+    agent.waiting -= 1
+    return f
+
+
+@compiled
+def flush(world: World, a: int, n: int, now: int, cost: int) -> int:
+    """Send the first `n` frames of the burst, each for `cost` ns; returns when the last has been sent.
+
+    Where the switch's program runs on its senders' cores, as in the kernel, that takes its time, too.
+    """
+    for k in range(n):
+        now += cost + int64(world.costs.program)
+        carry(world, world.up[a], int64(world.burst[k]), now, AT_SWITCH, a)
+    return now
+
+
+@compiled
+def drawn(world: World, quantiles: Any) -> int:
+    """A time from a distribution, ns."""
+    return int64(quantiles[int64(draw(world) * QUANTILES)])

@@ -1,0 +1,116 @@
+"""What hosts and cables are like: how long agents take, who shares a core; how fast and sound links are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from common.settings import Strict
+from hosts.worker.state import NEVER
+from logs.errors import DataError, reason_of
+from native.records import records
+from simulator.state import COSTS, LINK, QUANTILES
+
+_NS_PER_S = 1_000_000_000
+_PS_PER_S = 10**12
+_MOST_NS = 60 * _NS_PER_S
+
+
+class Network(Strict):
+    """Every cable between a host and the switch, in both directions."""
+
+    rate_mbit: float = Field(default=10_000.0, ge=0, allow_inf_nan=False)
+    """Bandwidth, Mbit/s; 0 is without a limit."""
+    delay_us: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """Propagation, and whatever else every frame takes on its way."""
+    queue_kb: float = Field(default=1024.0, gt=0, allow_inf_nan=False)
+    """Bytes that wait before a cable at most, in 1,024; more are dropped."""
+    mark_kb: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Beyond so many, frames whose transport knows ECN are marked."""
+    loss: float = Field(default=0.0, ge=0, lt=1)
+    duplication: float = Field(default=0.0, ge=0, lt=1)
+    reordering: float = Field(default=0.0, ge=0, lt=1)
+    late_us: float = Field(default=1_000.0, ge=0, allow_inf_nan=False)
+    """By up to so much a reordered frame comes later."""
+
+
+class Hosts(Strict):
+    """What agents take of their cores, ns.
+
+    The defaults are those of `make run-topo` on two cores of an AMD EPYC (Linux 6.18) with 3,000 keys a step,
+    but that each agent has a core of its own and the switch takes no host's time.
+    """
+
+    worker_cores: int | None = Field(default=None, ge=1)
+    """Of all workers together, which take turns; None is one for each."""
+    server_cores: int | None = Field(default=None, ge=1)
+    wake_ns: int = Field(default=5_000, ge=0, le=_MOST_NS)
+    """To be switched to."""
+    slice_ns: int = Field(default=3_000_000, ge=1, le=_MOST_NS)
+    """After which an agent lets others run."""
+    encode_ns: int = Field(default=500, ge=0, le=_MOST_NS)
+    send_ns: int = Field(default=5_000, ge=0, le=_MOST_NS)
+    """Of each datagram, in the kernel."""
+    take_ns: int = Field(default=1_000, ge=0, le=_MOST_NS)
+    """Of each burst that is received."""
+    receive_ns: int = Field(default=400, ge=0, le=_MOST_NS)
+    """`W_proc`: of each answer."""
+    begin_ns: int = Field(default=150_000, ge=0, le=_MOST_NS)
+    """Of each operation: packing, its half of the model's step and of the books."""
+    serve_ns: int = Field(default=300, ge=0, le=_MOST_NS)
+    """`PS_proc`: of each request."""
+    lane_ns: int = Field(default=35, ge=0, le=_MOST_NS)
+    """And of each of its lanes."""
+    program_ns: int = Field(default=0, ge=0, le=_MOST_NS)
+    """Of the switch's program, on the core of a frame's sender, as in the kernel."""
+    measured: Path | None = None
+    """A run folder that `W_proc` and `PS_proc` are drawn from, instead of the three above."""
+
+
+def costs_of(hosts: Hosts) -> Any:
+    """The COSTS record; raises `DataError` where the measured run cannot be read."""
+    costs = records(1, COSTS)[0]
+    costs.wake, costs.slice = hosts.wake_ns, hosts.slice_ns
+    costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
+    costs.begin, costs.lane, costs.program = hosts.begin_ns, hosts.lane_ns, hosts.program_ns
+    costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns
+    costs.receive[:], costs.serve[:] = hosts.receive_ns, hosts.serve_ns
+    if hosts.measured is not None:
+        costs.receive[:], costs.serve[:] = measured_times(hosts.measured)
+        costs.lane = 0
+    return costs
+
+
+def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Quantiles of `W_proc`, and of `PS_proc` where a PS answered, ns, of a run's measured RPCs."""
+    try:
+        rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
+        found = rows.select("w_proc_us", "ps_proc_us").collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = reason_of(error) if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise DataError(f"{run}: cannot be read as a run: {why}") from error
+    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    serve = found["ps_proc_us"].filter(found["ps_proc_us"] > 0).to_numpy()
+    if not len(serve):
+        raise DataError(f"{run}: no measured RPC in it that a PS answered")
+    times = (np.quantile(each, at) * 1e3 for each in (found["w_proc_us"].to_numpy(), serve))
+    receive, serve_ns = (np.rint(each).astype(np.int64) for each in times)
+    return receive, serve_ns
+
+
+def links_of(network: Network, hosts: int) -> Any:
+    """LINK[hosts], all alike."""
+    links = records(hosts, LINK)
+    links.delay = round(network.delay_us * 1e3)
+    links.ps_per_byte = 0 if network.rate_mbit == 0 else round(8 * _PS_PER_S / (network.rate_mbit * 1e6))
+    links.limit = round(network.queue_kb * 1024)
+    links.mark = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
+    links.late_ns = round(network.late_us * 1e3)
+    links.loss, links.duplication, links.reordering = network.loss, network.duplication, network.reordering
+    links.impaired = max(network.loss, network.duplication, network.reordering) > 0
+    return links

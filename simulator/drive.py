@@ -1,0 +1,81 @@
+"""Blocks in virtual time: the drivers of real runs decide on operations, and the event loop runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hosts.worker.loop import Driver
+from hosts.worker.state import NEVER
+from simulator.errors import SimulationError
+from simulator.loop import ASKED, CROWDED, IS_FULL, QUIET, awake, resume, run
+from simulator.world import Simulated
+
+
+@dataclass(slots=True)
+class Clock:
+    """A worker's own: it runs ahead of the world's while the worker computes."""
+
+    now: int = 0
+
+    def read(self) -> int:
+        """Its time, ns."""
+        return self.now
+
+    def spin(self, until: int) -> None:
+        """Compute until a time."""
+        self.now = max(self.now, until)
+
+
+def drive(
+    simulated: Simulated,
+    drivers: Sequence[Driver],
+    clocks: Sequence[Clock],
+    begin_ns: int,
+    take_log: Callable[[int], None],
+) -> None:
+    """Run until every worker's driver has finished; each operation takes `begin_ns` to begin.
+
+    `take_log` empties the log of an agent. Raises `SimulationError` where nothing happens any more.
+    """
+    left = len(drivers)
+    for w in range(left):
+        awake(simulated.world, w)
+    while left:
+        reason = run(simulated.world, NEVER)
+        w = int(simulated.world.me.who)
+        if reason == ASKED:
+            left -= _ask(simulated, w, drivers[w], clocks[w], begin_ns)
+        elif reason == IS_FULL:
+            take_log(w)
+        elif reason == CROWDED:
+            simulated.make_room()
+        elif reason == QUIET:
+            raise SimulationError(
+                f"after {simulated.now / 1e9:.6f} s nothing happens any more, and {left} workers are not done"
+            )
+
+
+def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, begin_ns: int) -> bool:
+    """Let the driver of worker `w` do what is due; whether it has finished by that."""
+    client = simulated.clients[w]
+    client.settle()
+    clock.now = now = simulated.now
+    driver.wake(now)
+    at = clock.now + (0 if client.idle else begin_ns)
+    until = NEVER if driver.finished else driver.deadline() or now
+    resume(simulated.world, w, at, max(until, at))
+    return driver.finished
+
+
+def pass_time(simulated: Simulated, until: int) -> None:
+    """Let all happen that is left to happen before a time, and be there."""
+    while True:
+        reason = run(simulated.world, until)
+        if reason == CROWDED:
+            simulated.make_room()
+        elif reason == ASKED:
+            resume(simulated.world, int(simulated.world.me.who), simulated.now, NEVER)
+        else:
+            break
+    simulated.world.me.now = max(until, simulated.now)

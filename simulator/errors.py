@@ -1,0 +1,9 @@
+"""Errors of simulated runs."""
+
+from __future__ import annotations
+
+from common.errors import HotlineError
+
+
+class SimulationError(HotlineError):
+    """A simulated run that cannot go on; the text says at what time and why."""

@@ -1,0 +1,129 @@
+"""One simulated run: the phases of a real one, in virtual time, and the same run folder."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.record import Accounting, RunRecord, Simulation
+from common.concurrency import in_thread
+from hosts.workload.trace import Trace
+from logs.merge import merge_logs
+from protocol.arms import JOBS, PROFILE
+from simulator.config import SimulationConfig
+from simulator.session import SimulatedSession
+from simulator.warm import warm
+from topologies.machine import describe_machine
+from topologies.phases.accounting import served_pushes
+from topologies.phases.calibrate import capacities, take_capacity
+from topologies.phases.measure import measure
+from topologies.phases.profile import steps_to_profile
+from topologies.phases.select_load import select
+from topologies.phases.workload import choose_training, describe, generate_trace
+from topologies.progress import Reporter
+
+_STEPS_TO_CALIBRATE = 2
+"""Of each worker: there is no noise to wait for."""
+_PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
+
+
+async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
+    """Do a run in virtual time; its folder has the merged logs and `run.json` of a real one."""
+    with reporter.phase("compile"):
+        await in_thread(warm)
+    begun = time.monotonic()
+    record = RunRecord(
+        target="simulated",
+        config=config.model_dump(mode="json"),
+        machine=dict(describe_machine()),
+        versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        placement={},
+        seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
+        jobs=JOBS,
+    )
+    with reporter.phase("workload", 1.0) as phase:
+        trace = data or generate_trace(config, phase.update)
+    training = choose_training(config, trace)
+    known = trace.space.size if config.data is not None else config.workload.parameters
+    record.workload = dict(describe(trace, training, known))
+    nobody: Any = None
+    session = SimulatedSession(config, run, nobody, [nobody] * config.workers, [], record, reporter)
+    with reporter.phase("network"):
+        session.build(config, [PROFILE, *config.measured], trace, training)
+    await _profile(session, trace)
+    _load(session, await select(session))
+    with reporter.phase("calibrate"):
+        capacity = take_capacity(session, await capacities(session, _STEPS_TO_CALIBRATE))
+    await measure(session, capacity, _nothing)
+    with reporter.phase("accounting"):
+        session.flush()
+        record.accounting = _account(session, trace)
+    record.simulation = Simulation(
+        rpcs=session.rpcs(),
+        packet_passes=sum(int(arm.network.world.me.passes) for arm in session.arms.values()),
+        events=sum(int(arm.network.world.me.delivered) for arm in session.arms.values()),
+        virtual_s=session.now_ns / 1e9,
+        real_s=time.monotonic() - begun,
+    )
+    record.write(run)
+    with reporter.phase("logs"):
+        merge_logs(run / "parts", run, record.repeated())
+    shutil.rmtree(run / "parts")
+    record.phases_s = reporter.durations
+    record.write(run)
+    return record
+
+
+async def _profile(session: SimulatedSession, trace: Trace) -> None:
+    """Train the profile job over as many pushed lanes as configured, and write what servers have counted."""
+    with session.reporter.phase(PROFILE.name):
+        steps = steps_to_profile(session.config, trace)
+        await session.run_steps(PROFILE, session.take_steps(steps), steps)
+        session.flush()
+
+
+def _load(session: SimulatedSession, keys: list[int]) -> None:
+    """Have the hot set in the switch for the offloaded arms, and hint their workers."""
+    wanted = np.array(keys, np.uint64)
+    arms = session.config.offloaded
+    with session.reporter.phase("load", len(arms)) as phase:
+        for done, arm in enumerate(arms, start=1):
+            network = session.arms[arm.name].network
+            session.board.load(arm.job, keys)
+            for store in network.stores:
+                at = store.locate(wanted)
+                store.give_away(at[store.known(at)])
+            for client in network.clients:
+                client.hint(wanted)
+            phase.update(done)
+
+
+async def _nothing() -> None:
+    """Capacity is the same all the time."""
+
+
+def _account(session: SimulatedSession, trace: Trace) -> Accounting:
+    """Compare what workers have pushed with what servers and switch hold, key by key."""
+    sent, applied, mismatched = 0, served_pushes(session.parts), 0
+    for arm in session.arms.values():
+        held = session.board.held(arm.network.arm.job, trace.space)
+        for store in arm.network.stores:
+            mine = store.held()
+            held[trace.space.positions(mine.keys)] += mine.values
+            applied += int(mine.updates.sum())
+        mismatched += int((held != arm.book.sums).sum())
+        sent += arm.book.lanes
+    return Accounting(
+        sent=sent,
+        applied=applied,
+        lost=max(sent - applied, mismatched),
+        unknown=0,
+        mismatched_keys=mismatched,
+        overflows=session.board.overflows(),
+    )

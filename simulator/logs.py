@@ -1,0 +1,90 @@
+"""Logs of a simulated run: the columns of the agents' own, of all workers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hosts.ps.logs import PsLogs
+from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.state import ROW
+from hosts.worker.trainer import OperationRecord
+from logs.columns import OPERATIONS
+from simulator.world import Simulated
+
+_UNIX_MINUS_VIRTUAL = 0
+"""Virtual time is what the logs have, so that those of a run are the same whenever it is made."""
+
+
+class BlockLog:
+    """RPCs of a block, by worker."""
+
+    def __init__(self, network: Simulated) -> None:
+        self._network = network
+        self._rows: list[tuple[int, Any]] = []
+
+    def take(self, a: int) -> None:
+        """Empty the log of agent `a`: a worker's RPCs, or a server's contacts."""
+        if a < len(self._network.clients):
+            self._rows.append((a + 1, self._network.clients[a].take_records()))
+        else:
+            self._network.take_contacts(a - len(self._network.clients))
+
+    def whole(self) -> tuple[Any, Any]:
+        """All RPCs, and the worker of each."""
+        for w in range(len(self._network.clients)):
+            self.take(w)
+        rows = np.concatenate([np.zeros(0, ROW), *(rows for _, rows in self._rows)])
+        return rows, np.concatenate([np.full(len(rows), worker) for worker, rows in self._rows])
+
+
+class SimulatedLogs:
+    """The four logs of a run, as parts in a folder."""
+
+    def __init__(self, parts: Path, servers: int) -> None:
+        self._workers = WorkerLogs(parts, 0, _UNIX_MINUS_VIRTUAL)
+        self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL) for ps in range(servers)]
+        self._parts = parts
+        self._seen: set[Path] = set()
+        self.rpcs = 0
+        """Written so far."""
+
+    def write(
+        self,
+        block: BlockLog,
+        origin: Origin,
+        measured_from: Sequence[int],
+        operations: Sequence[Sequence[OperationRecord]],
+    ) -> None:
+        """Write a block: RPCs and operations of each worker; those before `measured_from` do not count."""
+        since = np.array(measured_from)
+        rows, worker = block.whole()
+        self.rpcs += len(rows)
+        self._workers.write_rpcs(rows, _of(origin, worker, since))
+        numbers = np.arange(1, len(operations) + 1)
+        worker = np.repeat(numbers, [len(each) for each in operations])
+        flat = [record for each in operations for record in each]
+        self._workers.write_operations(flat, _of(origin, worker, since))
+
+    def new_operations(self) -> pl.DataFrame:
+        """Operations since the last call."""
+        files = set(self._parts.glob("operations-worker-*.parquet")) - self._seen
+        self._seen |= files
+        return pl.concat([pl.DataFrame(schema=OPERATIONS), *map(pl.read_parquet, sorted(files))])
+
+    def write_servers(self, networks: Sequence[Simulated]) -> None:
+        """Write contacts that have not been written, and all updates so far."""
+        for ps, log in enumerate(self._servers):
+            for network in networks:
+                network.take_contacts(ps)
+                for contacts in network.taken_contacts(ps):
+                    log.write_connections(contacts)
+            log.tell_updates({network.arm.job: network.stores[ps] for network in networks})
+
+
+def _of(origin: Origin, worker: Any, since: Any) -> Origin:
+    return Origin(worker, origin.job, origin.arm, origin.round, origin.load, since[worker - 1])

@@ -1,0 +1,78 @@
+"""The event loop: everything that happens, in order, until Python is needed."""
+
+from __future__ import annotations
+
+from native.compile import int64
+from native.words import borrowed
+from simulator.agents import arrive
+from simulator.compile import entry_point
+from simulator.cores import YIELDS, block, go_on, make_ready, ring_alarm, take_turns
+from simulator.events import drop_event, put_event
+from simulator.server import step_server
+from simulator.state import AT_HOST, AT_SWITCH, SENDS, STEP, World
+from simulator.switch import pass_through
+from simulator.worker import FULL, WENT_ON, calls_of, step_worker
+
+QUIET, LATE, ASKED, IS_FULL, CROWDED = 0, 1, 2, 3, 4
+"""Why the loop has come back: nothing will happen any more; it is time; the driver of agent `me.who` is asked
+what to do; the log of agent `me.who` is full; there may be too few frames or events for what happens next."""
+MARGIN = 512
+"""Frames, and events, that one event makes at most."""
+
+
+@entry_point
+def run(world: World, until: int) -> int:
+    """Let everything happen that happens before a time."""
+    world = borrowed(world)
+    me = world.me
+    while me.events:
+        event = world.heap[0]
+        now, kind, who, f = int64(event.time), int64(event.kind), int64(event.who), int64(event.frame)
+        if now >= until:
+            me.now = until
+            return LATE
+        if me.free < MARGIN or me.events + MARGIN > len(world.heap):
+            return CROWDED
+        me.now = now
+        drop_event(world)
+        me.delivered += 1
+        if kind == AT_SWITCH:
+            pass_through(world, who, f, now)
+        elif kind == AT_HOST:
+            arrive(world, who, f, now)
+        elif kind != STEP:
+            ring_alarm(world, who, now)
+        elif f == YIELDS:
+            take_turns(world, who, now)
+        else:
+            world.agents[who].steps += 1
+            became = step_worker(world, who, now) if who < me.workers else step_server(world, who, now)
+            if became != WENT_ON:
+                me.who = who
+                if became == FULL:
+                    put_event(world, now, STEP, who, f)
+                    return IS_FULL
+                return ASKED
+    return QUIET
+
+
+@entry_point
+def resume(world: World, w: int, at: int, until: int) -> None:
+    """The driver of worker `w`, which was asked, is done at a time `at`, and wants to be asked again."""
+    world = borrowed(world)
+    agent, now = world.agents[w], int64(world.me.now)
+    agent.half = SENDS
+    is_idle = calls_of(world, w).me.pending == 0
+    agent.until = until if is_idle else now
+    if is_idle and at == now:
+        block(world, w, now, until)
+    else:
+        go_on(world, w, now, at)
+
+
+@entry_point
+def awake(world: World, w: int) -> None:
+    """Worker `w` has a driver that is to be asked now."""
+    world = borrowed(world)
+    world.agents[w].until = int64(world.me.now)
+    make_ready(world, w, int64(world.me.now))

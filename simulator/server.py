@@ -1,0 +1,70 @@
+"""A parameter server's loop in virtual time, as `hosts.ps.serve` has it: answer a burst of what has come."""
+
+from __future__ import annotations
+
+from hosts.ps.rpc import handle, stamp
+from hosts.ps.share import Share
+from hosts.ps.state import Server, needs_room
+from hosts.udp import BURST
+from hosts.worker.state import NEVER
+from native.compile import compiled, inlined, int64
+from simulator.agents import drawn, flush, take_frame
+from simulator.cores import block, go_on
+from simulator.links import finish_head, free_frame, new_frame, turn_round
+from simulator.state import HEAD_BYTES, World
+from simulator.worker import FULL, WENT_ON
+
+
+@inlined
+def server_of(world: World, p: int) -> Server:
+    """Server `p`."""
+    s = world.servers
+    share = Share(s.share.me[p], s.share.ranks[p], s.share.table[p])
+    return Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.contacts[p], share)
+
+
+@compiled
+def step_server(world: World, a: int, now: int) -> int:
+    """A round of the loop of the server that is agent `a`."""
+    server = server_of(world, a - int64(world.me.workers))
+    if needs_room(server, BURST):
+        return FULL
+    costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
+    if n == 0:
+        block(world, a, now, NEVER)
+        return WENT_ON
+    read, answers = now + int64(costs.serve_burst), int64(0)
+    for _ in range(n):
+        f = take_frame(world, a)
+        g = new_frame(world)
+        frame, answer = world.frames[f], world.frames[g]
+        arrival = int64(frame.arrival)
+        took = drawn(world, costs.serve) + int64(costs.lane) * int64(frame.rpc.count)
+        length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
+        if length > 0:
+            stamp(server, answer.rpc, took, read - arrival)
+            turn_round(answer.head, frame.head)
+            finish_head(answer.head, length)
+            answer.length = HEAD_BYTES + length
+            world.burst[answers] = g
+            answers += 1
+        else:
+            free_frame(world, g)
+        free_frame(world, f)
+        read += took
+    share_out(server, read - now)
+    go_on(world, a, now, flush(world, a, answers, read, int64(costs.serve_send)))
+    return WENT_ON
+
+
+@compiled
+def share_out(server: Server, ns: int) -> None:
+    """Add a burst's time to what its jobs have cost, by the RPCs of each."""
+    answered = int64(0)
+    for j in range(len(server.jobs)):
+        answered += server.jobs[j].in_burst
+    for j in range(len(server.jobs)):
+        job = server.jobs[j]
+        if job.in_burst:
+            job.proc_cpu_ns += ns * job.in_burst // answered
+            job.in_burst = 0

@@ -1,0 +1,174 @@
+"""A session of simulated arms: what the phases of a run do with a network, done in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import polars as pl
+
+from analysis.record import ProgramUse, ServerUse
+from hosts.model import LogisticRegression, Model, SyntheticGradient
+from hosts.model.hyperparameters import Hyperparameters
+from hosts.ps.state import JOB_COUNTERS
+from hosts.worker.logs import Origin
+from hosts.worker.trainer import Schedule, Trainer
+from hosts.workload.trace import Trace
+from protocol.arms import JOBS, Arm
+from simulator.books import ArmBook
+from simulator.config import SimulationConfig
+from simulator.drive import Clock, drive, pass_time
+from simulator.logs import BlockLog, SimulatedLogs
+from simulator.switchboard import Switchboard
+from simulator.world import Simulated
+from topologies.agents import OnProgress
+from topologies.disturbance import Reading
+from topologies.phases.provision import rows
+from topologies.session import START_AHEAD_NS, Ran, Session
+
+
+@dataclass(slots=True)
+class SimulatedArm:
+    """An arm's network, and what its workers have pushed."""
+
+    network: Simulated
+    book: ArmBook
+
+
+@dataclass(slots=True)
+class SimulatedSession(Session):
+    """Every arm has its own network; all of them have one clock and one switch."""
+
+    now_ns: int = 0
+    board: Switchboard = field(default_factory=Switchboard)
+    arms: dict[str, SimulatedArm] = field(default_factory=dict)
+    _trace: Trace | None = None
+    _models: list[Model] = field(default_factory=list)
+    _logs: SimulatedLogs | None = None
+
+    def build(
+        self, config: SimulationConfig, arms: Sequence[Arm], trace: Trace, training: Hyperparameters | None
+    ) -> None:
+        """Set the switch up, and a network for each arm; `training` is None for what trains nothing."""
+        self._trace, self._logs = trace, SimulatedLogs(self.parts, config.servers)
+        self._models = [
+            SyntheticGradient(config.seed)
+            if training is None
+            else LogisticRegression(training.scale, training.learning_rate)
+            for _ in range(config.workers)
+        ]
+        self.board.install(rows(config))
+        for arm in arms:
+            network = Simulated(
+                arm, self.board, trace.space, trace.largest_batch, config.workers, config.servers,
+                config.network, config.hosts, config.seed,
+            )  # fmt: skip
+            self.arms[arm.name] = SimulatedArm(network, ArmBook(trace.space.size))
+
+    def clock_ns(self) -> int:
+        """Virtual time."""
+        return self.now_ns
+
+    async def run_steps(
+        self,
+        arm: Arm,
+        first_step: int,
+        steps: int,
+        *,
+        period_ns: int = 0,
+        offsets_ns: Sequence[int] = (),
+        round_number: int = -1,
+        load: float = 0.0,
+        on_progress: OnProgress | None = None,
+    ) -> list[Ran]:
+        """Let every worker run steps of the trace for an arm (`Session.run_steps`)."""
+        assert (
+            self._trace is not None and self._logs is not None and isinstance(self.config, SimulationConfig)
+        )
+        network, book = self.arms[arm.name].network, self.arms[arm.name].book
+        pass_time(network, self.now_ns)
+        starts = [
+            self.now_ns + START_AHEAD_NS + offset
+            for offset, _ in zip(offsets_ns or repeat(0), network.clients, strict=False)
+        ]
+        clocks = [Clock(self.now_ns) for _ in network.clients]
+        trainers = [
+            Trainer(
+                w + 1, client, self._trace, self._models[w], book.of_worker(),
+                Schedule(first_step, steps, starts[w], period_ns), clocks[w].read,
+                self.config.worker.compute_ns, clocks[w].spin,
+            )
+            for w, client in enumerate(network.clients)
+        ]  # fmt: skip
+        log = BlockLog(network)
+        used, again = network.worker_used_ns(), network.retransmissions()
+        drive(network, trainers, clocks, self.config.hosts.begin_ns, log.take)
+        self.now_ns = network.now
+        origin = Origin(0, arm.job, arm.name, round_number, load, 0)
+        measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
+        self._logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
+        return [
+            Ran(
+                steps=len(trainer.losses),
+                behind_ns=trainer.behind_ns,
+                cpu_s=(after - before) / 1e9,
+                retransmissions=repeats - repeats_before,
+                loss=trainer.loss,
+            )
+            for trainer, after, before, repeats, repeats_before in zip(
+                trainers, network.worker_used_ns(), used, network.retransmissions(), again, strict=True
+            )
+        ]
+
+    async def server_use(self) -> dict[str, ServerUse]:
+        """What the servers have done for each arm since the start."""
+        return {name: _use_of(self.arms[name].network) if name in self.arms else ServerUse() for name in JOBS}
+
+    def program_use(self) -> ProgramUse | None:
+        """None: the switch's program has its own time."""
+        return None
+
+    def read_machine(self) -> Reading:
+        """Nobody takes anything from a simulated machine."""
+        return Reading(at_ms=self.now_ns / 1e6, steal_ms=0, others_cpu_ms=0, pressure_ms=0)
+
+    def run_queues_ns(self) -> dict[str, int]:
+        """How long agents have waited for their core, in all arms."""
+        waited: dict[str, int] = {}
+        for arm in self.arms.values():
+            for name, ns in arm.network.queued_ns().items():
+                waited[name] = waited.get(name, 0) + ns
+        return waited
+
+    async def new_operations(self) -> pl.DataFrame:
+        """What has been logged since the last call."""
+        assert self._logs is not None
+        return self._logs.new_operations()
+
+    def switch_threads(self) -> dict[int, int]:
+        """There is no process."""
+        return {}
+
+    def rpcs(self) -> int:
+        """RPCs that workers have been answered, in all arms."""
+        return self._logs.rpcs if self._logs is not None else 0
+
+    def flush(self) -> None:
+        """Write what servers log: contacts, and the updates so far."""
+        assert self._logs is not None
+        self._logs.write_servers([arm.network for arm in self.arms.values()])
+
+
+def _use_of(network: Simulated) -> ServerUse:
+    counters = {
+        name: sum(int(server.jobs[name].sum()) for server in network.servers) for name in JOB_COUNTERS
+    }
+    used: ServerUse = ServerUse(
+        packets=counters["packets"],
+        bytes=counters["bytes"],
+        proc_wall_ns=counters["proc_wall_ns"],
+        proc_cpu_ns=counters["proc_cpu_ns"],
+        cpu_s=network.server_used_ns() / 1e9,
+    )
+    return used

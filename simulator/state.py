@@ -1,0 +1,101 @@
+"""A network in virtual time, as arrays of records: all that the compiled event loop works on.
+
+Hosts are numbered workers first, then servers; a host's port at the switch is its number + 1. All times are
+ns of one clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hosts.ps.state import Server
+from hosts.worker.state import Calls
+from native.records import checked, record
+from protocol.frames import FRAME_OVERHEAD
+from protocol.rpc import BUFFER_BYTES, RPC
+
+HEAD_BYTES = FRAME_OVERHEAD
+"""Of Ethernet, IPv4 and UDP."""
+AT_SWITCH, AT_HOST, STEP, ALARM = 0, 1, 2, 3
+"""Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off."""
+BLOCKED, READY, RUNNING = 0, 1, 2
+"""An agent waits for something; for its core; has its core."""
+SENDS, RECEIVES = 0, 1
+"""Halves of a worker's loop."""
+QUANTILES = 256
+NOBODY = -1
+
+EVENT = record("time", "order", "kind", "who", "frame")
+_RPC_AT = 64
+FRAME = checked(
+    np.dtype(
+        {
+            "names": ["head", "rpc", "length", "arrival"],
+            "formats": [("u1", (HEAD_BYTES,)), RPC, "i8", "i8"],
+            "offsets": [_RPC_AT - HEAD_BYTES, _RPC_AT, _RPC_AT + BUFFER_BYTES, _RPC_AT + BUFFER_BYTES + 8],
+            "itemsize": _RPC_AT + BUFFER_BYTES + 64,
+        }
+    )
+)
+"""A frame in its buffer: the datagram stands right behind the head, in words of its own."""
+LINK = record(
+    "delay", "ps_per_byte", "limit", "mark", "late_ns", "impaired", "down", "free_at",
+    ("loss", np.float64), ("duplication", np.float64), ("reordering", np.float64),
+    "frames", "bytes", "dropped", "dropped_bytes", "lost", "lost_bytes", "doubled", "doubled_bytes", "late",
+    "marked", "delivered", "delivered_bytes", "longest", "waited",
+)  # fmt: skip
+"""One direction of a cable and the queue before it: `limit` and `mark` in bytes; `waited` adds up the time in
+the queue, `longest` is its longest in bytes. Probabilities have no effect unless `impaired`."""
+AGENT = record(
+    "core", "state", "half", "busy", "alarm", "until", "first", "waiting", "overflown", "steps", "used_ns",
+    "queued_at", "queued_ns",
+)  # fmt: skip
+"""A process: `first` and `waiting` are of its ring of frames; its driver wants to be asked at `until`."""
+CORE = record("running", "first", "waiting", "since")
+"""A CPU: the agent that it runs, and the ring of those that wait for it."""
+COSTS = record(
+    "wake", "slice", "encode", "send", "burst", "begin", "serve_burst", "serve_send", "lane", "program",
+    ("receive", "i8", (QUANTILES,)), ("serve", "i8", (QUANTILES,)),
+)  # fmt: skip
+"""What agents take, ns; the last two are quantiles of a distribution (`simulator.costs`)."""
+ME = record(
+    "now", "order", "events", "free", "workers", "servers", "who", "burst",
+    "process", "memory", "out", "out_bytes", "passes", "delivered", ("random", "u8"),
+)  # fmt: skip
+
+
+class World(NamedTuple):
+    """Workers, servers and the switch between them; n hosts, and up to e events and f frames."""
+
+    me: Any
+    """A record of numbers."""
+    heap: Any
+    """EVENT[e]: what will happen, the next first."""
+    frames: Any
+    """FRAME[f]"""
+    free: Any
+    """int64[f]: the first me.free are frames that nobody has."""
+    up: Any
+    """LINK[n], from each host to the switch."""
+    down: Any
+    """LINK[n], from the switch to each host."""
+    agents: Any
+    """AGENT[n]"""
+    inbox: Any
+    """int64[n, 2^k]: rings of frames that wait for each agent."""
+    cores: Any
+    """CORE[c]"""
+    queues: Any
+    """int64[c, 2^k]: rings of agents that wait for each core."""
+    burst: Any
+    """int64[BURST]: frames that leave with the next flush."""
+    heads: Any
+    """uint8[workers, servers, HEAD_BYTES]: of a worker's requests to each service."""
+    costs: Any
+    """A COSTS record."""
+    calls: Calls
+    """Of all workers: each array has one more axis in front, [workers]; `space` is shared."""
+    servers: Server
+    """Of all servers: each array has one more axis in front, [servers]."""

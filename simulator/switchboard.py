@@ -1,0 +1,91 @@
+"""The switch's tables, written without P4Runtime: rows as the controller has them, into the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.migrate import plan
+from controller.tables import HotParam, Row
+from hosts.keys import KeySpace
+from protocol.codec import Values
+from protocol.header import LANES
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import StateError
+from softswitch.ir import Program
+from softswitch.load import load_program
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+
+PROGRAM = Path(__file__).parents[1] / "p4src" / "compiled" / "hotline.json"
+_INGRESS = "HotlineIngress."
+
+
+class Switchboard:
+    """A pipeline with our program, and what of its state the simulation reads and writes."""
+
+    def __init__(self, program: Path = PROGRAM) -> None:
+        self.pipeline = CompiledPipeline(load_program(program.read_bytes()))
+        self._names = _by_alias(self.pipeline.program)
+        self._params: list[HotParam] = []
+
+    def install(self, rows: Iterable[Row]) -> None:
+        """Insert rows; raises `StateError` for the first that the switch refuses."""
+        writes = [self._write_of(row) for row in rows]
+        for write, error in zip(writes, self.pipeline.write_entries(writes), strict=True):
+            if error is not None:
+                raise StateError(f"{write}: {error}")
+
+    def load(self, job: int, keys: Sequence[int]) -> None:
+        """Have the job's keys in the switch from the beginning, with value 0; `HotSetError` without room."""
+        arriving = [move.param for move in plan(self._params, job, keys, offload=True).arriving]
+        self.install(arriving)
+        self._params += arriving
+
+    def held(self, job: int, space: KeySpace) -> Values:
+        """Values of the job's keys in the switch, by position in the key space; 0 of all others."""
+        held = np.zeros(space.size, np.uint32)
+        by_lane: dict[int, list[HotParam]] = {}
+        for param in self._params:
+            if param.job == job:
+                by_lane.setdefault(param.lane, []).append(param)
+        for lane, params in by_lane.items():
+            slots = [param.slot for param in params]
+            cells = self.pipeline.read_register(f"{_INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
+            keys = np.array([param.key for param in params], np.uint64)
+            held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
+        return held
+
+    def overflows(self) -> int:
+        """Additions that overflowed, by the switch's own counters."""
+        names = [f"{_INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
+        return sum(self.pipeline.read_counter(name, 2, 3)[0].packets for name in names)
+
+    def _write_of(self, row: Row) -> EntryWrite:
+        entry: Any = row.entry()
+        table = self._names[entry.table_id]
+        prefix = table.rpartition(".")[0]
+        action = entry.action.name.rpartition(".")[2]
+        arguments = tuple(_number(value) for value in entry.action.args.values())
+        key = tuple(_number(value) for value in entry.match.values())
+        return EntryWrite(Change.INSERT, table, key, ActionCall(f"{prefix}.{action}", arguments))
+
+
+def _by_alias(program: Program) -> Mapping[str, str]:
+    """Table by the name that rows have: the last parts of its full name."""
+    found: dict[str, str] = {}
+    for table in program.tables:
+        parts = table.split(".")
+        found |= {".".join(parts[k:]): table for k in range(len(parts))}
+    return found
+
+
+def _number(value: object) -> int:
+    """What an entry has: a number, a MAC or an IPv4 address."""
+    if isinstance(value, int):
+        return value
+    text = str(value)
+    return int(text.replace(":", ""), 16) if ":" in text else int(IPv4Address(text))

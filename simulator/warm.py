@@ -1,0 +1,23 @@
+"""Compile what simulates, once: with one worker, one server and an operation of one key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hosts.keys import KeySpace
+from hosts.worker.state import NEVER
+from protocol.arms import NEITHER
+from simulator.costs import Hosts, Network
+from simulator.loop import awake, resume, run
+from simulator.switchboard import Switchboard
+from simulator.world import Simulated
+
+
+def warm() -> None:
+    """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
+    network = Simulated(NEITHER, Switchboard(), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
+    awake(network.world, 0)
+    run(network.world, 1_000_000)
+    network.clients[0].pull(1, np.zeros(1, np.int64))
+    resume(network.world, 0, network.now, NEVER)
+    run(network.world, 2_000_000)

@@ -1,0 +1,111 @@
+"""A worker's loop in virtual time, as `hosts.worker.operate` has it: send a burst, take what has come."""
+
+from __future__ import annotations
+
+from hosts.udp import BURST
+from hosts.worker.answers import receive
+from hosts.worker.operate import SEND_BURST
+from hosts.worker.requests import transmit, wake
+from hosts.worker.state import NOTHING, Calls
+from native.compile import compiled, inlined, int64
+from native.libc import memcpy
+from protocol.rpc import BUFFER_BYTES
+from simulator.agents import drawn, flush, take_frame
+from simulator.cores import block, go_on
+from simulator.links import address_of, finish_head, free_frame, new_frame
+from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
+
+WENT_ON, ASKS, FULL = 0, 1, 2
+"""What has become of a step: nothing for Python; its driver is asked what to do; its log is full."""
+
+
+@inlined
+def calls_of(world: World, w: int) -> Calls:
+    """The calls of worker `w`."""
+    c = world.calls
+    return Calls(
+        c.me[w], c.slots[w], c.sent[w], c.free[w], c.again[w], c.calls[w], c.spare[w], c.chains[w], c.keys[w],
+        c.positions[w], c.deltas[w], c.values[w], c.answered[w], c.served[w], c.hinted[w], c.space,
+        c.groups[w], c.behind[w], c.log[w],
+    )  # fmt: skip
+
+
+@compiled
+def step_worker(world: World, w: int, now: int) -> int:
+    """Half a round of the loop of worker `w`."""
+    agent, calls = world.agents[w], calls_of(world, w)
+    if calls.me.rows + BURST > len(calls.log):
+        return FULL
+    if calls.me.pending == 0:
+        return _step_idle(world, w, calls, now)
+    if agent.half == SENDS:
+        wake(calls, now)
+        agent.half, agent.busy = RECEIVES, 0
+        until = _send_some(world, w, calls, now)
+        if agent.busy:
+            go_on(world, w, now, until)
+            return WENT_ON
+    until = _receive_some(world, w, calls, now)
+    agent.half = SENDS
+    if until > now or agent.busy:
+        go_on(world, w, now, until)
+    else:
+        block(world, w, now, int64(calls.me.due))
+    return WENT_ON
+
+
+@compiled
+def _step_idle(world: World, w: int, calls: Calls, now: int) -> int:
+    """Between two operations: late answers are taken, and the driver is asked when it wants to be."""
+    agent = world.agents[w]
+    if agent.until <= now:
+        return ASKS
+    until = _receive_some(world, w, calls, now)
+    if until > now:
+        go_on(world, w, now, until)
+    else:
+        block(world, w, now, int64(agent.until))
+    return WENT_ON
+
+
+@compiled
+def _send_some(world: World, w: int, calls: Calls, now: int) -> int:
+    """Send a burst of what may be sent, of `agent.busy` datagrams; returns the time."""
+    costs, n = world.costs, int64(0)
+    while n < SEND_BURST:
+        s = transmit(calls, now)
+        if s == NOTHING:
+            break
+        now += costs.encode
+        slot = calls.slots[s]
+        length, ps = int64(slot.length), int64(calls.calls[slot.call].ps)
+        f = new_frame(world)
+        frame, head = world.frames[f], world.heads[w, ps]
+        for k in range(HEAD_BYTES):
+            frame.head[k] = head[k]
+        finish_head(frame.head, length)
+        memcpy(address_of(frame) + HEAD_BYTES, int64(calls.sent.ctypes.data) + s * BUFFER_BYTES, length)
+        frame.length = HEAD_BYTES + length
+        world.burst[n] = f
+        n += 1
+    world.agents[w].busy = n
+    return flush(world, w, n, now, int64(costs.send))
+
+
+@compiled
+def _receive_some(world: World, w: int, calls: Calls, now: int) -> int:
+    """Take in what has come; returns the time. Each waits until the one before is done."""
+    n = min(int64(world.agents[w].waiting), BURST)
+    if n == 0:
+        return now
+    read = now + int64(world.costs.burst)
+    for _ in range(n):
+        f = take_frame(world, w)
+        frame = world.frames[f]
+        took = drawn(world, world.costs.receive)
+        row = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read)
+        if row != NOTHING:
+            calls.log[row].w_proc = took
+        free_frame(world, f)
+        read += took
+    return read

@@ -1,0 +1,255 @@
+"""The arrays of a simulated network, and the real objects around them that Python works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.ps.share import Share, make_share
+from hosts.ps.state import Server, make_server
+from hosts.ps.store import Store
+from hosts.udp import BURST
+from hosts.worker.client import Client
+from hosts.worker.state import NEVER, Calls
+from native.records import records
+from protocol import addressing, frames
+from protocol.arms import Arm
+from protocol.codec import Caller, Values
+from protocol.frames import UdpEndpoint, UdpFrame
+from protocol.header import HOTLINE_PORT, WINDOW
+from simulator.costs import Hosts, Network, costs_of, links_of
+from simulator.loop import MARGIN
+from simulator.state import AGENT, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, World
+from simulator.switchboard import Switchboard
+from softswitch.compiled import OUT_CAPACITY
+from topologies.config import EPOCH
+
+_INBOX = 1024
+"""Frames that wait for an agent at most: some 0.5 MB of socket buffer."""
+
+
+class VirtualClient(Client):
+    """A worker's calls that are rows of a world's arrays, none of which may be replaced by another array."""
+
+    _books: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    """What is to be told of the latest push."""
+
+    def adopt(self, state: Calls) -> None:
+        """Go on in these arrays, which have what the client's own had."""
+        self.state, self._me = state, state.me
+        self._sent_bytes = memoryview(state.sent.view(np.uint8))
+
+    def push(
+        self,
+        iteration: int,
+        positions: NDArray[np.integer],
+        deltas: Values,
+        answered: NDArray[np.bool_],
+    ) -> None:
+        """Start to add; `answered` is written by `settle`."""
+        self._books = answered
+        self.state.answered[: len(positions)] = False
+        super().push(iteration, positions, deltas, self.state.answered)
+
+    def settle(self) -> None:
+        """Tell the latest push what of it has been answered."""
+        if len(self._books):
+            self._books[:] = self.state.answered[: len(self._books)]
+            self._books = self._books[:0]
+
+    def hint(self, keys: NDArray[np.uint64] | None) -> None:
+        """Forget all hints, then take these keys to be hot."""
+        self.state.hinted[:] = False
+        if keys is not None:
+            self.state.hinted[self._space.positions(keys)] = True
+            self.state.hinted[-1] = False
+
+    def take_records(self, fresh: Any = None) -> Any:
+        """A copy of the answered RPCs so far, which the log forgets."""
+        taken = np.array(self.records)
+        self._me["rows"] = 0
+        return taken
+
+
+class Simulated:
+    """One arm's network: a world, its workers' clients and its servers' parameters."""
+
+    def __init__(
+        self, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int, servers: int,
+        network: Network, hosts: Hosts, seed: int,
+    ) -> None:  # fmt: skip
+        self.arm = arm
+        self.clients = [
+            VirtualClient(Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest)
+            for number in range(1, workers + 1)
+        ]
+        n = workers + servers
+        # The world has their addresses only.
+        self._board, self._out = board, np.zeros(OUT_CAPACITY, np.uint8)
+        frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
+        self.world = World(
+            me=_me(workers, servers, board, self._out, seed),
+            heap=records(frames_at_once + 8 * n + 4 * MARGIN, EVENT),
+            frames=records(frames_at_once, FRAME),
+            free=np.arange(frames_at_once)[::-1].copy(),
+            up=links_of(network, n),
+            down=links_of(network, n),
+            agents=_agents(workers, servers, hosts),
+            inbox=np.zeros((n, _INBOX), np.int64),
+            cores=_cores(workers, servers, hosts),
+            queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
+            burst=np.zeros(BURST, np.int64),
+            heads=_heads(arm, workers, servers),
+            costs=costs_of(hosts),
+            calls=_stacked_calls([client.state for client in self.clients]),
+            servers=_stacked_servers(
+                [make_server(ps, [arm.job], make_share(space, ps, servers)) for ps in range(servers)]
+            ),
+        )
+        self.world.me.free = frames_at_once
+        for w, client in enumerate(self.clients):
+            client.adopt(calls_of(self.world, w))
+        self.servers = [server_of(self.world, p) for p in range(servers)]
+        self.stores = [Store(server, arm.job) for server in self.servers]
+        self._contacts: list[list[Any]] = [[] for _ in self.servers]
+
+    @property
+    def now(self) -> int:
+        """Virtual time, ns."""
+        return int(self.world.me["now"])
+
+    def worker_used_ns(self) -> list[int]:
+        """Time that each worker has had its core, ns."""
+        used: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()
+        return used
+
+    def server_used_ns(self) -> int:
+        """Time that the servers have had their cores, ns."""
+        return int(self.world.agents.used_ns[len(self.clients) :].sum())
+
+    def queued_ns(self) -> dict[str, int]:
+        """How long each agent was ready and had no core, ns."""
+        workers = [f"worker-{number}" for number in range(1, len(self.clients) + 1)]
+        names = [*workers, *(f"ps-{number}" for number in range(len(self.servers)))]
+        return dict(zip(names, self.world.agents.queued_ns.tolist(), strict=True))
+
+    def retransmissions(self) -> list[int]:
+        """Of each worker, so far."""
+        again: list[int] = self.world.calls.me.retransmissions.tolist()
+        return again
+
+    def take_contacts(self, p: int) -> None:
+        """Empty the connection log of server `p`."""
+        server = self.servers[p]
+        self._contacts[p].append(np.array(server.contacts[: server.me.contacts]))
+        server.me.contacts = 0
+
+    def taken_contacts(self, p: int) -> list[Any]:
+        """What has been taken of it since the last call."""
+        taken, self._contacts[p] = self._contacts[p], []
+        return taken
+
+    def make_room(self) -> None:
+        """Twice as many frames and events."""
+        world, n = self.world, len(self.world.frames)
+        frames, heap = records(2 * n, FRAME), records(2 * len(world.heap), EVENT)
+        frames[:n], heap[: len(world.heap)] = world.frames, world.heap
+        known = int(world.me.free)
+        free = np.zeros(2 * n, np.int64)
+        free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
+        world.me.free += n
+        self.world = world._replace(frames=frames, heap=heap, free=free)
+
+
+def calls_of(world: World, w: int) -> Calls:
+    """The calls of worker `w`, as arrays of the world."""
+    return Calls(*(each if name == "space" else each[w] for name, each in world.calls._asdict().items()))
+
+
+def server_of(world: World, p: int) -> Server:
+    """Server `p`, as arrays of the world."""
+    server = Server(*(_row(each, p) for each in world.servers))
+    # Behind the table of a smaller share there is what is no key.
+    return server._replace(share=server.share._replace(table=server.share.table[: server.share.me.places]))
+
+
+def _row(field: Any, p: int) -> Any:
+    return Share(*(each[p] for each in field)) if isinstance(field, Share) else field[p]
+
+
+def _stacked(arrays: Sequence[Any]) -> Any:
+    """Arrays, or records, of one kind as one with an axis in front; shorter ones end in zeros."""
+    first = arrays[0]
+    shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
+    stacked: Any = np.zeros((len(arrays), *shape), first.dtype)
+    for k, each in enumerate(arrays):
+        # Zeros take no memory before something is written there.
+        if first.dtype.names or each.any():
+            stacked[(k, *(slice(size) for size in each.shape))] = each
+    return stacked.view(np.recarray) if first.dtype.names else stacked
+
+
+def _stacked_calls(states: Sequence[Calls]) -> Calls:
+    fields = {name: _stacked(columns) for name, *columns in _columns(states) if name != "space"}
+    return Calls(**fields, space=states[0].space)
+
+
+def _stacked_servers(servers: Sequence[Server]) -> Server:
+    fields = {name: columns for name, *columns in _columns(servers)}
+    shares = fields.pop("share")
+    return Server(
+        **{name: _stacked(columns) for name, columns in fields.items()},
+        share=Share(**{name: _stacked(columns) for name, *columns in _columns(shares)}),
+    )
+
+
+def _columns(tuples: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Name of each field, and what each of the tuples has there."""
+    return list(zip(tuples[0]._fields, *tuples, strict=True))
+
+
+def _me(workers: int, servers: int, board: Switchboard, out: NDArray[np.uint8], seed: int) -> Any:
+    me = records(1, ME)[0]
+    me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
+    me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
+    me.out, me.out_bytes = out.ctypes.data, len(out)
+    return me
+
+
+def _agents(workers: int, servers: int, hosts: Hosts) -> Any:
+    agents = records(workers + servers, AGENT)
+    agents.alarm = agents.until = NEVER
+    of_workers = hosts.worker_cores or workers
+    agents.core[:workers] = np.arange(workers) % of_workers
+    agents.core[workers:] = of_workers + np.arange(servers) % (hosts.server_cores or servers)
+    return agents
+
+
+def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
+    return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
+
+
+def _cores(workers: int, servers: int, hosts: Hosts) -> Any:
+    cores = records(_number_of_cores(workers, servers, hosts), CORE)
+    cores.running = NOBODY
+    return cores
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+def _heads(arm: Arm, workers: int, servers: int) -> NDArray[np.uint8]:
+    heads = np.zeros((workers, servers, HEAD_BYTES), np.uint8)
+    for w in range(workers):
+        host = addressing.worker(w + 1)
+        source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
+        for p in range(servers):
+            to = addressing.service(p + 1)
+            frame = UdpFrame(source, UdpEndpoint(to.mac, to.address, HOTLINE_PORT), b"")
+            heads[w, p] = np.frombuffer(frames.build(frame), np.uint8)
+    return heads

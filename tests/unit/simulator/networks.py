@@ -1,0 +1,111 @@
+"""Small networks in virtual time, driven by operations that a test draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import numpy as np
+
+from hosts.keys import KeySpace
+from protocol.arms import Arm
+from simulator.books import ArmBook, WorkerBook
+from simulator.costs import Hosts, Network
+from simulator.drive import Clock, drive, pass_time
+from simulator.switchboard import Switchboard
+from simulator.world import Simulated, VirtualClient
+from topologies.config import Config
+from topologies.phases.provision import rows
+
+PARAMETERS = 300
+SOUND, QUICK = Network(), Hosts()
+
+
+class Operations:
+    """A driver of random pulls and pushes, which checks that a pull brings no more than was ever pushed."""
+
+    def __init__(self, client: VirtualClient, book: WorkerBook, random: Random, count: int) -> None:
+        self._client = client
+        self._book = book
+        self._random = random
+        self._script = self._steps(count)
+        self.finished = False
+
+    def deadline(self) -> int | None:
+        return 0 if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        self._client.wake(now)
+        if self._client.idle:
+            self.finished = next(self._script, True)
+
+    def _steps(self, count: int) -> Iterator[bool]:
+        for step in range(1, count + 1):
+            size = self._random.randint(1, PARAMETERS)
+            positions = np.array(sorted(self._random.sample(range(PARAMETERS), size)))
+            if self._random.random() < 0.6:
+                deltas = np.array([self._random.getrandbits(32) for _ in positions], np.uint32)
+                self._client.push(step, positions, deltas, self._book.open(positions, deltas))
+                yield False
+                self._book.close()
+            else:
+                self._client.pull(step, positions)
+                yield False
+
+
+class Bed:
+    """Workers and servers of one arm, with some keys in the switch."""
+
+    def __init__(
+        self, arm: Arm, workers: int = 3, servers: int = 2, network: Network = SOUND, hosts: Hosts = QUICK,
+        hot: Sequence[int] = (), seed: int = 1,
+    ) -> None:  # fmt: skip
+        self.space = KeySpace(PARAMETERS)
+        self.board = Switchboard()
+        self.board.install(rows(Config(workers=workers, servers=servers)))
+        self.network = Simulated(
+            arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
+        )
+        self.book = ArmBook(PARAMETERS)
+        self.random = Random(seed)
+        keys = np.array(hot, np.uint64)
+        if arm.offloaded and len(keys):
+            self.board.load(arm.job, list(hot))
+            for store in self.network.stores:
+                at = store.locate(keys)
+                store.give_away(at[store.known(at)])
+
+    def operate(self, count: int) -> None:
+        """Let every worker do so many operations."""
+        clients = self.network.clients
+        drivers = [Operations(client, self.book.of_worker(), self.random, count) for client in clients]
+        drive(self.network, drivers, [Clock() for _ in clients], 1_000, self.take_log)
+
+    def take_log(self, a: int) -> None:
+        """Forget it."""
+        if a < len(self.network.clients):
+            self.network.clients[a].take_records()
+        else:
+            self.network.take_contacts(a - len(self.network.clients))
+
+    def settle(self) -> None:
+        """Let everything happen that is still on its way."""
+        pass_time(self.network, self.network.now + 10_000_000_000)
+
+    def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        """Value of every parameter, wherever it is."""
+        held = self.board.held(self.network.arm.job, self.space)
+        for store in self.network.stores:
+            mine = store.held()
+            held[self.space.positions(mine.keys)] += mine.values
+        return held
+
+    def state(self) -> bytes:
+        """All that the event loop has left."""
+        world = self.network.world
+        kept = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
+        numbers = [
+            int(world.me[name]) for name in ("now", "order", "events", "passes", "delivered", "random")
+        ]
+        logs = [np.array(client.records).tobytes() for client in self.network.clients]
+        return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in kept), *logs])

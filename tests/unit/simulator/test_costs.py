@@ -1,0 +1,57 @@
+"""What hosts and cables are like comes from a configuration, or from what a run has measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hosts.worker.state import NEVER
+from logs.errors import DataError
+from simulator.costs import Hosts, Network, costs_of, links_of, measured_times
+from simulator.state import QUANTILES
+
+
+def test_given_costs_are_the_same_for_every_rpc() -> None:
+    costs = costs_of(Hosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5))
+    assert set(costs.receive) == {7} and set(costs.serve) == {9}
+    assert (costs.lane, costs.burst, costs.serve_burst) == (2, 3, 3)
+    assert (costs.send, costs.serve_send, costs.program) == (4, 4, 5)
+
+
+def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
+    """Of measured RPCs; `PS_proc` only where a PS answered."""
+    rows = pl.DataFrame(
+        {
+            "w_proc_us": [*np.linspace(1, 2, 1001), 500.0],
+            "ps_proc_us": [*np.linspace(0, 4, 1001), 500.0],
+            "measured": [True] * 1001 + [False],
+        }
+    )
+    rows.write_parquet(tmp_path / "rpc.parquet")
+    costs = costs_of(Hosts(measured=tmp_path, lane_ns=35))
+    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    assert costs.receive == pytest.approx(1000 + 1000 * at, abs=1.5)
+    assert costs.serve == pytest.approx(4000 * at, abs=8)
+    assert costs.lane == 0
+
+
+def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: cannot be read as a run: "):
+        measured_times(tmp_path / "nowhere")
+    nobody = {"w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
+    pl.DataFrame(nobody).write_parquet(tmp_path / "rpc.parquet")
+    with pytest.raises(DataError, match="no measured RPC in it that a PS answered"):
+        measured_times(tmp_path)
+
+
+def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
+    links = links_of(Network(rate_mbit=10_000, delay_us=2.5, queue_kb=64, mark_kb=16, loss=0.1), 3)
+    assert len(links) == 3
+    for link in links:
+        assert (link.ps_per_byte, link.delay, link.limit, link.mark) == (800, 2_500, 65_536, 16_384)
+        assert link.impaired and link.loss == 0.1
+    free = links_of(Network(rate_mbit=0), 1)[0]
+    assert (free.ps_per_byte, free.mark, free.impaired) == (0, NEVER, 0)

@@ -1,0 +1,88 @@
+"""A whole run in virtual time leaves what a real one leaves, and says that it was simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.commands import hotline
+from logs.check import check
+from logs.columns import ARMS, LOGS
+
+SMALL = """
+workers = 3
+servers = 2
+top_k = 400
+rounds = 6
+loads = [0.5]
+block_ms = 2
+discard_ms = 1
+block_steps = 6
+trace_steps = 200
+calibration_s = 0.005
+profile_lanes = 20000
+runs = "{runs}"
+
+[workload]
+parameters = 20000
+top = 400
+share = 0.5
+keys_per_step = 200
+
+[network]
+rate_mbit = 1000
+
+[hosts]
+serve_ns = 4000
+"""
+
+
+def simulate(folder: Path, *, more: str = "", options: tuple[str, ...] = ()) -> Result:
+    config = folder / "run.toml"
+    config.write_text(SMALL.format(runs=folder / "runs") + more)
+    return CliRunner().invoke(hotline, ["simulate", str(config), *options], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("simulated")
+    return folder, simulate(folder)
+
+
+def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
+    folder, result = done
+    assert result.exit_code == 0, result.output
+    run = folder / "runs" / "latest"
+    for log, schema in LOGS.items():
+        assert pl.read_parquet_schema(run / f"{log}.parquet") == schema
+    rows = check(run)
+    assert min(rows.values()) > 0 and not (run / "parts").exists()
+    summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    assert set(summary["arms"]) == set(ARMS)
+    updates = summary["updates"]
+    assert (updates["lost"], updates["mismatched_keys"], summary["overflows"]) == (0, 0, 0)
+    assert updates["sent"] == updates["applied"] > 20_000
+    assert 0.3 < summary["hot_update_share"] < 0.7
+    assert summary["rpcs"] == rows["rpc.parquet"] and summary["packet_passes"] > 2 * summary["rpcs"] * 0.5
+    assert summary["virtual_s"] > 0 and summary["real_s"] > 0
+    assert "report: " in result.output
+    assert "simulated" in (run / "report.html").read_text() and "imulated" in result.output
+
+
+def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], tmp_path: Path) -> None:
+    assert simulate(tmp_path).exit_code == 0
+    for log in LOGS:
+        mine, other = (folder / "runs" / "latest" / f"{log}.parquet" for folder in (tmp_path, done[0]))
+        assert mine.read_bytes() == other.read_bytes(), log
+
+
+def test_what_is_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+    result = simulate(tmp_path, more="rate = 3\n")
+    assert result.exit_code == 1
+    assert result.output.count("\n") == 1 and "hosts.rate" in result.output
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,152 @@
+"""Events in order, and cables: when a frame arrives, what is dropped, marked, doubled and late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hosts.worker.state import NEVER
+from native.plain import plain
+from native.records import records
+from protocol import frames
+from protocol.frames import UdpEndpoint, UdpFrame
+from simulator.costs import Network, links_of
+from simulator.events import drop_event, put_event
+from simulator.links import carry, finish_head, mark_congestion, turn_round
+from simulator.state import AT_HOST, EVENT, FRAME, HEAD_BYTES, ME, World
+
+A = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20002)
+B = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 4800)
+_put, _drop, _carry = plain(put_event), plain(drop_event), plain(carry)
+
+
+def world(n: int = 64, seed: int = 1) -> World:
+    """As much of one as cables need."""
+    me = records(1, ME)[0]
+    me.free, me.random = n, np.uint64(seed)
+    nothing: Any = None
+    return World(
+        me=me,
+        heap=records(4 * n, EVENT),
+        frames=records(n, FRAME),
+        free=np.arange(n),
+        **dict.fromkeys(World._fields[4:], nothing),
+    )
+
+
+def taken(of: World) -> list[tuple[int, int]]:
+    """Time and frame of everything that happens, in order."""
+    found = []
+    while of.me.events:
+        found.append((int(of.heap[0].time), int(of.heap[0].frame)))
+        _drop(of)
+    return found
+
+
+@given(st.lists(st.integers(0, 5), max_size=40), st.integers(0, 20))
+def test_the_first_comes_first_and_equal_times_keep_their_order(times: list[int], early: int) -> None:
+    """Also when one has happened before others are put."""
+    found, model = world(), list[tuple[int, int]]()
+    for number, time in enumerate(times):
+        if number == early and model:
+            assert (found.heap[0].time, found.heap[0].frame) == min(model)
+            model.remove(min(model))
+            _drop(found)
+        _put(found, time, AT_HOST, 0, number)
+        model.append((time, number))
+    assert taken(found) == sorted(model)
+
+
+def put(of: World, link: Any, length: int, now: int) -> int:
+    """A frame of so many bytes into a cable."""
+    of.me.free -= 1
+    f = int(of.free[of.me.free])
+    of.frames[f].length = length
+    _carry(of, link, f, now, AT_HOST, 0)
+    return f
+
+
+def test_a_frame_takes_its_bytes_its_way_and_waits_for_those_before() -> None:
+    """At 8 Mbit/s a byte takes 1 µs; a frame has 24 more on the wire."""
+    found, link = world(), links_of(Network(rate_mbit=8, delay_us=50), 1)[0]
+    for now in (0, 0, 10_000_000):
+        put(found, link, 76, now)
+    assert [time for time, _ in taken(found)] == [150_000, 250_000, 10_150_000]
+    assert (link.waited, link.longest, link.frames, link.bytes) == (100_000, 176, 3, 228)
+
+
+def test_what_does_not_fit_the_queue_is_dropped() -> None:
+    found, link = world(), links_of(Network(rate_mbit=8, delay_us=0, queue_kb=1), 1)[0]
+    for _ in range(12):
+        put(found, link, 100, 0)
+    # 124 µs each on the wire: after k frames 124 k bytes wait, and the ninth finds 992.
+    assert (link.dropped, link.dropped_bytes) == (4, 400)
+    assert len(taken(found)) == 8 and found.me.free == 64 - 8
+
+
+def test_a_cable_without_limit_takes_no_time() -> None:
+    found, link = world(), links_of(Network(rate_mbit=0, delay_us=3, queue_kb=1), 1)[0]
+    for _ in range(50):
+        put(found, link, 1000, 7)
+    assert {time for time, _ in taken(found)} == {3_007} and link.dropped == 0
+
+
+def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for() -> None:
+    network = Network(rate_mbit=0, delay_us=1, loss=0.2, duplication=0.3, reordering=0.25, late_us=5)
+    found, link = world(), links_of(network, 1)[0]
+    arrived = []
+    for _ in range(2000):
+        put(found, link, 60, 0)
+        for time, f in taken(found):
+            arrived.append(time)
+            found.free[found.me.free] = f
+            found.me.free += 1
+    assert link.frames + link.doubled == len(arrived) + link.lost and found.me.free == 64
+    shares = (link.lost / 2000, link.doubled / 1600, link.late / 1600)
+    assert shares == pytest.approx((0.2, 0.3, 0.25), abs=0.04)
+    assert {time for time in arrived if time != 1_000} and max(arrived) < 6_000
+    assert sum(time > 1_000 for time in arrived) <= link.late
+
+
+@given(st.integers(0, 1500))
+def test_a_finished_head_is_a_whole_frames(datagram: int) -> None:
+    whole = frames.build(UdpFrame(A, B, bytes(datagram)))
+    head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8).copy()
+    plain(finish_head)(head, datagram)
+    assert head.tobytes() == whole[:HEAD_BYTES]
+
+
+def test_an_answer_goes_back_where_the_request_came_from() -> None:
+    request = np.frombuffer(frames.build(UdpFrame(A, B, b"x")), np.uint8).copy()[:HEAD_BYTES]
+    answer = np.zeros(HEAD_BYTES, np.uint8)
+    plain(turn_round)(answer, request)
+    plain(finish_head)(answer, 1)
+    assert answer.tobytes() == frames.build(UdpFrame(B, A, b"x"))[:HEAD_BYTES]
+
+
+@pytest.mark.parametrize(("bits", "marked"), [(0, 0), (1, 3), (2, 3), (3, 3)])
+def test_only_who_knows_ecn_is_marked_and_the_checksum_stays_right(bits: int, marked: int) -> None:
+    """RFC 3168 §5: 00 is no ECN, 11 is congestion experienced."""
+    head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8).copy()
+    head[15] = 0xB8 | bits
+    plain(finish_head)(head, 10)
+    assert plain(mark_congestion)(head) == (bits != 0)
+    expected = head.copy()
+    assert head[15] == 0xB8 | marked
+    plain(finish_head)(expected, 10)
+    assert head.tobytes() == expected.tobytes()
+
+
+def test_frames_that_know_ecn_are_marked_in_a_long_queue() -> None:
+    found, link = world(), links_of(Network(rate_mbit=8, delay_us=0, mark_kb=0.25), 1)[0]
+    head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8)
+    found.frames.head[:] = head
+    found.frames.head[:, 15] = 2
+    sent = [put(found, link, 100, 0) for _ in range(5)]
+    # Before them wait 0, 124, 248, 372 and 496 bytes, of which 256 are no congestion.
+    assert [int(found.frames[f].head[15]) for f in sent] == [2, 2, 2, 3, 3]
+    assert (link.marked, link.mark) == (2, 256) and links_of(Network(), 1)[0].mark == NEVER
