@@ -8,6 +8,7 @@ from native.compile import compiled, int64
 from simulator.cores import make_ready
 from simulator.links import carry, draw, free_frame
 from simulator.state import AT_SWITCH, QUANTILES, World
+from simulator.switch import pass_through
 
 
 @compiled
@@ -38,13 +39,17 @@ def take_frame(world: World, a: int) -> int:
 
 @compiled
 def flush(world: World, a: int, n: int, now: int, cost: int) -> int:
-    """Send the first `n` frames of the burst, each for `cost` ns; returns when the last has been sent.
-
-    Where the switch's program runs on its senders' cores, as in the kernel, that takes its time, too.
-    """
+    """Send the first `n` frames of the burst, each for `cost` ns; returns when the last has been sent."""
     for k in range(n):
-        now += cost + int64(world.costs.program)
-        carry(world, world.up[a], int64(world.burst[k]), now, AT_SWITCH, a)
+        now += cost
+        f = int64(world.burst[k])
+        if world.costs.inline:
+            link = world.up[a]
+            link.frames += 1
+            link.bytes += world.frames[f].length
+            now = pass_through(world, a, f, now)
+        else:
+            carry(world, world.up[a], f, now, AT_SWITCH, a)
     return now
 
 

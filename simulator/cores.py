@@ -20,7 +20,7 @@ def make_ready(world: World, a: int, now: int) -> None:
     agent.queued_at = now
     _enqueue(world, a)
     if world.cores[agent.core].running == NOBODY:
-        _run_next(world, int64(agent.core), now)
+        _run_next(world, int64(agent.core), now, int64(world.costs.idle))
 
 
 @compiled
@@ -38,7 +38,7 @@ def take_turns(world: World, a: int, now: int) -> None:
     """Agent `a`, which runs, goes to the end of its core's queue."""
     world.agents[a].queued_at = now
     _enqueue(world, a)
-    _run_next(world, int64(world.agents[a].core), now)
+    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake))
 
 
 @compiled
@@ -49,7 +49,7 @@ def block(world: World, a: int, now: int, until: int) -> None:
     if until < agent.alarm:
         agent.alarm = until
         put_event(world, max(until, now), ALARM, a, NOBODY)
-    _run_next(world, int64(agent.core), now)
+    _run_next(world, int64(agent.core), now, int64(world.costs.wake))
 
 
 @compiled
@@ -71,8 +71,8 @@ def _enqueue(world: World, a: int) -> None:
 
 
 @compiled
-def _run_next(world: World, c: int, now: int) -> None:
-    """Give core `c` to the first that waits; being switched to costs that agent time."""
+def _run_next(world: World, c: int, now: int, cost: int) -> None:
+    """Give core `c` to the first that waits, for which that agent pays."""
     core, ring = world.cores[c], world.queues[c]
     core.running = NOBODY
     if core.waiting == 0:
@@ -81,7 +81,7 @@ def _run_next(world: World, c: int, now: int) -> None:
     core.first += 1
     core.waiting -= 1
     core.running = a
-    agent, begins = world.agents[a], now + int64(world.costs.wake)
+    agent, begins = world.agents[a], now + cost
     agent.state = RUNNING
     agent.queued_ns += now - agent.queued_at
     agent.used_ns += begins - now

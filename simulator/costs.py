@@ -50,7 +50,9 @@ class Hosts(Strict):
     """Of all workers together, which take turns; None is one for each."""
     server_cores: int | None = Field(default=None, ge=1)
     wake_ns: int = Field(default=5_000, ge=0, le=_MOST_NS)
-    """To be switched to."""
+    """To be switched to by another agent of the core."""
+    idle_ns: int = Field(default=5_000, ge=0, le=_MOST_NS)
+    """To wake up a core that does nothing, and be switched to; a virtual machine takes some 50 µs."""
     slice_ns: int = Field(default=3_000_000, ge=1, le=_MOST_NS)
     """After which an agent lets others run."""
     encode_ns: int = Field(default=500, ge=0, le=_MOST_NS)
@@ -66,8 +68,11 @@ class Hosts(Strict):
     """`PS_proc`: of each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MOST_NS)
     """And of each of its lanes."""
-    program_ns: int = Field(default=0, ge=0, le=_MOST_NS)
-    """Of the switch's program, on the core of a frame's sender, as in the kernel."""
+    program_ns: int | None = Field(default=None, ge=0, le=_MOST_NS)
+    """Of the switch's program for a frame, which runs on the core of its sender then, as in the kernel; left
+    out, the switch is a device of its own, that takes no time."""
+    hit_ns: int = Field(default=0, ge=0, le=_MOST_NS)
+    """And of a frame that the switch answers."""
     measured: Path | None = None
     """A run folder that `W_proc` and `PS_proc` are drawn from, instead of the three above."""
 
@@ -75,9 +80,10 @@ class Hosts(Strict):
 def costs_of(hosts: Hosts) -> Any:
     """The COSTS record; raises `DataError` where the measured run cannot be read."""
     costs = records(1, COSTS)[0]
-    costs.wake, costs.slice = hosts.wake_ns, hosts.slice_ns
+    costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
-    costs.begin, costs.lane, costs.program = hosts.begin_ns, hosts.lane_ns, hosts.program_ns
+    costs.lane, costs.hit = hosts.lane_ns, hosts.hit_ns
+    costs.inline, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
     costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns
     costs.receive[:], costs.serve[:] = hosts.receive_ns, hosts.serve_ns
     if hosts.measured is not None:

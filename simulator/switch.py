@@ -16,8 +16,8 @@ _record_bytes = compiled(record_bytes)
 
 
 @compiled
-def pass_through(world: World, h: int, f: int, now: int) -> None:
-    """One pass of frame `f`, which has come from host `h`; what leaves goes to the links."""
+def pass_through(world: World, h: int, f: int, now: int) -> int:
+    """One pass of frame `f`, come from host `h`; what leaves goes to the links. Returns when that is."""
     me, frame, link = world.me, world.frames[f], world.up[h]
     me.passes += 1
     link.delivered += 1
@@ -28,14 +28,17 @@ def pass_through(world: World, h: int, f: int, now: int) -> None:
         us, us, int64(me.out), np.uint32(me.out_bytes),
     )  # fmt: skip
     free_frame(world, f)
-    at = int64(me.out)
+    at, leaves = int64(me.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
         port, length = int64(head.kind), int64(head.length)
         if 1 <= port <= len(world.down):
+            if world.costs.inline:
+                leaves = now + int64(world.costs.program) + (int64(world.costs.hit) if port == h + 1 else 0)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
             out.length = length
-            carry(world, world.down[port - 1], g, now, AT_HOST, port - 1)
+            carry(world, world.down[port - 1], g, leaves, AT_HOST, port - 1)
         at += _record_bytes(length)
+    return leaves

@@ -15,10 +15,12 @@ from simulator.state import QUANTILES
 
 
 def test_given_costs_are_the_same_for_every_rpc() -> None:
-    costs = costs_of(Hosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5))
+    costs = costs_of(Hosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5, hit_ns=6))
     assert set(costs.receive) == {7} and set(costs.serve) == {9}
     assert (costs.lane, costs.burst, costs.serve_burst) == (2, 3, 3)
-    assert (costs.send, costs.serve_send, costs.program) == (4, 4, 5)
+    assert (costs.send, costs.serve_send) == (4, 4)
+    assert (costs.inline, costs.program, costs.hit) == (1, 5, 6)
+    assert costs_of(Hosts()).inline == 0
 
 
 def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:

@@ -59,6 +59,33 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
         assert not bed.board.held(arm.job, bed.space)[1::2].any()
 
 
+@pytest.mark.parametrize("arm", [NEITHER, HOT], ids=lambda arm: arm.name)
+def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
+    """So much for every frame that somebody sends, and more for those that the switch answers."""
+
+    def run(program_ns: int, hit_ns: int) -> Bed:
+        # Nothing else depends on when things come.
+        hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns)
+        bed = Bed(arm, workers=1, hosts=hosts, hot=HALF)
+        bed.operate(10)
+        bed.settle()
+        assert (bed.held() == bed.book.sums).all()
+        check_conservation(bed)
+        return bed
+
+    def used(bed: Bed) -> int:
+        return sum(bed.network.worker_used_ns()) + bed.network.server_used_ns()
+
+    free, each, hits = run(0, 0), run(1_000, 0), run(0, 10_000)
+    passes = int(free.network.world.me.passes)
+    answers = int(free.network.world.up[1:].frames.sum())
+    assert [int(bed.network.world.me.passes) for bed in (each, hits)] == [passes] * 2
+    assert used(each) - used(free) == 1_000 * passes
+    answered = passes - 2 * answers
+    assert (answered > 0) == (arm is HOT)
+    assert used(hits) - used(free) == 10_000 * answered
+
+
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -103,7 +130,7 @@ def test_plain_and_compiled_leave_the_same_bytes(monkeypatch: pytest.MonkeyPatch
     assert run() == compiled
 
 
-def pass_by_python(world: World, h: int, f: int, now: int) -> None:
+def pass_by_python(world: World, h: int, f: int, now: int) -> int:
     """`pass_through`, but that the program is called by ctypes: numba's pointers are none to Python."""
     world.me.passes += 1
     frame = world.frames[f]
@@ -122,6 +149,7 @@ def pass_by_python(world: World, h: int, f: int, now: int) -> None:
             world.frames[g].length = len(data)
             ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
             plain(carry)(world, world.down[port - 1], g, now, AT_HOST, port - 1)
+    return now
 
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
