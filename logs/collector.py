@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,25 +81,27 @@ class Collector:
 
 @asynccontextmanager
 async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
-    """A collector that listens at a path as long as this lasts, and keeps what comes in a directory."""
+    """A collector that listens at a path as long as this lasts, and keeps what comes in a directory.
+
+    The path is nobody else's: what a killed one has left there is removed. Raises `OSError`.
+    """
     collector = Collector(directory)
-    with _short(path) as address, socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(address)
-        server = await asyncio.start_unix_server(collector.answer, sock=listening)
-        try:
-            yield collector
-        finally:
-            server.close()
-            await server.wait_closed()
-            path.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    server = await asyncio.start_unix_server(collector.answer, path)
+    try:
+        yield collector
+    finally:
+        server.close()
+        await server.wait_closed()
+        path.unlink(missing_ok=True)
 
 
 def send(rows: NDArray[Any], path: Path) -> None:
     """Send the statistics of one PS, [n] of `ROW`, to the collector; `DataError` unless it has them."""
     try:
-        with _short(path) as address, socket.socket(socket.AF_UNIX) as connected:
+        with socket.socket(socket.AF_UNIX) as connected:
             connected.settimeout(_PATIENCE_S)
-            connected.connect(address)
+            connected.connect(str(path))
             connected.sendall(COUNT.pack(len(rows)))
             connected.sendall(rows.tobytes())
             connected.shutdown(socket.SHUT_WR)
@@ -121,13 +122,3 @@ def _parse(octets: bytes) -> NDArray[Any]:
     if (rows["ps"] != rows["ps"][0]).any():
         raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")
     return rows
-
-
-@contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """The path by a descriptor of its folder: a socket's address has room for 107 bytes only."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)

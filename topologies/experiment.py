@@ -41,8 +41,8 @@ from topologies.signals import STOP
 log = logging.getLogger(__name__)
 
 _LISTEN_S = 0.05
-_COLLECTOR = "collector"
-"""Socket of the log collector, in the folder of the parts."""
+_COLLECTOR = Path("/run/hotline-collector")
+"""Socket of the log collector: one run at a time has it, and a run's folder may lie where there are none."""
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
@@ -80,10 +80,9 @@ async def experiment(
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
                 record.datapath = (net.switch.counters() or {}).get("datapath")
-            socket = run / "parts" / _COLLECTOR
             async with (
-                collecting(run / "parts", socket) as collector,
-                fleet(config, run, placement, net, trace, training, socket) as agents,
+                collecting(run / "parts", _COLLECTOR) as collector,
+                fleet(config, run, placement, net, trace, training, _COLLECTOR) as agents,
             ):
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
                 deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]

@@ -114,9 +114,10 @@ def over_a_socket(folder: Path, do: Callable[[Path], None]) -> Collector:
     return asyncio.run(serve())
 
 
-def test_over_its_socket_however_long_its_path_is(tmp_path: Path) -> None:
-    folder = tmp_path / ("x" * 120)
-    folder.mkdir()
+def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
+    folder = tmp_path
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(folder / "socket"))
 
     def do(path: Path) -> None:
         send(rows(1, {(1, 7): 3}), path)
