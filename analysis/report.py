@@ -30,7 +30,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     told, source = answer(summary), of_run(run)
     drawn = list(figures([source], progress))
     page = Page(
-        title=f"Run {run.name} on {_switch(record)}",
+        title=f"Run {run.name}{', in virtual time' if record.simulation else f' on {_switch(record)}'}",
         answer=told,
         ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
@@ -79,7 +79,7 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
         size = counted(workload["parameters"], "parameter")
         yield "workload", f"{workload['name']}: {size}, {workload['lanes_per_step']:,.0f} of them a step"
     if record.simulation is not None:
-        yield "simulated", "in virtual time: the same P4 program and agents, with given costs and links"
+        yield "simulated", "the same P4 program and agents, with given costs and cables, in virtual time"
     if "servers" in config:
         hosts = f"{counted(config['workers'], 'worker')}, {counted(config['servers'], 'parameter server')}"
         yield "network", f"{hosts}, one switch: {_switch(record)}"
@@ -123,7 +123,7 @@ def _logged(source: Source) -> Iterator[tuple[str, str]]:
 def _switch(record: RunRecord) -> str:
     """The target, with its datapath; with the kernel's, what it took of its senders' CPU."""
     if record.datapath is None:
-        return record.target
+        return "the P4 program" if record.simulation else record.target
     ports = (record.switch or {}).get("ports", {}).values()
     frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
     ns = sum(port.get("program_ns", 0) for port in ports)

@@ -71,7 +71,11 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert summary["rpcs"] == rows["rpc.parquet"] and summary["packet_passes"] > 2 * summary["rpcs"] * 0.5
     assert summary["virtual_s"] > 0 and summary["real_s"] > 0
     assert "report: " in result.output
-    assert "simulated" in (run / "report.html").read_text() and "imulated" in result.output
+    page = (run / "report.html").read_text()
+    assert f"<h1>Run {run.resolve().name}, in virtual time</h1>" in page
+    assert "the same P4 program and agents, with given costs and cables, in virtual time" in page
+    told = f"Simulated in virtual time: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
+    assert told in " ".join(result.output.split())
 
 
 def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], tmp_path: Path) -> None:
