@@ -15,9 +15,10 @@ from typing import ClassVar, Protocol, TypeAlias
 import finsy as fy
 from typing_extensions import Self
 
+from protocol import addressing
 from protocol.header import LANES
 
-CPU_PORT = 255
+CPU_PORT = addressing.CPU_PORT
 ROWS = 8192
 SLOTS = 4096
 KIND_WORKER = 0

@@ -12,6 +12,12 @@ SWITCH_NAME = "s1"
 PREFIX_LENGTH = 16
 WORKER_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
+"""Of a network of namespaces; in virtual time the switch's ports are the limit."""
+CPU_PORT = 255
+MAX_HOSTS = 509
+"""Ports of v1model but 0, the one that drops (511) and the CPU's."""
+_BLOCK = 250
+"""Hosts of a kind that share their first two bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +30,10 @@ class Endpoint:
 
 
 def _endpoint(name: str, subnet: int, number: int) -> Endpoint:
-    if not 1 <= number <= MAX_HOSTS_OF_A_KIND:
-        raise ValueError(f"{name}: number {number} is not in 1..{MAX_HOSTS_OF_A_KIND}")
-    return Endpoint(name, f"10.0.{subnet}.{number}", f"02:00:00:00:{subnet:02x}:{number:02x}")
+    if not 1 <= number <= MAX_HOSTS:
+        raise ValueError(f"{name}: number {number} is not in 1..{MAX_HOSTS}")
+    block, last = (number - 1) // _BLOCK, (number - 1) % _BLOCK + 1
+    return Endpoint(name, f"10.{block}.{subnet}.{last}", f"02:00:00:{block:02x}:{subnet:02x}:{last:02x}")
 
 
 def worker(number: int) -> Endpoint:
@@ -49,14 +56,19 @@ def controller() -> Endpoint:
     return _endpoint("controller", 4, 1)
 
 
+def host_port(number: int) -> int:
+    """Switch port of a host, workers first: their numbers, but for the CPU's port."""
+    return number if number < CPU_PORT else number + 1
+
+
 def worker_port(number: int) -> int:
     """Switch port of a worker."""
-    return number
+    return host_port(number)
 
 
 def server_port(workers: int, number: int) -> int:
     """Switch port of a parameter server, behind the `workers` ports of the workers."""
-    return workers + number
+    return host_port(workers + number)
 
 
 def interface(port: int) -> str:
@@ -66,7 +78,7 @@ def interface(port: int) -> str:
 
 def switch_interfaces(workers: int, servers: int) -> list[str]:
     """Names of all of the switch's interfaces, in port order."""
-    return [interface(port) for port in range(1, workers + servers + 1)]
+    return [interface(host_port(number)) for number in range(1, workers + servers + 1)]
 
 
 def worker_udp_port(job: int) -> int:

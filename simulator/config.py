@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from controller.tables import ROWS
+from protocol.addressing import MAX_HOSTS
 from simulator.costs import Hosts, Network
-from topologies.config import Config
+from topologies.config import SERVER_ROWS, Config
 
 
 class SimulationConfig(Config):
-    """The tables [network] and [hosts] come on top; settings of real processes have no effect."""
+    """The tables [network] and [hosts] come on top; settings of real processes have no effect.
 
+    Every arm has a switch of its own, whose ports are what limits the number of hosts.
+    """
+
+    workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
+    servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
     network: Network = Network()
     hosts: Hosts = Hosts()
 
+    @property
+    def jobs_at_a_switch(self) -> int:
+        """One, however many arms there are."""
+        return 1
 
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.workers + self.servers > MAX_HOSTS:
+            hosts = f"workers ({self.workers}) and servers ({self.servers})"
+            raise ValueError(f"{hosts} must be at most {MAX_HOSTS} together, the ports of a switch")
+        return self
+
+
+assert MAX_HOSTS < ROWS
 DDL = SimulationConfig(
     workers=80,
     servers=20,

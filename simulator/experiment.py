@@ -95,7 +95,7 @@ def _load(session: SimulatedSession, keys: list[int]) -> None:
     with session.reporter.phase("load", len(arms)) as phase:
         for done, arm in enumerate(arms, start=1):
             network = session.arms[arm.name].network
-            session.board.load(arm.job, keys)
+            session.arms[arm.name].board.load(arm.job, keys)
             for store in network.stores:
                 at = store.locate(wanted)
                 store.give_away(at[store.known(at)])
@@ -112,7 +112,7 @@ def _account(session: SimulatedSession, trace: Trace) -> Accounting:
     """Compare what workers have pushed with what servers and switch hold, key by key."""
     sent, applied, mismatched = 0, served_pushes(session.parts), 0
     for arm in session.arms.values():
-        held = session.board.held(arm.network.arm.job, trace.space)
+        held = arm.board.held(arm.network.arm.job, trace.space)
         for store in arm.network.stores:
             mine = store.held()
             held[trace.space.positions(mine.keys)] += mine.values
@@ -125,5 +125,5 @@ def _account(session: SimulatedSession, trace: Trace) -> Accounting:
         lost=max(sent - applied, mismatched),
         unknown=0,
         mismatched_keys=mismatched,
-        overflows=session.board.overflows(),
+        overflows=sum(arm.board.overflows() for arm in session.arms.values()),
     )

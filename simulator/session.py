@@ -20,8 +20,11 @@ from simulator.books import ArmBook
 from simulator.config import SimulationConfig
 from simulator.drive import Clock, drive, pass_time
 from simulator.logs import BlockLog, SimulatedLogs
-from simulator.switchboard import Switchboard
+from simulator.switchboard import PROGRAM, Switchboard
 from simulator.world import Simulated
+from softswitch.compiled import CompiledPipeline
+from softswitch.jit import MachineCode
+from softswitch.load import load_program
 from topologies.agents import OnProgress
 from topologies.disturbance import Reading
 from topologies.phases.provision import rows
@@ -30,18 +33,18 @@ from topologies.session import START_AHEAD_NS, Ran, Session
 
 @dataclass(slots=True)
 class SimulatedArm:
-    """An arm's network, and what its workers have pushed."""
+    """An arm's network and its switch, and what its workers have pushed."""
 
     network: Simulated
+    board: Switchboard
     book: ArmBook
 
 
 @dataclass(slots=True)
 class SimulatedSession(Session):
-    """Every arm has its own network; all of them have one clock and one switch."""
+    """Every arm has its own network, with a switch; all of them have one clock."""
 
     now_ns: int = 0
-    board: Switchboard = field(default_factory=Switchboard)
     arms: dict[str, SimulatedArm] = field(default_factory=dict)
     _trace: Trace | None = None
     _models: list[Model] = field(default_factory=list)
@@ -50,7 +53,7 @@ class SimulatedSession(Session):
     def build(
         self, config: SimulationConfig, arms: Sequence[Arm], trace: Trace, training: Hyperparameters | None
     ) -> None:
-        """Set the switch up, and a network for each arm; `training` is None for what trains nothing."""
+        """A network for each arm; `training` is None for what trains nothing."""
         self._trace, self._logs = trace, SimulatedLogs(self.parts, config.servers)
         self._models = [
             SyntheticGradient(config.seed)
@@ -58,13 +61,16 @@ class SimulatedSession(Session):
             else LogisticRegression(training.scale, training.learning_rate)
             for _ in range(config.workers)
         ]
-        self.board.install(rows(config))
+        program = load_program(PROGRAM.read_bytes())
+        code = MachineCode(program)
         for arm in arms:
+            board = Switchboard(CompiledPipeline(program, code))
+            board.install(rows(config, [arm]))
             network = Simulated(
-                arm, self.board, trace.space, trace.largest_batch, config.workers, config.servers,
+                arm, board, trace.space, trace.largest_batch, config.workers, config.servers,
                 config.network, config.hosts, config.seed,
             )  # fmt: skip
-            self.arms[arm.name] = SimulatedArm(network, ArmBook(trace.space.size))
+            self.arms[arm.name] = SimulatedArm(network, board, ArmBook(trace.space.size))
 
     def clock_ns(self) -> int:
         """Virtual time."""

@@ -6,13 +6,28 @@ import numpy as np
 
 from native.compile import compiled, int64
 from native.libc import memcpy
+from protocol.addressing import CPU_PORT
 from simulator.links import address_of, carry, free_frame, new_frame
-from simulator.state import AT_HOST, World
+from simulator.state import AT_HOST, NOBODY, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, record_bytes
 from softswitch.native import call_process, carray, pointer
 
 _NS_PER_US = 1000
 _record_bytes = compiled(record_bytes)
+
+
+def port_of(h: int) -> int:
+    """Port of host `h`, from 0 on."""
+    return h + 1 if h + 1 < CPU_PORT else h + 2
+
+
+def host_at(port: int) -> int:
+    """The host at a port, or NOBODY."""
+    return NOBODY if port == CPU_PORT else port - 1 if port < CPU_PORT else port - 2
+
+
+_port_of = compiled(port_of)
+_host_at = compiled(host_at)
 
 
 @compiled
@@ -22,23 +37,23 @@ def pass_through(world: World, h: int, f: int, now: int) -> int:
     me.passes += 1
     link.delivered += 1
     link.delivered_bytes += frame.length
-    us = np.uint64(now // _NS_PER_US)
+    us, port_in = np.uint64(now // _NS_PER_US), np.uint32(_port_of(h))
     count = call_process(
-        int64(me.process), int64(me.memory), np.uint32(h + 1), address_of(frame), np.uint32(frame.length),
+        int64(me.process), int64(me.memory), port_in, address_of(frame), np.uint32(frame.length),
         us, us, int64(me.out), np.uint32(me.out_bytes),
     )  # fmt: skip
     free_frame(world, f)
     at, leaves = int64(me.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
-        port, length = int64(head.kind), int64(head.length)
-        if 1 <= port <= len(world.down):
+        to, length = _host_at(int64(head.kind)), int64(head.length)
+        if 0 <= to < len(world.down):
             if world.costs.inline:
-                leaves = now + int64(world.costs.program) + (int64(world.costs.hit) if port == h + 1 else 0)
+                leaves = now + int64(world.costs.program) + (int64(world.costs.hit) if to == h else 0)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
             out.length = length
-            carry(world, world.down[port - 1], g, leaves, AT_HOST, port - 1)
+            carry(world, world.down[to], g, leaves, AT_HOST, to)
         at += _record_bytes(length)
     return leaves

@@ -27,8 +27,8 @@ _INGRESS = "HotlineIngress."
 class Switchboard:
     """A pipeline with our program, and what of its state the simulation reads and writes."""
 
-    def __init__(self, program: Path = PROGRAM) -> None:
-        self.pipeline = CompiledPipeline(load_program(program.read_bytes()))
+    def __init__(self, pipeline: CompiledPipeline | None = None) -> None:
+        self.pipeline = pipeline or CompiledPipeline(load_program(PROGRAM.read_bytes()))
         self._names = _by_alias(self.pipeline.program)
         self._params: list[HotParam] = []
 

@@ -186,6 +186,11 @@ class Config(_Model):
         return tuple(arm for arm in self.measured if arm.offloaded)
 
     @property
+    def jobs_at_a_switch(self) -> int:
+        """How many of them share its tables."""
+        return len(self.offloaded)
+
+    @property
     def keeps_profile(self) -> bool:
         """Whether the tables have room for the profile job's hot set beside those of the arms."""
         return self.top_k <= max_top_k(len(self.offloaded) + 1)
@@ -205,7 +210,7 @@ class Config(_Model):
         if unknown or len(set(self.arms)) < len(self.arms) or NEITHER.name not in self.arms:
             names = ", ".join(arm.name for arm in MEASURED)
             raise ValueError(f"arms ({', '.join(self.arms)}) must be some of {names}, with {NEITHER.name}")
-        most = max_top_k(max(1, len(self.offloaded)))
+        most = max_top_k(max(1, self.jobs_at_a_switch))
         if self.top_k > most:
             with_hot = " and ".join(arm.name for arm in self.offloaded)
             raise ValueError(f"top_k ({self.top_k}) must be at most {most:,} with arms {with_hot}")

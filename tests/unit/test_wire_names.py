@@ -50,17 +50,23 @@ def test_addresses_tell_what_a_host_is_and_its_number() -> None:
     assert addressing.PREFIX_LENGTH == 16
 
 
-@pytest.mark.parametrize("number", [0, -1, 100])
-def test_there_are_99_hosts_of_a_kind(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"^w{number}: number {number} is not in 1\.\.99$"):
+@pytest.mark.parametrize("number", [0, -1, 510])
+def test_there_are_as_many_hosts_as_ports(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"^w{number}: number {number} is not in 1\.\.509$"):
         addressing.worker(number)
-    assert addressing.worker(1).name == "w1" and addressing.worker(99).name == "w99"
+    assert addressing.worker(250) == Endpoint("w250", "10.0.1.250", "02:00:00:00:01:fa")
+    assert addressing.worker(251) == Endpoint("w251", "10.1.1.1", "02:00:00:01:01:01")
+    every = [
+        kind(n) for kind in (addressing.worker, addressing.server, addressing.service) for n in range(1, 510)
+    ]
+    assert len({each.address for each in every}) == len({each.mac for each in every}) == 3 * 509
 
 
 def test_ports_of_the_switch() -> None:
     """Workers first, then the parameter servers."""
     assert [addressing.worker_port(number) for number in (1, 4)] == [1, 4]
     assert [addressing.server_port(4, number) for number in (1, 2)] == [5, 6]
+    assert [addressing.server_port(250, number) for number in (4, 5, 259)] == [254, 256, 510]
     assert addressing.interface(6) == "s1-eth6"
     assert addressing.switch_interfaces(2, 1) == ["s1-eth1", "s1-eth2", "s1-eth3"]
 

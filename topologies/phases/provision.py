@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from controller.controller import Controller
 from controller.tables import KIND_PRIVILEGED, Job, Route, Server, Worker
 from protocol import addressing
-from protocol.arms import ARMS
+from protocol.arms import ARMS, Arm
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from topologies.config import EPOCH, Config
 
@@ -19,9 +19,9 @@ async def provision(address: str, config: Config) -> None:
         await controller.install(*rows(config))
 
 
-def rows(config: Config) -> list[Route | Server | Job | Worker]:
-    """All rows of a run, before any hot set."""
-    return [*_routes(config), *_jobs(config), *_callers(config)]
+def rows(config: Config, arms: Sequence[Arm] = ARMS) -> list[Route | Server | Job | Worker]:
+    """All rows of a run of these arms, before any hot set."""
+    return [*_routes(config), *_jobs(config, arms), *_callers(config, arms)]
 
 
 def _routes(config: Config) -> Iterator[Route]:
@@ -31,8 +31,8 @@ def _routes(config: Config) -> Iterator[Route]:
         yield Route(addressing.server(number).mac, addressing.server_port(config.workers, number))
 
 
-def _jobs(config: Config) -> Iterator[Job | Server]:
-    for arm in ARMS:
+def _jobs(config: Config, arms: Sequence[Arm]) -> Iterator[Job | Server]:
+    for arm in arms:
         for number in range(1, config.servers + 1):
             host, service = addressing.server(number), addressing.service(number)
             yield Server(
@@ -49,10 +49,10 @@ def _jobs(config: Config) -> Iterator[Job | Server]:
         yield Job(arm.job, offload=arm.offloaded, proxy=arm.proxied)
 
 
-def _callers(config: Config) -> Iterator[Worker]:
+def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
     """Workers, and the parameter servers as privileged callers; each has a row of its own."""
     row = 0
-    for arm in ARMS:
+    for arm in arms:
         for number in range(1, config.workers + 1):
             host = addressing.worker(number)
             yield Worker(

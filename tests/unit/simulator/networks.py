@@ -10,11 +10,11 @@ import numpy as np
 from hosts.keys import KeySpace
 from protocol.arms import Arm
 from simulator.books import ArmBook, WorkerBook
+from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.drive import Clock, drive, pass_time
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated, VirtualClient
-from topologies.config import Config
 from topologies.phases.provision import rows
 
 PARAMETERS = 300
@@ -62,7 +62,7 @@ class Bed:
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
         self.board = Switchboard()
-        self.board.install(rows(Config(workers=workers, servers=servers)))
+        self.board.install(rows(SimulationConfig(workers=workers, servers=servers), [arm]))
         self.network = Simulated(
             arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )

@@ -17,8 +17,8 @@ from simulator import loop
 from simulator.costs import Hosts, Network
 from simulator.errors import SimulationError
 from simulator.links import carry, free_frame, new_frame
-from simulator.state import AT_HOST, World
-from simulator.switch import pass_through
+from simulator.state import AT_HOST, NOBODY, World
+from simulator.switch import host_at, pass_through, port_of
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS
 from softswitch.memory.output import read_records
@@ -184,3 +184,20 @@ def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(drives, "run", lambda world, until: loop.QUIET)
     with pytest.raises(SimulationError, match="nothing happens any more, and 3 workers are not done"):
         bed.operate(1)
+
+
+def test_a_host_has_every_port_but_the_cpus() -> None:
+    ports = [port_of(h) for h in range(509)]
+    assert ports == [*range(1, 255), *range(256, 511)]
+    assert [host_at(port) for port in ports] == list(range(509))
+    assert host_at(255) == NOBODY
+
+
+def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
+    """Ports beyond the CPU's, and addresses beyond a block."""
+    bed = Bed(BOTH, workers=252, servers=4, hot=HALF)
+    bed.operate(1)
+    bed.settle()
+    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 5_000
+    check_conservation(bed)
+    assert (bed.network.world.up.frames > 0).all()
