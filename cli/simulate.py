@@ -32,12 +32,10 @@ def simulate(config: Path | None, as_json: bool) -> None:
 
     with one_line_errors():
         settings = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
-        folder = _simulate(settings)
-        if as_json:
-            click.echo((folder / "summary.json").read_text(), nl=False)
+        _simulate(settings, as_json)
 
 
-def _simulate(config: SimulationConfig) -> Path:
+def _simulate(config: SimulationConfig, as_json: bool) -> None:
     from analysis.report import write_report
     from analysis.summary import summarise
     from analysis.table import print_summary
@@ -60,6 +58,8 @@ def _simulate(config: SimulationConfig) -> Path:
     finally:
         reporter.stop()
     point_to_latest(config.runs)
+    if as_json:
+        click.echo((run / "summary.json").read_text(), nl=False)
+        return
     print_summary(summary)
     click.echo(f"report: {page}")
-    return run

@@ -45,7 +45,7 @@ DDL = SimulationConfig(
     block_ms=1,
     discard_ms=0,
     block_steps=1,
-    trace_steps=20,
+    trace_steps=14,
     profile_lanes=1_000_000,
 )
 """[DDL] §2.1's cluster: 80 workers and 20 servers at 10 Gbit/s."""

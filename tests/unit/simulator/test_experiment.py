@@ -79,10 +79,22 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
 
 
 def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], tmp_path: Path) -> None:
-    assert simulate(tmp_path).exit_code == 0
+    """And `--json` prints its results, and nothing else."""
+    result = simulate(tmp_path, options=("--json",))
+    assert result.exit_code == 0
+    assert result.stdout == (tmp_path / "runs" / "latest" / "summary.json").read_text()
     for log in LOGS:
         mine, other = (folder / "runs" / "latest" / f"{log}.parquet" for folder in (tmp_path, done[0]))
         assert mine.read_bytes() == other.read_bytes(), log
+
+
+def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("workers = 450\nservers = 60\n")
+    result = CliRunner().invoke(hotline, ["simulate", str(config)])
+    assert result.exit_code == 1
+    told = "workers (450) and servers (60) must be at most 509 together, the ports of a switch"
+    assert told in result.output and result.output.count("\n") == 1
 
 
 def test_what_is_wrong_is_told_in_one_line(tmp_path: Path) -> None:
