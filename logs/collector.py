@@ -83,10 +83,9 @@ class Collector:
 async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
     """A collector that listens at a path as long as this lasts, and keeps what comes in a directory.
 
-    The path is nobody else's: what a killed one has left there is removed. Raises `OSError`.
+    The path is nobody else's: a socket that a killed one has left there is replaced. Raises `OSError`.
     """
     collector = Collector(directory)
-    path.unlink(missing_ok=True)
     server = await asyncio.start_unix_server(collector.answer, path)
     try:
         yield collector

@@ -20,7 +20,7 @@ from simulator.config import SimulationConfig
 from simulator.session import SimulatedSession
 from simulator.warm import warm
 from topologies.machine import describe_machine
-from topologies.phases.accounting import served_pushes
+from topologies.phases.accounting import Lanes, served_pushes, settle
 from topologies.phases.calibrate import capacities, take_capacity
 from topologies.phases.measure import measure
 from topologies.phases.profile import steps_to_profile
@@ -110,20 +110,15 @@ async def _nothing() -> None:
 
 def _account(session: SimulatedSession, trace: Trace) -> Accounting:
     """Compare what workers have pushed with what servers and switch hold, key by key."""
-    sent, applied, mismatched = 0, served_pushes(session.parts), 0
+    sent, at_servers, mismatched = 0, 0, 0
     for arm in session.arms.values():
         held = arm.board.held(arm.network.arm.job, trace.space)
         for store in arm.network.stores:
             mine = store.held()
             held[trace.space.positions(mine.keys)] += mine.values
-            applied += int(mine.updates.sum())
+            at_servers += int(mine.updates.sum())
         mismatched += int((held != arm.book.sums).sum())
         sent += arm.book.lanes
-    return Accounting(
-        sent=sent,
-        applied=applied,
-        lost=max(sent - applied, mismatched),
-        unknown=0,
-        mismatched_keys=mismatched,
-        overflows=sum(arm.board.overflows() for arm in session.arms.values()),
-    )
+    found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged=True)
+    found.overflows = sum(arm.board.overflows() for arm in session.arms.values())
+    return found

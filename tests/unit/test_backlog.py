@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs.backlog import Backlog
-from tests.harness.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S, wait_for
 
 
 class Disk:
@@ -36,6 +36,18 @@ def test_what_does_not_fit_is_dropped_and_counted() -> None:
         assert backlog.put([7], disk.write)
         assert backlog.settle() == [[7]]
         assert backlog.dropped == 20
+
+
+def test_what_has_been_written_waits_no_more() -> None:
+    disk = Disk()
+    disk.gate.set()
+    with closing(Backlog[list[int]](limit=1)) as backlog:
+        assert backlog.put([1], disk.write)
+        wait_for(lambda: disk.written == [1])
+        # Its future is done a moment later.
+        wait_for(lambda: backlog.put([2], disk.write))
+        backlog.settle()
+    assert disk.written == [1, 2]
 
 
 @given(batches=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=12), limit=st.integers(1, 4))

@@ -86,10 +86,14 @@ def test_what_a_slow_disk_has_no_time_for_is_dropped_and_counted() -> None:
     block = Block()
     block.gate.clear()
     with block.writer(limit=2) as writer:
+        arrays = []
         for _ in range(5):
+            arrays.append(block.client.state.log)
             block.log(ROWS)
             writer.swap(block.client, ORIGIN)
         assert (writer.dropped, block.written) == (3 * ROWS, [])
+        # Two wait, and the others take turns.
+        assert len({id(array) for array in arrays}) == 4
         block.gate.set()
         writer.end(block.client, ORIGIN)
         assert writer.dropped == 3 * ROWS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,6 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
     sent, unknown, mismatched, at_servers = 0, 0, 0, 0
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
-    complete = all(worker.alive for worker in session.workers) and not dropped
     changed: list[str] = []
     with session.reporter.phase("accounting", len(ARMS)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
@@ -52,20 +52,40 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
-    # A log may lack pushes, those dropped or a dead worker's last; the books of values are complete.
-    applied = at_servers + served_pushes(session.parts)
-    lost = max(sent - unknown - applied, mismatched) if complete else mismatched
+    lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
+    found = settle(lanes, is_logged=all(worker.alive for worker in session.workers) and not dropped)
+    found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
+    found.collected, found.uncollected = collector.updates, at_servers - collector.updates
+    return found
+
+
+class Lanes(NamedTuple):
+    """Pushed lanes of all jobs, by who tells of them."""
+
+    sent: int
+    """Answered or not, by the workers' ledgers."""
+    unknown: int
+    at_servers: int
+    served: int
+    """By the switch, as the logs of RPCs have it."""
+    mismatched_keys: int
+
+
+def settle(lanes: Lanes, is_logged: bool) -> Accounting:
+    """Where the lanes are. Unless it `is_logged` what the switch served, as a worker has died or rows were
+    dropped, values alone tell what was lost.
+    """
+    applied = lanes.at_servers + lanes.served
+    lost = lanes.mismatched_keys
+    if is_logged:
+        lost = max(lanes.sent - lanes.unknown - applied, lost)
     return Accounting(
-        sent=sent,
-        applied=applied if complete else sent - unknown - lost,
+        sent=lanes.sent,
+        applied=applied if is_logged else lanes.sent - lanes.unknown - lost,
         lost=lost,
-        unknown=unknown,
-        mismatched_keys=mismatched,
-        overflows=overflows,
-        changed_arms=changed,
-        collected=collector.updates,
-        uncollected=at_servers - collector.updates,
-        dropped_rows=dropped,
+        unknown=lanes.unknown,
+        mismatched_keys=lanes.mismatched_keys,
+        overflows=0,
     )
 
 

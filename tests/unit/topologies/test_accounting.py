@@ -17,11 +17,13 @@ from controller.tables import HotParam, Job, State
 from hosts.keys import KeySpace
 from protocol.arms import ARMS, Arm
 from topologies.phases.accounting import (
+    Lanes,
     held_by_servers,
     held_by_switch,
     is_changed,
     mismatches,
     served_pushes,
+    settle,
 )
 
 KEYS = 5
@@ -84,6 +86,24 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
             tmp_path / f"rpc-worker-{worker}-{op}.parquet"
         )
     assert served_pushes(tmp_path) == 600
+
+
+@pytest.mark.parametrize(
+    ("lanes", "is_logged", "applied", "lost"),
+    [
+        (Lanes(sent=100, unknown=0, at_servers=60, served=40, mismatched_keys=0), True, 100, 0),
+        (Lanes(sent=100, unknown=5, at_servers=57, served=40, mismatched_keys=0), True, 97, 0),
+        (Lanes(sent=100, unknown=5, at_servers=50, served=40, mismatched_keys=2), True, 90, 5),
+        (Lanes(sent=100, unknown=0, at_servers=60, served=40, mismatched_keys=3), True, 100, 3),
+        # Rows of the log were dropped: the switch has served more than it tells.
+        (Lanes(sent=100, unknown=0, at_servers=60, served=30, mismatched_keys=0), False, 100, 0),
+        (Lanes(sent=100, unknown=5, at_servers=60, served=30, mismatched_keys=2), False, 93, 2),
+    ],
+)
+def test_where_the_lanes_are(lanes: Lanes, is_logged: bool, applied: int, lost: int) -> None:
+    found = settle(lanes, is_logged)
+    assert (found.applied, found.lost) == (applied, lost)
+    assert (found.sent, found.unknown, found.mismatched_keys) == (100, lanes.unknown, lanes.mismatched_keys)
 
 
 def test_mininet_leaves_the_loggers_of_others_alone() -> None:
