@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Sized)
 LIMIT = 16
-"""Batches that wait at most. Of an agent's 2^16 rows each that is a million, and 0.2 GB."""
+"""Batches that wait at most. Of an agent's 2^16 rows each that is a million, and 70 MB."""
 
 
 class Backlog(Generic[T]):
