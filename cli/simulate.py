@@ -41,6 +41,7 @@ def _simulate(config: SimulationConfig, as_json: bool) -> None:
     from analysis.table import print_summary
     from simulator.experiment import simulate as experiment
     from topologies.folder import create_run_folder, point_to_latest
+    from topologies.lifecycle import check_accounting
     from topologies.phases.workload import read_data
     from topologies.progress import Reporter, RunConsole
 
@@ -60,6 +61,8 @@ def _simulate(config: SimulationConfig, as_json: bool) -> None:
     point_to_latest(config.runs)
     if as_json:
         click.echo((run / "summary.json").read_text(), nl=False)
-        return
-    print_summary(summary)
-    click.echo(f"report: {page}")
+    else:
+        print_summary(summary)
+        click.echo(f"report: {page}")
+    assert record.accounting is not None
+    check_accounting(record.accounting, run)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from analysis.errors import AnalysisError
-from analysis.record import read_record
+from analysis.record import Accounting, read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
@@ -184,10 +184,16 @@ def _report(run: Path, reporter: Reporter) -> None:
         print_summary(summary)
         print(f"report: {report}")
     reporter.stop()
-    if account is not None and account.lost:
+    if account is not None:
+        check_accounting(account, run)
+
+
+def check_accounting(account: Accounting, run: Path) -> None:
+    """Raise `AccountingError` when a run's updates do not add up."""
+    if account.lost:
         lost = counted(account.lost, "update was lost", "updates were lost")
         raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")
-    if account is not None and account.overflows:
+    if account.overflows:
         overflowed = counted(
             account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
         )

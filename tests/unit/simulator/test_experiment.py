@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from cli.commands import hotline
 from logs.check import check
 from logs.columns import ARMS, LOGS
+from simulator.books import WorkerBook
 
 SMALL = """
 workers = 3
@@ -86,6 +88,26 @@ def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], 
     for log in LOGS:
         mine, other = (folder / "runs" / "latest" / f"{log}.parquet" for folder in (tmp_path, done[0]))
         assert mine.read_bytes() == other.read_bytes(), log
+
+
+def test_updates_that_do_not_add_up_are_told_and_the_report_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker's book has one more of parameter 7 than it has pushed, now and then."""
+    close = WorkerBook.close
+
+    def wrong(book: WorkerBook) -> None:
+        close(book)
+        book._book.sums[7] += np.uint32(1)
+
+    monkeypatch.setattr(WorkerBook, "close", wrong)
+    result = simulate(tmp_path)
+    assert result.exit_code == 1
+    # In each of the five arms, and in the profile's.
+    run = (tmp_path / "runs" / "latest").resolve()
+    assert f"6 updates were lost, at 6 keys; see {run}" in " ".join(result.output.split())
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["updates"]["mismatched_keys"] == 6 and (run / "report.html").exists()
 
 
 def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
