@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hosts.ps.rpc import handle, stamp
+from hosts.ps.serve import share_cpu
 from hosts.ps.share import Share
 from hosts.ps.state import Server, needs_room
 from hosts.udp import BURST
@@ -33,7 +34,8 @@ def step_server(world: World, a: int, now: int) -> int:
     if n == 0:
         block(world, a, now, NEVER)
         return WENT_ON
-    read, answers = now + int64(costs.serve_burst), int64(0)
+    taken, answers = now + int64(costs.serve_burst), int64(0)
+    read = taken
     for _ in range(n):
         f = take_frame(world, a)
         g = new_frame(world)
@@ -52,19 +54,6 @@ def step_server(world: World, a: int, now: int) -> int:
             free_frame(world, g)
         free_frame(world, f)
         read += took
-    share_out(server, read - now)
+    share_cpu(server, read - taken)
     go_on(world, a, now, flush(world, a, answers, read, int64(costs.serve_send)))
     return WENT_ON
-
-
-@compiled
-def share_out(server: Server, ns: int) -> None:
-    """Add a burst's time to what its jobs have cost, by the RPCs of each."""
-    answered = int64(0)
-    for j in range(len(server.jobs)):
-        answered += server.jobs[j].in_burst
-    for j in range(len(server.jobs)):
-        job = server.jobs[j]
-        if job.in_burst:
-            job.proc_cpu_ns += ns * job.in_burst // answered
-            job.in_burst = 0

@@ -63,7 +63,7 @@ COSTS = record(
 """What agents take, ns (`simulator.costs`); the last two are quantiles of a distribution. Where the program
 runs `inline` a frame passes it on the core of its sender, and does not go up its cable."""
 ME = record(
-    "now", "order", "events", "free", "workers", "servers", "who", "burst",
+    "now", "order", "events", "free", "workers", "servers", "who",
     "process", "memory", "out", "out_bytes", "passes", "delivered", ("random", "u8"),
 )  # fmt: skip
 

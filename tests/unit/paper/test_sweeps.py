@@ -75,8 +75,13 @@ def test_of_the_maps_runs_one_line_goes_along_skew_and_one_along_the_size_of_a_s
 
 
 def test_every_kind_of_stage_has_its_figures() -> None:
-    found = {"top-k-1": Run(4, 2, 1), "scale-4-2": Run(4, 2, 1), "map-1": Run(4, 2, 1), "r1": Run(4, 2, 1)}
-    names = [figure.name for figure in sweeps(found)]  # type: ignore[arg-type]  # runs that were played
+    found: dict[str, Any] = {
+        "top-k-1": Run(4, 2, 1),
+        "scale-4-2": Run(4, 2, 1),
+        "map-1": Run(4, 2, 1),
+        "r1": Run(4, 2, 1),
+    }
+    names = [figure.name for figure in sweeps(found)]
     assert names == [
         "sweep-top-k", "sweep-skew", "sweep-keys", "sweep-workers", "map-workers", "fig-08",
     ]  # fmt: skip

@@ -22,7 +22,7 @@ SOUND, QUICK = Network(), Hosts()
 
 
 class Operations:
-    """A driver of random pulls and pushes, which checks that a pull brings no more than was ever pushed."""
+    """A driver of random pulls and pushes, in a closed loop."""
 
     def __init__(self, client: VirtualClient, book: WorkerBook, random: Random, count: int) -> None:
         self._client = client
