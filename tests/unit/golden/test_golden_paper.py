@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.record import read_record
@@ -72,6 +73,19 @@ def test_the_report_has_every_figure_and_table(folder: Path) -> None:
     for stage in STAGES:
         assert (f'scope="row">{stage.name}</th>' in page) == stage.is_run
     assert "-24 [-25, -21]" in page and "86,400 sent, 4 lost" in page
+
+
+def test_what_offload_changes_by_workers_is_what_the_answer_says(folder: Path) -> None:
+    """In per cent of *neither*, at 2 and 3 workers; every run is the golden one."""
+    write_paper(STAGES, folder, [], lambda step: None)
+    rows = pl.read_csv(folder / "figures" / "map-workers.csv")
+    assert {name: rows.filter(panel=name)["y"].round(2).to_list() for name in rows["panel"].unique()} == {
+        "packets to the servers": [0.02, 0.02],
+        "servers' CPU": [-0.24, -0.24],
+        "workers' CPU": [0.22, 0.22],
+        "time of a pull": [-0.18, -0.18],
+        "time of a push": [-0.34, -0.34],
+    }
 
 
 def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
