@@ -61,13 +61,6 @@ class VirtualClient(Client):
             self._books[:] = self.state.answered[: len(self._books)]
             self._books = self._books[:0]
 
-    def hint(self, keys: NDArray[np.uint64] | None) -> None:
-        """Forget all hints, then take these keys to be hot."""
-        self.state.hinted[:] = False
-        if keys is not None:
-            self.state.hinted[self._space.positions(keys)] = True
-            self.state.hinted[-1] = False
-
     def take_records(self, fresh: Any = None) -> Any:
         """A copy of the answered RPCs so far, which the log forgets."""
         taken = np.array(self.records)
@@ -188,7 +181,7 @@ def _stacked(arrays: Sequence[Any]) -> Any:
     stacked: Any = np.zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
         # Zeros take no memory before something is written there.
-        if first.dtype.names or each.any():
+        if not first.shape or np.frombuffer(each, np.uint8).any():
             stacked[(k, *(slice(size) for size in each.shape))] = each
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
