@@ -40,15 +40,19 @@ def cluster_at(scheduler: str) -> Iterator[Client]:
 @contextmanager
 def local_cluster(processes: int) -> Iterator[Client]:
     """So many processes of this machine, one task at a time each; an error, as Ctrl-C, kills them."""
-    import dask
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     # No limit of memory: a process that needs more than its share is not to be killed for it.
-    with dask.config.set({"logging.distributed": "critical"}):
-        cluster: Any = LocalCluster(
-            n_workers=processes, threads_per_worker=1, memory_limit=0, scheduler_kwargs={"dashboard": False}
-        )
+    cluster: Any = LocalCluster(
+        n_workers=processes,
+        threads_per_worker=1,
+        memory_limit=0,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+        env={"DASK_LOGGING__DISTRIBUTED": "critical"},
+    )
     client = Client(cluster)
     try:
         yield client
