@@ -10,6 +10,7 @@ import click
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
+from cli.predict import fit, predict
 from cli.registers import registers
 from cli.report import compare, figures, report
 from cli.simulate import simulate
@@ -45,5 +46,7 @@ def hotline(verbose: bool) -> None:
 for command in (
     hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare, simulate,
     sweep,
+    fit,
+    predict,
 ):  # fmt: skip
     hotline.add_command(command)

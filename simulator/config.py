@@ -22,6 +22,8 @@ class SimulationConfig(Config):
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
     network: Network = Network()
     hosts: Hosts = Hosts()
+    offered: dict[str, float] = Field(default_factory=dict)
+    """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
 
     @property
     def jobs_at_a_switch(self) -> int:

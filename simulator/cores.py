@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hosts.worker.state import NEVER
 from native.compile import compiled, int64
 from simulator.events import put_event
+from simulator.links import draw
 from simulator.state import ALARM, BLOCKED, NOBODY, READY, RUNNING, STEP, World
 
 CONTINUES, YIELDS = 0, 1
@@ -29,6 +32,7 @@ def go_on(world: World, a: int, now: int, until: int) -> None:
     agent = world.agents[a]
     core = world.cores[agent.core]
     agent.used_ns += until - now
+    until += _disturbance(world, until - now)
     is_over = core.waiting > 0 and until - core.since >= world.costs.slice
     put_event(world, until, STEP, a, YIELDS if is_over else CONTINUES)
 
@@ -62,6 +66,15 @@ def ring_alarm(world: World, a: int, now: int) -> None:
 
 
 @compiled
+def _disturbance(world: World, busy: int) -> int:
+    """How long others take the core from an agent that is busy for so long."""
+    every = int64(world.costs.noise_every)
+    if every == 0 or draw(world) * every >= busy:
+        return 0
+    return int64(-np.log(1.0 - draw(world)) * float(world.costs.noise))
+
+
+@compiled
 def _enqueue(world: World, a: int) -> None:
     agent = world.agents[a]
     agent.state = READY
@@ -85,5 +98,6 @@ def _run_next(world: World, c: int, now: int, cost: int) -> None:
     agent.state = RUNNING
     agent.queued_ns += now - agent.queued_at
     agent.used_ns += begins - now
+    begins += _disturbance(world, cost)
     core.since = begins
     put_event(world, begins, STEP, a, CONTINUES)

@@ -102,6 +102,10 @@ class Hosts(Strict):
     out, the switch is a device of its own, that takes no time."""
     hit_ns: int = Field(default=0, ge=0, le=_MOST_NS)
     """And of a frame that the switch answers."""
+    noise_every_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Of a core's busy time, after which something else takes it, on average: interrupts, the hypervisor."""
+    noise_us: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """For so long, on average; both are exponential."""
     measured: Path | None = None
     """A run folder that `W_proc` and `PS_proc` are drawn from, instead of the three above."""
 
@@ -114,6 +118,7 @@ def costs_of(hosts: Hosts) -> Any:
     costs.connection = hosts.connection_ns
     costs.lane, costs.hit = hosts.lane_ns, hosts.hit_ns
     costs.inline, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
+    costs.noise_every, costs.noise = round((hosts.noise_every_us or 0) * 1e3), round(hosts.noise_us * 1e3)
     costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns
     costs.receive[:], costs.serve[:] = hosts.receive_ns, hosts.serve_ns
     if hosts.measured is not None:

@@ -59,8 +59,9 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     await _profile(session, trace)
     _load(session, await select(session))
     with reporter.phase("calibrate"):
-        capacity = take_capacity(session, await capacities(session, _STEPS_TO_CALIBRATE))
-    await measure(session, capacity, _nothing)
+        take_capacity(session, await capacities(session, _STEPS_TO_CALIBRATE))
+    record.offered_rate.update(config.offered)
+    await measure(session, _nothing)
     with reporter.phase("accounting"):
         session.flush()
         record.accounting = _account(session, trace)

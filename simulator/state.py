@@ -60,7 +60,7 @@ CORE = record("running", "first", "waiting", "since")
 """A CPU: the agent that it runs, and the ring of those that wait for it."""
 COSTS = record(
     "wake", "idle", "slice", "encode", "send", "burst", "serve_burst", "serve_send", "connection", "lane",
-    "inline", "program", "hit",
+    "inline", "program", "hit", "noise_every", "noise",
     ("receive", "i8", (QUANTILES,)), ("serve", "i8", (QUANTILES,)),
 )  # fmt: skip
 """What agents take, ns (`simulator.costs`); the last two are quantiles of a distribution. Where the program

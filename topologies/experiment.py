@@ -111,8 +111,8 @@ async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
     idle = quiet_threads(before, session.switch_threads())
     await load(session, await select(session))
     with isolated(rest, idle):
-        capacity = await calibrate(session)
-        await measure(session, capacity, partial(check_capacity, session, "middle"))
+        await calibrate(session)
+        await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")
         await measure_emulator(session)
     if session.next_step > trace.steps:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
+from logs.columns import load_name
 from protocol.arms import NEITHER, Arm
 from topologies.agents import call_all
 from topologies.config import Config
@@ -41,8 +42,8 @@ class Planned:
     """Delay of each worker: workers of asynchronous training are not in step."""
 
 
-async def measure(session: Session, capacity: float, halfway: Callable[[], Awaitable[None]]) -> None:
-    """Run rounds at fractions of `capacity` (steps/s of all workers) and record their blocks.
+async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
+    """Run rounds at the rates that are to be offered, and record their blocks.
 
     `halfway` is called between two rounds, once, if there are as many.
     """
@@ -52,7 +53,7 @@ async def measure(session: Session, capacity: float, halfway: Callable[[], Await
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
-            blocks = _plan(session, rounds, capacity, chance)
+            blocks = _plan(session, rounds, chance)
             chance.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
             operations = await session.new_operations() if rounds.goes_on_until_precise else None
@@ -83,11 +84,11 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 
 
-def _plan(session: Session, rounds: RoundCount, capacity: float, chance: random.Random) -> list[Planned]:
+def _plan(session: Session, rounds: RoundCount, chance: random.Random) -> list[Planned]:
     """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
     blocks = []
     for load in session.config.loads:
-        period_ns = round(1e9 * len(session.workers) / (load * capacity))
+        period_ns = round(1e9 * len(session.workers) / session.record.offered_rate[load_name(load)])
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)

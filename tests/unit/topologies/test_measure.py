@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.precision import LEAST_ROUNDS
 from analysis.record import ProgramUse, RunRecord, ServerUse
-from logs.columns import ARMS, OPS
+from logs.columns import ARMS, OPS, load_name
 from protocol.arms import JOBS, Arm
 from topologies.config import Config
 from topologies.disturbance import Reading
@@ -121,7 +121,8 @@ def play_on(session: PlayedSession) -> None:
     async def halfway() -> None:
         session.halfway = len(session.record.blocks)
 
-    asyncio.run(measure(session, CAPACITY, halfway))
+    session.record.offered_rate = {load_name(load): load * CAPACITY for load in session.config.loads}
+    asyncio.run(measure(session, halfway))
 
 
 def by_round(session: PlayedSession) -> dict[int, list[dict[str, Any]]]:

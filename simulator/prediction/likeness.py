@@ -1,0 +1,54 @@
+"""A real run's configuration in virtual time: its load, its cores, its workload; cables that take no time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.errors import AnalysisError
+from analysis.record import RunRecord
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+from topologies.config import config_of
+
+_OF_PROCESSES = (
+    "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
+)  # fmt: skip
+"""Settings that virtual time has no use for."""
+
+
+def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: Any) -> SimulationConfig:
+    """The run again, at the rates that it was offered; raises `AnalysisError` for a simulated run.
+
+    Its agents share cores as they did; the kernel's switch runs on its senders'.
+    """
+    if record.simulation is not None:
+        raise AnalysisError("the run is one in virtual time; what is compared with is a real one")
+    kept = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}
+    values = {
+        **kept,
+        "arms": tuple(arms),
+        "network": {"rate_mbit": 0.0, "delay_us": 0.0},
+        "hosts": hosts.model_dump(),
+        "offered": record.offered_rate,
+        **changes,
+    }
+    return config_of(SimulationConfig, values)
+
+
+def shared_cores(record: RunRecord) -> dict[str, int]:
+    """How many cores workers and servers have."""
+    return {
+        "worker_cores": _cores(record.placement.get("workers")),
+        "server_cores": _cores(record.placement.get("servers")),
+    }
+
+
+def _cores(placed: Any) -> int:
+    return len(placed) if isinstance(placed, list) and placed else 1
+
+
+def steps_for(record: RunRecord, load: str, seconds: float) -> int:
+    """Measured steps of all workers in so many seconds of a load."""
+    return math.ceil(record.offered_rate[load] * seconds)

@@ -1,0 +1,74 @@
+"""What is compared of a run, whether it was real or in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.errors import AnalysisError
+from analysis.record import RunRecord, read_record
+from analysis.summary import LoadSummary, Summary, summarise
+from logs.columns import BASELINE, load_name
+
+LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
+"""µs, of an operation."""
+CPU = ("worker_cpu", "ps_cpu")
+"""µs, of a step, all workers or servers together."""
+Cell = tuple[str, str]
+"""Load and arm."""
+
+
+class Observed(NamedTuple):
+    """What a run has, by load and arm."""
+
+    cells: dict[Cell, dict[str, float]]
+    signs: dict[tuple[Cell, str], int]
+    """Of the differences to the baseline that have an interval without 0."""
+
+
+def observed_in(run: Path) -> Observed:
+    """Of a run folder; raises `AnalysisError`."""
+    record = read_record(run)
+    return observed(record, summarise(run, record))
+
+
+def observed(record: RunRecord, summary: Summary) -> Observed:
+    """Of a run's record and summary; raises `AnalysisError` where nothing was measured."""
+    cells, signs = {}, {}
+    for name, load in summary.loads.items():
+        for arm in load.arms:
+            if found := _cell(name, arm, load, record):
+                cells[name, arm] = found
+            for op in ("pull_mean", "push_mean"):
+                if sign := _sign(load, arm, op):
+                    signs[(name, arm), op] = sign
+    if not cells:
+        raise AnalysisError("the run has no operation that was measured")
+    return Observed(cells, signs)
+
+
+def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
+    took = load.arms[arm].op_latency_us
+    blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
+    steps = sum(block.steps for block in blocks)
+    found: dict[str, float | None] = {
+        "pull_mean": took["pull"].mean,
+        "pull_p99": took["pull"].p99,
+        "push_mean": took["push"].mean,
+        "push_p99": took["push"].p99,
+    }
+    if not steps or None in found.values():
+        return None
+    cpu = {
+        "worker_cpu": 1e6 * sum(block.worker_cpu_s for block in blocks) / steps,
+        "ps_cpu": 1e6 * sum(block.servers.cpu_s for block in blocks) / steps,
+    }
+    return {**{metric: value for metric, value in found.items() if value is not None}, **cpu}
+
+
+def _sign(load: LoadSummary, arm: str, metric: str) -> int:
+    """1 or -1 where the difference can be told from 0; else 0."""
+    found = load.differences.get(arm, {}).get(metric)
+    if arm == BASELINE or found is None or found.ratio_low is None or found.ratio_high is None:
+        return 0
+    return 1 if found.ratio_low > 0 else -1 if found.ratio_high < 0 else 0
