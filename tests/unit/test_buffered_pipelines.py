@@ -1,0 +1,129 @@
+"""Pipelines with queues between ingress and egress: machine code as the interpreter, with any depths and waits; and
+as without queues where none is waited in."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.jit import MachineCode
+from softswitch.pipeline import Depths, Output, Passed, Waiting
+from tests.harness.constructs import CONSTRUCTS, Construct, compiled
+from tests.harness.effort import examples
+from tests.harness.state import cells
+
+PRIORITIES = 4
+MOST_WAITING = 60
+"""Packets that go round make more of themselves; beyond these they are dropped, as in a queue that is full."""
+GO_ROUND = {"resubmit_recirculate", "traffic"}
+
+
+@cache
+def machine_code(name: str) -> MachineCode:
+    return MachineCode(compiled(name), PRIORITIES, buffered=True)
+
+
+def pair(construct: Construct) -> tuple[InterpretedPipeline, CompiledPipeline]:
+    """The oracle and the machine code, with the same state."""
+    program = compiled(construct.name)
+    made = InterpretedPipeline(program, PRIORITIES), CompiledPipeline(program, machine_code(construct.name))
+    for pipeline in made:
+        construct.prepare(pipeline)
+        pipeline.seed_random(7)
+    return made
+
+
+def told(waiting: Waiting) -> tuple[int, int, int]:
+    return waiting.port, waiting.priority, waiting.length
+
+
+class Both:
+    """A packet at a time through oracle and machine code, which have to agree; what waits, of both."""
+
+    def __init__(self, construct: Construct) -> None:
+        self.oracle, self.fast = pair(construct)
+        self.waiting: list[tuple[Waiting, Waiting]] = []
+
+    def enter(self, *arguments: Any) -> None:
+        self._agree(self.oracle.enter(*arguments), self.fast.enter(*arguments))
+
+    def leave(self, place: int, depths: Depths, now: int) -> None:
+        ours, theirs = self.waiting.pop(place)
+        self._agree(self.oracle.leave(ours, depths, now), self.fast.leave(theirs, depths, now))
+
+    def _agree(self, expected: Passed, passed: Passed) -> None:
+        assert passed.outputs == expected.outputs
+        assert list(map(told, passed.waiting)) == list(map(told, expected.waiting))
+        assert self.fast.take_notices() == self.oracle.take_notices()
+        self.waiting += zip(expected.waiting, passed.waiting, strict=True)
+        del self.waiting[MOST_WAITING:]
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False), steps=st.integers(1, 80))
+def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: int) -> None:
+    both, now = Both(CONSTRUCTS[name]), random.choice([1, (1 << 32) - 5_000])
+    for _ in range(steps):
+        now += random.choice([0, 1, 10, 1_000, 100_000])
+        if both.waiting and random.random() < 0.6:
+            depths = Depths(random.choice([0, 1, 63, (1 << 19) + 2]), random.randrange(64))
+            both.leave(random.randrange(len(both.waiting)), depths, now)
+        else:
+            both.enter(*CONSTRUCTS[name].frame(random), now, now + 3)
+    assert cells(both.oracle) == cells(both.fast)
+
+
+def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
+    """Copies, priorities, cut lengths and packets that wait a second time are among what the test above draws."""
+    seen = set()
+    for name in ("replication", "traffic"):
+        both, random = Both(CONSTRUCTS[name]), Random(3)
+        for _ in range(300):
+            both.enter(*CONSTRUCTS[name].frame(random), 0, 3)
+            seen |= {"many"} if len(both.waiting) > 1 else set()
+            while both.waiting:
+                seen |= {"priority"} if both.waiting[0][0].priority else set()
+                before = len(both.waiting)
+                both.leave(0, Depths(), 4)
+                seen |= {"again"} if len(both.waiting) >= before else set()
+    assert seen == {"many", "priority", "again"}
+
+
+def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
+    return {port: [out.frame for out in outputs if out.port == port] for port, _ in outputs}
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - GO_ROUND))
+def test_empty_queues_make_no_difference(name: str) -> None:
+    """But for the order of what goes round: egress of the copies waits until ingress has seen all."""
+    construct, program = CONSTRUCTS[name], compiled(name)
+    plain, random = CompiledPipeline(program, priority_queues=PRIORITIES), Random(5)
+    _, buffered = pair(construct)
+    construct.prepare(plain)
+    plain.seed_random(7)
+    for now in range(0, 90_000, 300):
+        port, frame = construct.frame(random)
+        expected = plain.process(port, frame, now, now + 3)
+        assert by_port(buffered.process(port, frame, now, now + 3)) == by_port(expected)
+        assert sorted(buffered.take_notices(), key=repr) == sorted(plain.take_notices(), key=repr)
+    assert cells(plain) == cells(buffered)
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "traffic"])
+def test_a_packet_function_without_queues_hands_over_no_waiting_packet(name: str) -> None:
+    """And has nothing of them: the same code as ever."""
+    code = MachineCode(compiled(name), PRIORITIES)
+    assert code.waiting_bytes == 0 < machine_code(name).waiting_bytes
+    pipeline = CompiledPipeline(compiled(name), code)
+    CONSTRUCTS[name].prepare(pipeline)
+    random = Random(1)
+    for now in range(100):
+        assert pipeline.enter(*CONSTRUCTS[name].frame(random), now, now).waiting == []
