@@ -28,8 +28,8 @@ PROCESS = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument 
 class MachineCode:
     """A program's packet function for this CPU. It has no state: pipelines may share it.
 
-    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2. A `buffered` function is for
-    queues between ingress and egress (`memory.process`).
+    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2. A `buffered` function is
+    for queues between ingress and egress (`memory.process`).
     """
 
     def __init__(self, program: ir.Program, priority_queues: int = 1, buffered: bool = False) -> None:

@@ -21,7 +21,7 @@ class Output(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A packet on its way to egress: the port and priority of its queue, its bytes now, and the pipeline's part."""
+    """A packet on its way to egress: port and priority of its queue, its bytes, and the pipeline's part."""
 
     port: int
     priority: int

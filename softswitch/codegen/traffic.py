@@ -33,7 +33,7 @@ def needs_queues(program: ir.Program) -> bool:
 class Traffic:
     """Emits what happens between the passes.
 
-    `ingress` and `egress` are the blocks where a pass begins; in a buffered function `egress` is where a wait does.
+    `ingress` and `egress` are the blocks where a pass begins; of a buffered function, where a wait begins.
     """
 
     def __init__(

@@ -36,7 +36,10 @@ from softswitch.pipeline import (
 
 
 class InterpretedPipeline:
-    """A `BufferedPipeline` in plain Python; a packet whose `priority` is not below `priority_queues` is dropped."""
+    """A `BufferedPipeline` in plain Python.
+
+    A packet whose `priority` is not below `priority_queues` is dropped.
+    """
 
     def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         self.program = program

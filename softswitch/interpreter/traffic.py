@@ -2,8 +2,8 @@
 
 Where BMv2's threads may take turns, the order is this: egress of all copies of a packet comes before the
 next packet that was resubmitted or recirculated. At most `MAX_PASSES` passes through ingress or egress are
-made for one frame; what is left then is dropped. Queues of ports, which are the caller's, lie between `enter` and
-`leave`; to `process` they are always empty, so that depths and times in them are 0.
+made for one frame; what is left then is dropped. Queues of ports, which are the caller's, lie between `enter`
+and `leave`; to `process` they are always empty, so that depths and times in them are 0.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     uint32 kind, uint32 length, data, padding to a multiple of 8
 
-The kind of a frame is its port, that of a packet on its way to egress is `WAITING` (`memory.waiting` has its
-data; of a buffered function only); a digest's is `DIGEST` + its position in the program, a log record's `LOG` +
-the position of its text. The data of these are values: a word with the number of words that follow, negative for a
-signed value, then these, least significant first.
+The kind of a frame is its port; that of a packet on its way to egress is `WAITING` (`memory.waiting` has its
+data). A digest's is `DIGEST` + its position in the program, a log record's `LOG` + the position of its text.
+The data of these two are values: a word with the number of words that follow, negative for a signed value,
+then these, least significant first.
 """
 
 from __future__ import annotations

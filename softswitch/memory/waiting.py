@@ -1,9 +1,9 @@
 """A packet between ingress and egress, as a buffered packet function writes it and takes it back.
 
-    uint32 port, priority, length, enq_qdepth, deq_qdepth; the packet in flight (`codegen.storage`); its payload
+    uint32 port, priority, length, enq_qdepth, deq_qdepth, the packet (`codegen.storage`), its payload
 
-`length` is what the packet has in bytes now. Whoever queues the packet fills in the two depths, which the function
-leaves 0; the rest is for the function of the same program alone.
+`length` is what the packet has in bytes now. Whoever queues the packet fills in the two depths, which the
+function leaves 0; the rest is for the function of the same program alone.
 """
 
 from __future__ import annotations

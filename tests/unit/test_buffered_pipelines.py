@@ -1,5 +1,5 @@
-"""Pipelines with queues between ingress and egress: machine code as the interpreter, with any depths and waits; and
-as without queues where none is waited in."""
+"""Pipelines with queues between ingress and egress: machine code does as the interpreter, whatever befalls a
+packet in its queue, and as a pipeline without queues where nothing does."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Depths, Output, Passed, Waiting
-from tests.harness.constructs import CONSTRUCTS, Construct, compiled
+from tests.harness import constructs, ecn
+from tests.harness.constructs import Construct, compiled
 from tests.harness.effort import examples
 from tests.harness.state import cells
 
+CONSTRUCTS = {**constructs.CONSTRUCTS, "ecn": ecn.CONSTRUCT}
 PRIORITIES = 4
 MOST_WAITING = 60
-"""Packets that go round make more of themselves; beyond these they are dropped, as in a queue that is full."""
+"""Packets that go round make more of themselves; those beyond are dropped, as by a full queue."""
 GO_ROUND = {"resubmit_recirculate", "traffic"}
 
 
@@ -82,7 +84,7 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: in
 
 
 def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
-    """Copies, priorities, cut lengths and packets that wait a second time are among what the test above draws."""
+    """Copies, priorities and packets that wait a second time are among what the test above draws."""
     seen = set()
     for name in ("replication", "traffic"):
         both, random = Both(CONSTRUCTS[name]), Random(3)
@@ -95,6 +97,17 @@ def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
                 both.leave(0, Depths(), 4)
                 seen |= {"again"} if len(both.waiting) >= before else set()
     assert seen == {"many", "priority", "again"}
+
+
+def test_a_packet_sees_what_befell_it_in_its_queue() -> None:
+    for pipeline in pair(ecn.CONSTRUCT):
+        passed = pipeline.enter(1, ecn.frame(7, priority=3, body=100), 1_000, 1_010)
+        assert passed.outputs == []
+        [waiting] = passed.waiting
+        assert told(waiting) == (2, 3, len(ecn.frame(7, body=100)))
+        [output], again = pipeline.leave(waiting, Depths(enq=5, deq=2), 1_500)
+        assert (output.port, again) == (2, [])
+        assert ecn.read(output.frame) == ecn.Probe(7, 1_010, 5, 490, 2, 1_500)
 
 
 def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
