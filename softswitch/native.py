@@ -36,9 +36,8 @@ def compiled(function: F) -> F:
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
     home = Path(function.__code__.co_filename).parent
-    return cached_entry_point(
-        function, home, {*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")}
-    )
+    below = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
+    return cached_entry_point(function, home, {*home.glob("*.py"), *below})
 
 
 def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
