@@ -39,8 +39,10 @@ def frame(number: int, ecn: int = ECT, priority: int = 0, body: int = 0) -> byte
 
 def read(answer: bytes) -> Probe:
     """The probe in a frame that has left."""
-    *words, left = _PROBE.unpack_from(answer, _HEADERS.size)
-    return Probe(*words, int.from_bytes(left, "big"))
+    number, *queue, left = _PROBE.unpack_from(answer, _HEADERS.size)
+    enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth = queue
+    left_us = int.from_bytes(left, "big")
+    return Probe(number, enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth, left_us)
 
 
 def is_marked(answer: bytes) -> bool:

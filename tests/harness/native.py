@@ -62,6 +62,8 @@ def _address(
 
 
 class _Native:
+    waiting_bytes = 0
+
     def __init__(self, process_address: int | None, state_address: int) -> None:
         assert process_address is not None
         self.process_address = process_address

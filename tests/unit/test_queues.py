@@ -146,9 +146,9 @@ def test_they_do_as_a_model_with_lists(data: st.DataObject, shapes: list[Shape],
         gaps,
     )
     steps, now = list[Step](), 0
-    for *step, gap in data.draw(st.lists(packets, max_size=60)):
+    for kind, to, of, length, gap in data.draw(st.lists(packets, max_size=60)):
         now += gap
-        steps.append(Step(*step, now))
+        steps.append(Step(kind, to, of, length, now))
     model, fast, slow = Model(shapes, priorities), *(make_queues(shapes, priorities) for _ in range(2))
     rows = results_of(_run, fast, steps)
     assert rows == results_of(_run_plain, slow, steps)
