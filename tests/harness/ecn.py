@@ -14,6 +14,7 @@ COPIES = 9
 """A port whose frames leave as two, both by the next."""
 _HEADERS = struct.Struct(">12xH BBHHHBBH8x HHHH")
 _PROBE = struct.Struct(">5I6s")
+LEAST = _HEADERS.size + _PROBE.size
 _UDP, _PROBE_PORT = 17, 5001
 _TOS = 15
 
@@ -30,7 +31,7 @@ class Probe(NamedTuple):
 
 
 def frame(number: int, ecn: int = ECT, priority: int = 0, body: int = 0) -> bytes:
-    """A probe with `body` bytes behind it: 66 + `body` in all."""
+    """A probe with `body` bytes behind it: `LEAST` + `body` in all."""
     udp = 8 + _PROBE.size + body
     tos = priority << 5 | ecn
     head = _HEADERS.pack(0x0800, 0x45, tos, 20 + udp, 0, 0, 64, _UDP, 0, 4000, _PROBE_PORT, udp, 0)
@@ -50,15 +51,25 @@ def is_marked(answer: bytes) -> bool:
     return answer[_TOS] & 3 == CE
 
 
-def mark_from(pipeline: ControlPlane, threshold: int) -> None:
-    """Mark what found so many waiting, or more."""
-    pipeline.write_register("Leave.threshold", 0, threshold)
+def mark_from(pipeline: ControlPlane, port: int, depth: int) -> None:
+    """Mark what found so many waiting for a port, or more."""
+    insert(pipeline, "Leave.thresholds", (port,), ActionCall("Leave.mark_from", (depth,)))
+
+
+def forward(pipeline: ControlPlane, port: int, to: int) -> None:
+    """Send what comes in by a port not to the next one but to this."""
+    insert(pipeline, "Send.ports", (port,), ActionCall("Send.forward", (to,)))
+
+
+def copy(pipeline: ControlPlane, port: int, to: int, count: int) -> None:
+    """Send what comes in by a port as so many copies to another."""
+    pipeline.write_multicast_group(1, [Replica(to, instance) for instance in range(1, count + 1)])
+    insert(pipeline, "Send.ports", (port,), ActionCall("Send.copy", (1,)))
 
 
 def _prepare(pipeline: ControlPlane) -> None:
-    mark_from(pipeline, 3)
-    pipeline.write_multicast_group(1, [Replica(COPIES + 1, 1), Replica(COPIES + 1, 2)])
-    insert(pipeline, "Send.ports", (COPIES,), ActionCall("Send.copy", (1,)))
+    mark_from(pipeline, 2, 3)
+    copy(pipeline, COPIES, COPIES + 1, 2)
 
 
 def _draw(random: Random) -> bytes:

@@ -110,16 +110,20 @@ control Send(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 }
 
 control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    register<bit<32>>(1) threshold;   // packets; 0 marks none
-    counter(1, CounterType.packets) marked;
+    action mark_from(bit<19> depth) {
+        if (hdr.ipv4.isValid() && hdr.ipv4.ecn != NOT_ECT && std.enq_qdepth >= depth) { hdr.ipv4.ecn = CE; }
+    }
+
+    // What marks at each port: where so many packets, or more, waited before.
+    table thresholds {
+        key = { std.egress_port : exact; }
+        actions = { mark_from; NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
 
     apply {
-        bit<32> most;
-        threshold.read(most, 0);
-        if (hdr.ipv4.isValid() && hdr.ipv4.ecn != NOT_ECT && most != 0 && (bit<32>) std.enq_qdepth >= most) {
-            hdr.ipv4.ecn = CE;
-            marked.count(0);
-        }
+        thresholds.apply();
         if (hdr.probe.isValid()) {
             hdr.probe.enq_timestamp = std.enq_timestamp;
             hdr.probe.enq_qdepth = (bit<32>) std.enq_qdepth;
