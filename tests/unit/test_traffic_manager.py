@@ -119,7 +119,7 @@ def test_what_is_not_ecn_capable_is_not_marked_and_checksums_stay_right(make: Ma
 
 
 def test_a_link_spaces_frames_by_their_lengths(make: Make) -> None:
-    """At 10 Mbit/s. A queue of 3,000 bytes has room for two of 1,500, and when one has left for a small one."""
+    """At 10 Mbit/s. A queue of 3,000 bytes has room for two of 1,500, and one that has left leaves some."""
     switch = Switch(make(), Rate(bits=10**7), of_bytes(3_000))
     lengths = (1_500, 1_500, 1_500, 1_500, 100)
     switch.send(0, *(ecn.frame(number, body=length - ecn.LEAST) for number, length in enumerate(lengths)))
