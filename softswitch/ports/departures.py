@@ -47,7 +47,7 @@ def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
 @compiled
 def dequeue(switch: Switch, queues: Queues) -> int:
     """Take out the next packet that may go; the address of its record, which says its depths, or 0."""
-    s = take(queues, queue_clock(switch))
+    s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
     if s == NONE:
         return int64(0)
     record: int = int64(switch.records + s * switch.record_bytes)

@@ -258,8 +258,13 @@ class PortLoop:
         """Memory for the packets that wait, as large each as a frame that comes in; none where none waits."""
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
-            size = record_bytes(waiting_bytes + self._frame_bytes)
-            self._records = np.zeros(len(self._queues.slots) * size, np.uint8)
+            size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
+            try:
+                self._records = np.zeros(count * size, np.uint8)
+            except MemoryError:
+                raise PortError(
+                    f"queues of {count} packets need {count * size >> 20} MiB: too many"
+                ) from None
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
     def _impair(

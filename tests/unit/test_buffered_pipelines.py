@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
-from softswitch.pipeline import Depths, Output, Passed, Waiting
+from softswitch.limits import MAX_PASSES
+from softswitch.pipeline import Depths, Output, Passed, Replica, Waiting
 from tests.harness import constructs, ecn
 from tests.harness.constructs import Construct, compiled
 from tests.harness.effort import examples
@@ -97,6 +98,15 @@ def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
                 both.leave(0, Depths(), 4)
                 seen |= {"again"} if len(both.waiting) >= before else set()
     assert seen == {"many", "priority", "again"}
+
+
+def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
+    both = Both(CONSTRUCTS["replication"])
+    for pipeline in (both.oracle, both.fast):
+        pipeline.write_multicast_group(1, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
+    frame = bytes([2, 1, 0, 1]) + bytes(12)  # group 1
+    passed = [pipeline.enter(1, frame, 0, 0) for pipeline in (both.oracle, both.fast)]
+    assert [len(waiting) for _, waiting in passed] == [MAX_PASSES - 1] * 2
 
 
 def test_a_packet_sees_what_befell_it_in_its_queue() -> None:

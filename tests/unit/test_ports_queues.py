@@ -154,3 +154,13 @@ def test_a_packet_for_a_port_that_is_not_there_is_counted() -> None:
 def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
     with pytest.raises(PortError, match=r"^rate or queue of port 3: the switch has no such port$"):
         PortLoop({}, CPU, shapes={3: Shape(UNLIMITED, DEFAULT_DEPTH)})
+
+
+def test_queues_for_which_there_is_no_memory_are_refused() -> None:
+    huge = Wires({})
+    huge.waiting_bytes = 1 << 48
+    with (
+        switch(Shape(UNLIMITED, of_packets(4))) as loop,
+        pytest.raises(PortError, match="queues of 4 packets"),
+    ):
+        loop.start(huge)
