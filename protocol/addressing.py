@@ -14,9 +14,11 @@ WORKER_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
 """Of a network of namespaces; in virtual time the switch's ports are the limit."""
 CPU_PORT = 255
-MAX_HOSTS = 509
-"""Ports of v1model but 0, the one that drops (511) and the CPU's."""
-_BLOCK = 250
+PORTS = 509
+"""Of v1model, but 0, the one that drops (511) and the CPU's."""
+MAX_HOSTS = 1024
+"""Entries of table `forward`; beyond its ports, hosts of a rack share one."""
+BLOCK = 250
 """Hosts of a kind that share their first two bytes."""
 
 
@@ -32,7 +34,7 @@ class Endpoint:
 def _endpoint(name: str, subnet: int, number: int) -> Endpoint:
     if not 1 <= number <= MAX_HOSTS:
         raise ValueError(f"{name}: number {number} is not in 1..{MAX_HOSTS}")
-    block, last = (number - 1) // _BLOCK, (number - 1) % _BLOCK + 1
+    block, last = (number - 1) // BLOCK, (number - 1) % BLOCK + 1
     return Endpoint(name, f"10.{block}.{subnet}.{last}", f"02:00:00:{block:02x}:{subnet:02x}:{last:02x}")
 
 
@@ -57,18 +59,18 @@ def controller() -> Endpoint:
 
 
 def host_port(number: int) -> int:
-    """Switch port of a host, workers first: their numbers, but for the CPU's port."""
+    """The switch's port of that number, the CPU's left out."""
     return number if number < CPU_PORT else number + 1
 
 
-def worker_port(number: int) -> int:
-    """Switch port of a worker."""
-    return host_port(number)
+def worker_port(number: int, rack: int = 1) -> int:
+    """Switch port of a worker, which all workers of its rack share."""
+    return host_port(-(-number // rack))
 
 
-def server_port(workers: int, number: int) -> int:
-    """Switch port of a parameter server, behind the `workers` ports of the workers."""
-    return host_port(workers + number)
+def server_port(workers: int, number: int, rack: int = 1) -> int:
+    """Switch port of a parameter server, behind the ports of the `workers` workers, or of their racks."""
+    return host_port(-(-workers // rack) + number)
 
 
 def interface(port: int) -> str:

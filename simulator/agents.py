@@ -7,7 +7,8 @@ from typing import Any
 from native.compile import compiled, int64
 from simulator.cores import make_ready
 from simulator.links import carry, draw, free_frame
-from simulator.state import AT_SWITCH, QUANTILES, World
+from simulator.racks import arrived_over
+from simulator.state import AT_RACK, AT_SWITCH, QUANTILES, World
 from simulator.switch import pass_through
 
 
@@ -15,8 +16,7 @@ from simulator.switch import pass_through
 def arrive(world: World, a: int, f: int, now: int) -> None:
     """Frame `f` has come to the host of agent `a`, whose buffer may be full."""
     agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
-    link.delivered += 1
-    link.delivered_bytes += world.frames[f].length
+    arrived_over(link, world.frames[f])
     if agent.waiting == len(ring):
         agent.overflown += 1
         free_frame(world, f)
@@ -47,9 +47,11 @@ def flush(world: World, a: int, n: int, now: int, cost: int) -> int:
             link = world.up[a]
             link.frames += 1
             link.bytes += world.frames[f].length
+            arrived_over(link, world.frames[f])
             now = pass_through(world, a, f, now)
         else:
-            carry(world, world.up[a], f, now, AT_SWITCH, a)
+            behind_rack = world.me.rack > 0 and a < world.me.workers
+            carry(world, world.up[a], f, now, AT_RACK if behind_rack else AT_SWITCH, a)
     return now
 
 

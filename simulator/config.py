@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from controller.tables import ROWS
-from protocol.addressing import MAX_HOSTS
+from protocol.addressing import MAX_HOSTS, PORTS
 from simulator.costs import Hosts, Network
 from topologies.config import SERVER_ROWS, Config
 
@@ -14,7 +14,8 @@ from topologies.config import SERVER_ROWS, Config
 class SimulationConfig(Config):
     """The tables [network] and [hosts] come on top; settings of real processes have no effect.
 
-    Every arm has a switch of its own, whose ports are what limits the number of hosts.
+    Every arm has a switch of its own, whose ports are what limits the number of hosts; beyond them, workers
+    of a rack share one.
     """
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
@@ -27,11 +28,37 @@ class SimulationConfig(Config):
         """One, however many arms there are."""
         return 1
 
+    @property
+    def workers_at_a_port(self) -> int:
+        """Those of a rack."""
+        return self.network.rack or 1
+
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
+        hosts = f"workers ({self.workers}) and servers ({self.servers})"
+        ports = -(-self.workers // self.workers_at_a_port) + self.servers
+        if ports > PORTS:
+            raise ValueError(
+                f"{hosts} need {ports} ports; a switch has {PORTS}: let network.rack workers share one"
+            )
         if self.workers + self.servers > MAX_HOSTS:
-            hosts = f"workers ({self.workers}) and servers ({self.servers})"
-            raise ValueError(f"{hosts} must be at most {MAX_HOSTS} together, the ports of a switch")
+            raise ValueError(f"{hosts} must be at most {MAX_HOSTS} together, the switch's routes")
+        return self
+
+    @model_validator(mode="after")
+    def _check_cables(self) -> Self:
+        if self.network.rack is not None and self.hosts.program_ns is not None:
+            raise ValueError(
+                f"network.rack ({self.network.rack}) and hosts.program_ns ({self.hosts.program_ns}) exclude "
+                "each other: with program_ns there is no switch but in the hosts"
+            )
+        for spell in self.network.spells:
+            of_a_kind = self.workers if spell.host[0] == "w" else self.servers
+            if int(spell.host[1:]) > of_a_kind:
+                raise ValueError(
+                    f"network.spells: host {spell.host!r} is none of w1 to w{self.workers} and "
+                    f"p1 to p{self.servers}"
+                )
         return self
 
 

@@ -8,17 +8,37 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from common.settings import Strict
 from hosts.worker.state import NEVER
 from logs.errors import DataError, reason_of
 from native.records import records
-from simulator.state import COSTS, LINK, QUANTILES
+from simulator.state import COSTS, LINK, QUANTILES, SPELL
 
 _NS_PER_S = 1_000_000_000
 _PS_PER_S = 10**12
 _MOST_NS = 60 * _NS_PER_S
+
+
+class Spell(Strict):
+    """For a while a host's cable is down, or slower, in both directions."""
+
+    host: str = Field(pattern=r"^[wp][1-9]\d{0,3}$")
+    """Its name: w3 is the third worker, p1 the first PS."""
+    from_ms: float = Field(ge=0, allow_inf_nan=False)
+    for_ms: float = Field(gt=0, allow_inf_nan=False)
+    every_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Again after so long, and so on; None: once."""
+    late_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """So much longer frames take; None: they are lost."""
+
+    @model_validator(mode="after")
+    def _check_pauses(self) -> Self:
+        if self.every_ms is not None and self.every_ms <= self.for_ms:
+            raise ValueError(f"every_ms ({self.every_ms:g}) must be more than for_ms ({self.for_ms:g})")
+        return self
 
 
 class Network(Strict):
@@ -37,6 +57,12 @@ class Network(Strict):
     reordering: float = Field(default=0.0, ge=0, lt=1)
     late_us: float = Field(default=1_000.0, ge=0, allow_inf_nan=False)
     """By up to so much a reordered frame comes later."""
+    spells: tuple[Spell, ...] = ()
+    """Cables that are bad for a while."""
+    rack: int | None = Field(default=None, ge=2)
+    """So many workers share a port, behind a switch of their rack that only forwards; None: each has one."""
+    uplink_mbit: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Bandwidth of the cable between them; None: what the workers of a rack have together."""
 
 
 class Hosts(Strict):
@@ -107,6 +133,32 @@ def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     times = (np.quantile(each, at) * 1e3 for each in (found["w_proc_us"].to_numpy(), serve))
     receive, serve_ns = (np.rint(each).astype(np.int64) for each in times)
     return receive, serve_ns
+
+
+def uplinks_of(network: Network, workers: int) -> Any:
+    """LINK[racks], all alike and without faults; none where each worker has a port."""
+    if network.rack is None:
+        return records(0, LINK)
+    whole = network.rack * network.rate_mbit
+    rate = whole if network.uplink_mbit is None else network.uplink_mbit
+    sound = {"loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+    return links_of(network.model_copy(update={"rate_mbit": rate, **sound}), -(-workers // network.rack))
+
+
+def spells_of(network: Network, workers: int) -> Any:
+    """SPELL[n]"""
+    spells = records(len(network.spells), SPELL)
+    for spell, given in zip(spells, network.spells, strict=True):
+        spell.host = host_of(given.host, workers)
+        spell.begins, spell.lasts = round(given.from_ms * 1e6), round(given.for_ms * 1e6)
+        spell.every = round((given.every_ms or 0) * 1e6)
+        spell.late, spell.down = round((given.late_us or 0) * 1e3), given.late_us is None
+    return spells
+
+
+def host_of(name: str, workers: int) -> int:
+    """Number of a host from 0 on, by its name, w1... or p1..."""
+    return int(name[1:]) - 1 + (0 if name[0] == "w" else workers)
 
 
 def links_of(network: Network, hosts: int) -> Any:

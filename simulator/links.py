@@ -72,11 +72,12 @@ def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> Non
     leaves = begins + (length + _OVERHEAD) * int64(link.ps_per_byte) // 1000
     link.free_at = leaves
     arrives = leaves + int64(link.delay)
+    if link.down:
+        _lose(world, link, f)
+        return
     if link.impaired:
-        if link.down or draw(world) < link.loss:
-            link.lost += 1
-            link.lost_bytes += length
-            free_frame(world, f)
+        if draw(world) < link.loss:
+            _lose(world, link, f)
             return
         if draw(world) < link.duplication:
             other = new_frame(world)
@@ -90,6 +91,13 @@ def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> Non
             link.late += 1
             arrives += int64(draw(world) * link.late_ns)
     put_event(world, arrives, kind, who, f)
+
+
+@compiled
+def _lose(world: World, link: Any, f: int) -> None:
+    link.lost += 1
+    link.lost_bytes += world.frames[f].length
+    free_frame(world, f)
 
 
 @compiled

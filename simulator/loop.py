@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from native.compile import int64
+from native.compile import compiled, int64
 from native.words import borrowed
 from simulator.agents import arrive
 from simulator.compile import entry_point
 from simulator.cores import YIELDS, block, go_on, make_ready, ring_alarm, take_turns
 from simulator.events import drop_event, put_event
+from simulator.racks import go_down, go_up
 from simulator.server import step_server
-from simulator.state import AT_HOST, AT_SWITCH, SENDS, STEP, World
-from simulator.switch import pass_through
+from simulator.spells import begin_spell, end_spell
+from simulator.state import (
+    ALARM,
+    AT_HOST,
+    AT_RACK,
+    AT_SWITCH,
+    FROM_RACK,
+    SENDS,
+    SPELL_BEGINS,
+    SPELL_ENDS,
+    STEP,
+    World,
+)
+from simulator.switch import come_up
 from simulator.worker import FULL, WENT_ON, calls_of, step_worker
 
 QUIET, LATE, ASKED, IS_FULL, CROWDED = 0, 1, 2, 3, 4
@@ -37,11 +50,11 @@ def run(world: World, until: int) -> int:
         drop_event(world)
         me.delivered += 1
         if kind == AT_SWITCH:
-            pass_through(world, who, f, now)
+            come_up(world, who, f, now)
         elif kind == AT_HOST:
             arrive(world, who, f, now)
         elif kind != STEP:
-            ring_alarm(world, who, now)
+            _let_happen(world, kind, who, f, now)
         elif f == YIELDS:
             take_turns(world, who, now)
         else:
@@ -54,6 +67,21 @@ def run(world: World, until: int) -> int:
                     return IS_FULL
                 return ASKED
     return QUIET
+
+
+@compiled
+def _let_happen(world: World, kind: int, who: int, f: int, now: int) -> None:
+    """What is no step of an agent, and no frame at the switch or at a host."""
+    if kind == ALARM:
+        ring_alarm(world, who, now)
+    elif kind == AT_RACK:
+        go_up(world, who, f, now)
+    elif kind == FROM_RACK:
+        go_down(world, who, f, now)
+    elif kind == SPELL_BEGINS:
+        begin_spell(world, who, now)
+    elif kind == SPELL_ENDS:
+        end_spell(world, who)
 
 
 @entry_point

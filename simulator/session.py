@@ -20,11 +20,8 @@ from simulator.books import ArmBook
 from simulator.config import SimulationConfig
 from simulator.drive import Clock, drive, pass_time
 from simulator.logs import BlockLog, SimulatedLogs
-from simulator.switchboard import PROGRAM, Switchboard
+from simulator.switchboard import Switchboard
 from simulator.world import Simulated
-from softswitch.compiled import CompiledPipeline
-from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from topologies.agents import OnProgress
 from topologies.disturbance import Reading
 from topologies.phases.provision import rows
@@ -61,10 +58,8 @@ class SimulatedSession(Session):
             else LogisticRegression(training.scale, training.learning_rate)
             for _ in range(config.workers)
         ]
-        program = load_program(PROGRAM.read_bytes())
-        code = MachineCode(program)
         for arm in arms:
-            board = Switchboard(CompiledPipeline(program, code))
+            board = Switchboard()
             board.install(rows(config, [arm]))
             network = Simulated(
                 arm, board, trace.space, trace.largest_batch, config.workers, config.servers,

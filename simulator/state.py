@@ -18,8 +18,9 @@ from protocol.rpc import BUFFER_BYTES, RPC
 
 HEAD_BYTES = FRAME_OVERHEAD
 """Of Ethernet, IPv4 and UDP."""
-AT_SWITCH, AT_HOST, STEP, ALARM = 0, 1, 2, 3
-"""Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off."""
+AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS = 0, 1, 2, 3, 4, 5, 6, 7
+"""Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off; a frame
+has come up, or down, to the switch of a rack; a cable begins or ends to be bad."""
 BLOCKED, READY, RUNNING = 0, 1, 2
 """An agent waits for something; for its core; has its core."""
 SENDS, RECEIVES = 0, 1
@@ -48,6 +49,8 @@ LINK = record(
 )  # fmt: skip
 """One direction of a cable and the queue before it: `limit` and `mark` in bytes; `waited` adds up the time in
 the queue, `longest` is its longest in bytes. Probabilities have no effect unless `impaired`."""
+SPELL = record("host", "begins", "lasts", "every", "late", "down")
+"""A host's cable is `down`, or `late` ns slower, both ways, for a time; again after `every` ns, unless 0."""
 AGENT = record(
     "core", "state", "half", "busy", "alarm", "until", "first", "waiting", "overflown", "steps", "used_ns",
     "queued_at", "queued_ns",
@@ -63,7 +66,7 @@ COSTS = record(
 """What agents take, ns (`simulator.costs`); the last two are quantiles of a distribution. Where the program
 runs `inline` a frame passes it on the core of its sender, and does not go up its cable."""
 ME = record(
-    "now", "order", "events", "free", "workers", "servers", "who",
+    "now", "order", "events", "free", "workers", "servers", "rack", "who",
     "process", "memory", "out", "out_bytes", "passes", "delivered", ("random", "u8"),
 )  # fmt: skip
 
@@ -83,6 +86,16 @@ class World(NamedTuple):
     """LINK[n], from each host to the switch."""
     down: Any
     """LINK[n], from the switch to each host."""
+    racks_up: Any
+    """LINK[r], from the switch of each rack to the P4 switch; r is 0 where each worker has a port."""
+    racks_down: Any
+    """LINK[r], the other way."""
+    ports: Any
+    """int64[n]: port of each host; `me.rack` workers share one."""
+    at_port: Any
+    """int64[PORT_NUMBERS]: the first host at each port, or NOBODY."""
+    spells: Any
+    """SPELL[s]"""
     agents: Any
     """AGENT[n]"""
     inbox: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from protocol.header import LANES
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.ir import Program
+from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 
@@ -27,9 +29,10 @@ _INGRESS = "HotlineIngress."
 class Switchboard:
     """A pipeline with our program, and what of its state the simulation reads and writes."""
 
-    def __init__(self, pipeline: CompiledPipeline | None = None) -> None:
-        self.pipeline = pipeline or CompiledPipeline(load_program(PROGRAM.read_bytes()))
-        self._names = _by_alias(self.pipeline.program)
+    def __init__(self) -> None:
+        program, code = _compiled()
+        self.pipeline = CompiledPipeline(program, code)
+        self._names = _by_alias(program)
         self._params: list[HotParam] = []
 
     def install(self, rows: Iterable[Row]) -> None:
@@ -65,13 +68,24 @@ class Switchboard:
         return sum(self.pipeline.read_counter(name, 2, 3)[0].packets for name in names)
 
     def _write_of(self, row: Row) -> EntryWrite:
+        if isinstance(row, HotParam):  # of which there are tens of thousands
+            lane = f"{_INGRESS}lookup_{row.lane:02d}."
+            action = ActionCall(lane + row.state.value, (row.slot,))
+            return EntryWrite(Change.INSERT, f"{lane}hot_params", (row.job, row.key), action)
         entry: Any = row.entry()
         table = self._names[entry.table_id]
         prefix = table.rpartition(".")[0]
-        action = entry.action.name.rpartition(".")[2]
+        name = entry.action.name.rpartition(".")[2]
         arguments = tuple(_number(value) for value in entry.action.args.values())
         key = tuple(_number(value) for value in entry.match.values())
-        return EntryWrite(Change.INSERT, table, key, ActionCall(f"{prefix}.{action}", arguments))
+        return EntryWrite(Change.INSERT, table, key, ActionCall(f"{prefix}.{name}", arguments))
+
+
+@cache
+def _compiled() -> tuple[Program, MachineCode]:
+    """Our program and its machine code, which have no state."""
+    program = load_program(PROGRAM.read_bytes())
+    return program, MachineCode(program)
 
 
 def _by_alias(program: Program) -> Mapping[str, str]:

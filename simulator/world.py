@@ -15,19 +15,23 @@ from hosts.ps.store import Store
 from hosts.udp import BURST
 from hosts.worker.client import Client
 from hosts.worker.state import NEVER, Calls
+from native.plain import plain
 from native.records import records
 from protocol import addressing, frames
 from protocol.arms import Arm
 from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
-from simulator.costs import Hosts, Network, costs_of, links_of
+from simulator.costs import Hosts, Network, costs_of, links_of, spells_of, uplinks_of
+from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
-from simulator.state import AGENT, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, World
+from simulator.state import AGENT, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
 from simulator.switchboard import Switchboard
 from softswitch.compiled import OUT_CAPACITY
+from softswitch.v1model import PORT_NUMBERS
 from topologies.config import EPOCH
 
+put_event = plain(compiled_put_event)
 _INBOX = 1024
 """Frames that wait for an agent at most: some 0.5 MB of socket buffer."""
 
@@ -61,13 +65,6 @@ class VirtualClient(Client):
             self._books[:] = self.state.answered[: len(self._books)]
             self._books = self._books[:0]
 
-    def hint(self, keys: NDArray[np.uint64] | None) -> None:
-        """Forget all hints, then take these keys to be hot."""
-        self.state.hinted[:] = False
-        if keys is not None:
-            self.state.hinted[self._space.positions(keys)] = True
-            self.state.hinted[-1] = False
-
     def take_records(self, fresh: Any = None) -> Any:
         """A copy of the answered RPCs so far, which the log forgets."""
         taken = np.array(self.records)
@@ -90,14 +87,20 @@ class Simulated:
         n = workers + servers
         # The world has their addresses only.
         self._board, self._out = board, np.zeros(OUT_CAPACITY, np.uint8)
+        ports = _ports(workers, servers, network.rack or 1)
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            me=_me(workers, servers, board, self._out, seed),
+            me=_me(workers, servers, network, board, self._out, seed),
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, EVENT),
             frames=records(frames_at_once, FRAME),
             free=np.arange(frames_at_once)[::-1].copy(),
             up=links_of(network, n),
             down=links_of(network, n),
+            racks_up=uplinks_of(network, workers),
+            racks_down=uplinks_of(network, workers),
+            ports=ports,
+            at_port=_at_port(ports),
+            spells=spells_of(network, workers),
             agents=_agents(workers, servers, hosts),
             inbox=np.zeros((n, _INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
@@ -111,6 +114,8 @@ class Simulated:
             ),
         )
         self.world.me.free = frames_at_once
+        for k, spell in enumerate(self.world.spells):
+            put_event(self.world, int(spell.begins), SPELL_BEGINS, k, NOBODY)
         for w, client in enumerate(self.clients):
             client.adopt(calls_of(self.world, w))
         self.servers = [server_of(self.world, p) for p in range(servers)]
@@ -188,7 +193,7 @@ def _stacked(arrays: Sequence[Any]) -> Any:
     stacked: Any = np.zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
         # Zeros take no memory before something is written there.
-        if first.dtype.names or each.any():
+        if not first.shape or np.frombuffer(each, np.uint8).any():
             stacked[(k, *(slice(size) for size in each.shape))] = each
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
@@ -212,12 +217,28 @@ def _columns(tuples: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(zip(tuples[0]._fields, *tuples, strict=True))
 
 
-def _me(workers: int, servers: int, board: Switchboard, out: NDArray[np.uint8], seed: int) -> Any:
+def _me(
+    workers: int, servers: int, network: Network, board: Switchboard, out: NDArray[np.uint8], seed: int
+) -> Any:
     me = records(1, ME)[0]
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
+    me.rack = network.rack or 0
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     return me
+
+
+def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
+    return np.array(
+        [addressing.worker_port(number, rack) for number in range(1, workers + 1)]
+        + [addressing.server_port(workers, number, rack) for number in range(1, servers + 1)]
+    )
+
+
+def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
+    at = np.full(PORT_NUMBERS, NOBODY)
+    at[ports[::-1]] = np.arange(len(ports))[::-1]
+    return at
 
 
 def _agents(workers: int, servers: int, hosts: Hosts) -> Any:

@@ -191,6 +191,11 @@ class Config(_Model):
         return len(self.offloaded)
 
     @property
+    def workers_at_a_port(self) -> int:
+        """How many share a port of the switch."""
+        return 1
+
+    @property
     def keeps_profile(self) -> bool:
         """Whether the tables have room for the profile job's hot set beside those of the arms."""
         return self.top_k <= max_top_k(len(self.offloaded) + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hosts.worker.refusals import refuse
-from hosts.worker.state import HASHED, NOTHING, Calls
+from hosts.worker.state import HASHED, NOTHING, Calls, hint
 from hosts.worker.timer import sample
 from native.compile import compiled, int64
 from native.words import ones, swap32
@@ -102,15 +102,15 @@ def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
         if not h.live >> lane & 1:
             continue
         i = int64(call.key_at[lane])
-        at = state.positions[i]
+        at = int64(state.positions[i])
         if h.refused >> lane & 1:
-            state.hinted[at] = True
+            hint(state, at, True)
             refuse(state, i, int64(call.refusals), now)
         elif call.way == HASHED:
             if not h.served >> lane & 1:
-                state.hinted[at] = False
+                hint(state, at, False)
         elif h.served >> lane & 1:
-            state.hinted[at] = True
+            hint(state, at, True)
 
 
 @compiled

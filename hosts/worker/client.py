@@ -78,9 +78,8 @@ class Client:
 
     @property
     def hinted(self) -> NDArray[np.bool_]:
-        """By position in the key space: goes to its hash lane."""
-        hinted: NDArray[np.bool_] = self.state.hinted
-        return hinted
+        """By position in the key space [size]: goes to its hash lane."""
+        return np.unpackbits(self.state.hinted, count=self._space.size, bitorder="little").view(np.bool_)
 
     @property
     def rpcs_of_operation(self) -> int:
@@ -118,11 +117,12 @@ class Client:
 
     def hint(self, keys: Keys | None) -> None:
         """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
-        # Fresh zeros take no memory before something is written there.
-        self.state = self.state._replace(hinted=np.zeros_like(self.hinted))
+        hinted = self.state.hinted
+        hinted[:] = 0
         if keys is not None:
-            self.hinted[self._space.positions(keys)] = True
-            self.hinted[-1] = False
+            at = self._space.positions(keys)
+            at = at[at < self._space.size]
+            np.bitwise_or.at(hinted, at >> 3, (1 << (at & 7)).astype(np.uint8))
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to fetch the values of these distinct parameters [size]; the client must be idle."""

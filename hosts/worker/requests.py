@@ -12,7 +12,7 @@ import numpy as np
 
 from hosts.worker.packing import begin_packing, new_call, place_dense, place_hashed, queue_call, queue_placed
 from hosts.worker.refusals import next_refused_due, resend_refused
-from hosts.worker.state import DENSE, NEVER, NOTHING, Calls
+from hosts.worker.state import DENSE, NEVER, NOTHING, Calls, is_hinted
 from hosts.worker.timer import expired
 from native.compile import compiled, int64
 from native.words import swap16, swap32, swap64
@@ -32,7 +32,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
-        if me.registers or state.hinted[at]:
+        if me.registers or is_hinted(state, at):
             place_hashed(state, i, 0)
         else:
             place_dense(state, i)

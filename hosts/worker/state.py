@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from native.compile import compiled, int64
 from native.records import record, records
 from protocol.header import LANES, WINDOW
 from protocol.rpc import rpcs
@@ -83,7 +84,7 @@ class Calls(NamedTuple):
     served: Any
     """bool[B]: the switch has served the key."""
     hinted: Any
-    """bool[parameters + 1], by position: goes to its hash lane."""
+    """uint8[parameters / 8 + 1], a bit a position: goes to its hash lane."""
     space: Any
     """uint64[parameters]: key at each position; empty where they are the same."""
     groups: Any
@@ -142,9 +143,22 @@ def make_calls(
         values=np.zeros(largest, np.uint32),
         answered=np.zeros(largest, np.bool_),
         served=np.zeros(largest, np.bool_),
-        hinted=np.zeros(1 if registers else parameters + 1, np.bool_),
+        hinted=np.zeros(1 if registers else parameters // 8 + 1, np.uint8),
         space=space,
         groups=records(largest, GROUP),
         behind=np.zeros(largest, np.int32),
         log=records(rows, ROW),
     )
+
+
+@compiled
+def is_hinted(state: Calls, at: int) -> bool:
+    """Whether the key at a position goes to its hash lane."""
+    return bool(int64(state.hinted[at >> 3]) >> (at & 7) & 1)
+
+
+@compiled
+def hint(state: Calls, at: int, goes: bool) -> None:
+    """Have the key at a position go to its hash lane, or no longer."""
+    bit = 1 << (at & 7)
+    state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if goes else 0)

@@ -31,7 +31,7 @@ from controller.tables import (
     UpdateType,
     Worker,
 )
-from protocol import arms, header
+from protocol import addressing, arms, header
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, HEADER_DTYPE, LANES, SHAPES, Header, Op
 from protocol.scapy_layer import Hotline
@@ -242,6 +242,7 @@ def test_the_largest_run_fits_into_the_tables() -> None:
     # One row is the controller's, when it reads registers.
     assert (MAX_WORKERS + MAX_SERVERS) * jobs + 1 <= tables["identify.workers"]
     assert tables["forward.forward"] >= MAX_WORKERS + MAX_SERVERS
+    assert tables["forward.forward"] == addressing.MAX_HOSTS
     assert all(max_top_k(jobs) * jobs <= LANES * SLOTS for jobs in range(1, len(arms.OFFLOADED) + 1))
     assert tables["identify.workers"] >= RUNS
 

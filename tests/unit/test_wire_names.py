@@ -50,16 +50,16 @@ def test_addresses_tell_what_a_host_is_and_its_number() -> None:
     assert addressing.PREFIX_LENGTH == 16
 
 
-@pytest.mark.parametrize("number", [0, -1, 510])
-def test_there_are_as_many_hosts_as_ports(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"^w{number}: number {number} is not in 1\.\.509$"):
+@pytest.mark.parametrize("number", [0, -1, 1025])
+def test_there_are_as_many_hosts_as_routes(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"^w{number}: number {number} is not in 1\.\.1024$"):
         addressing.worker(number)
     assert addressing.worker(250) == Endpoint("w250", "10.0.1.250", "02:00:00:00:01:fa")
     assert addressing.worker(251) == Endpoint("w251", "10.1.1.1", "02:00:00:01:01:01")
     every = [
-        kind(n) for kind in (addressing.worker, addressing.server, addressing.service) for n in range(1, 510)
+        kind(n) for kind in (addressing.worker, addressing.server, addressing.service) for n in range(1, 1025)
     ]
-    assert len({each.address for each in every}) == len({each.mac for each in every}) == 3 * 509
+    assert len({each.address for each in every}) == len({each.mac for each in every}) == 3 * 1024
 
 
 def test_ports_of_the_switch() -> None:

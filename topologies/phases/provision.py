@@ -26,9 +26,9 @@ def rows(config: Config, arms: Sequence[Arm] = ARMS) -> list[Route | Server | Jo
 
 def _routes(config: Config) -> Iterator[Route]:
     for number in range(1, config.workers + 1):
-        yield Route(addressing.worker(number).mac, addressing.worker_port(number))
+        yield Route(addressing.worker(number).mac, _worker_port(config, number))
     for number in range(1, config.servers + 1):
-        yield Route(addressing.server(number).mac, addressing.server_port(config.workers, number))
+        yield Route(addressing.server(number).mac, _server_port(config, number))
 
 
 def _jobs(config: Config, arms: Sequence[Arm]) -> Iterator[Job | Server]:
@@ -41,7 +41,7 @@ def _jobs(config: Config, arms: Sequence[Arm]) -> Iterator[Job | Server]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=HOTLINE_PORT,
-                port=addressing.server_port(config.workers, number),
+                port=_server_port(config, number),
                 service_mac=service.mac,
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
@@ -63,7 +63,7 @@ def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=addressing.worker_udp_port(arm.job),
-                port=addressing.worker_port(number),
+                port=_worker_port(config, number),
             )
             row += 1
         for number in range(1, config.servers + 1):
@@ -76,7 +76,15 @@ def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
                 mac=host.mac,
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
-                port=addressing.server_port(config.workers, number),
+                port=_server_port(config, number),
                 kind=KIND_PRIVILEGED,
             )
             row += 1
+
+
+def _worker_port(config: Config, number: int) -> int:
+    return addressing.worker_port(number, config.workers_at_a_port)
+
+
+def _server_port(config: Config, number: int) -> int:
+    return addressing.server_port(config.workers, number, config.workers_at_a_port)

@@ -62,7 +62,7 @@ class Bed:
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
         self.board = Switchboard()
-        self.board.install(rows(SimulationConfig(workers=workers, servers=servers), [arm]))
+        self.board.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
         self.network = Simulated(
             arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from hosts.worker.state import NEVER
 from logs.errors import DataError
-from simulator.costs import Hosts, Network, costs_of, links_of, measured_times
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts, Network, Spell, costs_of, links_of, measured_times, spells_of, uplinks_of
 from simulator.state import QUANTILES
 
 
@@ -57,3 +60,51 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
         assert link.impaired and link.loss == 0.1
     free = links_of(Network(rate_mbit=0), 1)[0]
     assert (free.ps_per_byte, free.mark, free.impaired) == (0, NEVER, 0)
+
+
+def test_a_rack_has_all_that_its_workers_have_together_or_what_is_given() -> None:
+    assert len(uplinks_of(Network(), 8)) == 0
+    racks = uplinks_of(Network(rate_mbit=1_000, rack=4, loss=0.5), 9)
+    assert len(racks) == 3 and (racks.ps_per_byte == 2_000).all()
+    assert (racks.impaired == 0).all() and (racks.loss == 0).all()
+    assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].ps_per_byte == 16_000
+
+
+def test_spells_are_of_hosts_by_their_names() -> None:
+    down = Spell(host="w2", from_ms=1, for_ms=0.5)
+    late = Spell(host="p1", from_ms=0, for_ms=2, every_ms=10, late_us=1.5)
+    first, other = spells_of(Network(spells=(down, late)), 4)
+    assert (first.host, first.begins, first.lasts, first.every) == (1, 1_000_000, 500_000, 0)
+    assert (first.late, first.down) == (0, 1)
+    assert (other.host, other.begins, other.lasts, other.every) == (4, 0, 2_000_000, 10_000_000)
+    assert (other.late, other.down) == (1_500, 0)
+
+
+@pytest.mark.parametrize(
+    ("network", "hosts", "complaint"),
+    [
+        (
+            {"spells": [{"host": "w5", "from_ms": 0, "for_ms": 1}]},
+            {},
+            "host 'w5' is none of w1 to w4 and p1 to p2",
+        ),
+        (
+            {"spells": [{"host": "p3", "from_ms": 0, "for_ms": 1}]},
+            {},
+            "host 'p3' is none of w1 to w4 and p1 to p2",
+        ),
+        ({"spells": [{"host": "s1", "from_ms": 0, "for_ms": 1}]}, {}, "network.spells.0.host"),
+        (
+            {"spells": [{"host": "w1", "from_ms": 0, "for_ms": 2, "every_ms": 2}]},
+            {},
+            r"every_ms \(2\) must be more than for_ms \(2\)",
+        ),
+        ({"rack": 1}, {}, "network.rack"),
+        ({"rack": 2}, {"program_ns": 5}, r"network.rack \(2\) and hosts.program_ns \(5\) exclude each other"),
+    ],
+)
+def test_what_no_network_can_be_is_told(
+    network: dict[str, Any], hosts: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        SimulationConfig.model_validate({"network": network, "hosts": hosts})

@@ -120,7 +120,14 @@ def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
     config.write_text("workers = 450\nservers = 60\n")
     result = CliRunner().invoke(hotline, ["simulate", str(config)])
     assert result.exit_code == 1
-    told = "workers (450) and servers (60) must be at most 509 together, the ports of a switch"
+    told = (
+        "workers (450) and servers (60) need 510 ports; a switch has 509: let network.rack workers share one"
+    )
+    assert told in result.output and result.output.count("\n") == 1
+    config.write_text("workers = 900\nservers = 125\n[network]\nrack = 10\n")
+    result = CliRunner().invoke(hotline, ["simulate", str(config)])
+    assert result.exit_code == 1
+    told = "workers (900) and servers (125) must be at most 1024 together, the switch's routes"
     assert told in result.output and result.output.count("\n") == 1
 
 

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from native.plain import plain
 from protocol.arms import BOTH, HOT, NEITHER, PROXY, Arm
+from protocol.rpc import BUFFER_BYTES
 from simulator import drive as drives
 from simulator import loop
-from simulator.costs import Hosts, Network
+from simulator.costs import Hosts, Network, Spell
+from simulator.drive import pass_time
 from simulator.errors import SimulationError
 from simulator.links import carry, free_frame, new_frame
-from simulator.state import AT_HOST, NOBODY, World
-from simulator.switch import host_at, pass_through, port_of
+from simulator.state import AT_HOST, AT_SWITCH, FRAME, NOBODY, READY, World
+from simulator.switch import pass_through
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS
 from softswitch.memory.output import read_records
@@ -33,13 +35,15 @@ def check_conservation(bed: Bed) -> None:
     """What every cable took is what it delivered, dropped or lost; nothing is under way."""
     world = bed.network.world
     assert world.me.events == 0 and world.me.free == len(world.frames)
-    for links in (world.up, world.down):
+    for links in (world.up, world.down, world.racks_up, world.racks_down):
         put = links.frames + links.doubled - links.dropped - links.lost
         assert (links.delivered == put).all()
         octets = links.bytes + links.doubled_bytes - links.dropped_bytes - links.lost_bytes
         assert (links.delivered_bytes == octets).all()
     # Everything that came up passed through the program; every arrival was taken or did not fit.
-    assert world.me.passes == world.up.delivered.sum()
+    behind_racks = int(world.me.workers) if len(world.racks_up) else 0
+    assert world.up.delivered[:behind_racks].sum() == world.racks_up.frames.sum()
+    assert world.me.passes == world.racks_up.delivered.sum() + world.up.delivered[behind_racks:].sum()
     assert (world.agents.waiting == 0).all()
 
 
@@ -135,8 +139,6 @@ def pass_by_python(world: World, h: int, f: int, now: int) -> int:
     world.me.passes += 1
     frame = world.frames[f]
     length = int(frame.length)
-    world.up[h].delivered += 1
-    world.up[h].delivered_bytes += length
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
     count = PROCESS(int(world.me.process))(
@@ -186,13 +188,6 @@ def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -
         bed.operate(1)
 
 
-def test_a_host_has_every_port_but_the_cpus() -> None:
-    ports = [port_of(h) for h in range(509)]
-    assert ports == [*range(1, 255), *range(256, 511)]
-    assert [host_at(port) for port in ports] == list(range(509))
-    assert host_at(255) == NOBODY
-
-
 def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     """Ports beyond the CPU's, and addresses beyond a block."""
     bed = Bed(BOTH, workers=252, servers=4, hot=HALF)
@@ -201,3 +196,104 @@ def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 5_000
     check_conservation(bed)
     assert (bed.network.world.up.frames > 0).all()
+    assert bed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
+
+
+@pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
+def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
+    """The last of three racks has one worker; each gets what is his, over a cable that is a queue for all."""
+    bed = Bed(arm, workers=7, network=Network(rate_mbit=1_000, rack=3, uplink_mbit=500), hot=HALF)
+    world = bed.network.world
+    assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
+    assert [h for h in world.at_port.tolist() if h != NOBODY] == [0, 3, 6, 7, 8]
+    bed.operate(6)
+    bed.settle()
+    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 1_000
+    check_conservation(bed)
+    assert (bed.network.world.calls.me.retransmissions == 0).all()
+    # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
+    length = FRAME["head"].shape[0] + BUFFER_BYTES
+    assert (world.racks_up.longest[:2] > length).all() and (world.racks_up.waited > 0).all()
+    assert (world.racks_down.frames > 0).all()
+
+
+def test_more_workers_than_a_switch_has_ports() -> None:
+    bed = Bed(HOT, workers=512, servers=128, network=Network(rack=8), hot=HALF)
+    bed.operate(1)
+    bed.settle()
+    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 20_000
+    check_conservation(bed)
+    assert (bed.network.world.up.frames[:512] > 0).all()
+
+
+def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
+    """What was lost is sent again: the operations of the first worker, and of nobody else, take longer."""
+    spell = Spell(host="w1", from_ms=0, for_ms=30)
+    bed = Bed(NEITHER, network=Network(spells=(spell,)))
+    bed.operate(3)
+    bed.settle()
+    assert (bed.held() == bed.book.sums).all()
+    check_conservation(bed)
+    world = bed.network.world
+    assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
+    assert (world.calls.me.retransmissions > 0).tolist() == [True, False, False]
+    ended = [int(client.records.arrival.max()) for client in bed.network.clients]
+    assert ended[0] > 30_000_000 > max(ended[1:])
+
+
+def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
+    """Spells that overlap add up; one comes again and again."""
+    slow = [
+        Spell(host="p1", from_ms=1, for_ms=4, late_us=500),
+        Spell(host="p1", from_ms=3, for_ms=4, late_us=300),
+        Spell(host="p2", from_ms=1, for_ms=1, every_ms=5, late_us=200),
+    ]
+    bed = Bed(NEITHER, network=Network(delay_us=2, spells=tuple(slow)))
+    delays = []
+    for ms in (0, 2, 4, 6, 8, 11, 12):
+        pass_time(bed.network, ms * 1_000_000 + 500_000)
+        delays.append((bed.network.world.up[3:].delay // 1000, bed.network.world.down[3:].delay // 1000))
+    assert [up.tolist() for up, _ in delays] == [down.tolist() for _, down in delays]
+    found = [tuple(up.tolist()) for up, _ in delays]
+    assert found == [(2, 2), (502, 2), (802, 2), (302, 202), (2, 2), (2, 202), (2, 2)]
+
+
+def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames on a cable, agents that wait for a core: seen between any two events, against what is added up.
+
+    The mean number that is there is the rate at which they come times the mean time that each stays.
+    """
+    network = Network(rate_mbit=100, delay_us=3)
+    # Who takes no time puts a frame on its cable when it is seen to.
+    none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
+    hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
+    bed = Bed(HOT, network=network, hosts=hosts, hot=HALF)
+    world = bed.network.world
+    n = len(world.agents)
+    on_cables, waiting, then = np.zeros(2 * n, int), np.zeros(n, int), 0
+
+    def watch(world: World, until: int) -> int:
+        nonlocal then
+        while world.me.events:
+            now = min(int(world.heap[0].time), until)
+            for event in world.heap[: world.me.events]:
+                if event.kind in (AT_SWITCH, AT_HOST):
+                    on_cables[event.who + n * (event.kind == AT_HOST)] += now - then
+            waiting[world.agents.state == READY] += now - then
+            then = now
+            reason = loop.run(world, min(now + 1, until))
+            if reason != loop.LATE or now == until:
+                return reason
+        return loop.QUIET
+
+    monkeypatch.setattr(drives, "run", watch)
+    bed.operate(3)
+    bed.settle()
+    check_conservation(bed)
+    for links, seen in ((world.up, on_cables[:n]), (world.down, on_cables[n:])):
+        sent = (links.bytes + 24 * links.frames) * links.ps_per_byte // 1000
+        stayed = links.waited + sent + links.frames * 3_000
+        # Each frame's time on the wire is rounded down to ns.
+        assert ((seen <= stayed) & (seen >= stayed - links.frames)).all()
+        assert (links.waited > 0).any() and (links.frames > 0).all()
+    assert (waiting == world.agents.queued_ns).all() and (waiting > 0).any()
