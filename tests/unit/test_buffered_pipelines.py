@@ -50,6 +50,9 @@ def told(waiting: Waiting) -> tuple[int, int, int]:
 class Both:
     """A packet at a time through oracle and machine code, which have to agree; what waits, of both."""
 
+    last = 0
+    """How many the last packet left waiting."""
+
     def __init__(self, construct: Construct) -> None:
         self.oracle, self.fast = pair(construct)
         self.waiting: list[tuple[Waiting, Waiting]] = []
@@ -65,6 +68,7 @@ class Both:
         assert passed.outputs == expected.outputs
         assert list(map(told, passed.waiting)) == list(map(told, expected.waiting))
         assert self.fast.take_notices() == self.oracle.take_notices()
+        self.last = len(passed.waiting)
         self.waiting += zip(expected.waiting, passed.waiting, strict=True)
         del self.waiting[MOST_WAITING:]
 
@@ -104,9 +108,13 @@ def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
     both = Both(CONSTRUCTS["replication"])
     for pipeline in (both.oracle, both.fast):
         pipeline.write_multicast_group(1, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
-    frame = bytes([2, 1, 0, 1]) + bytes(12)  # group 1
-    passed = [pipeline.enter(1, frame, 0, 0) for pipeline in (both.oracle, both.fast)]
-    assert [len(waiting) for _, waiting in passed] == [MAX_PASSES - 1] * 2
+        pipeline.write_clone_session(2, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
+    both.enter(1, bytes([2, 1, 0, 1]) + bytes(12), 0, 0)  # to group 1
+    assert both.last == MAX_PASSES - 1
+    both.waiting.clear()
+    both.enter(1, bytes([8, 1, 0, 0, 0, 1]) + bytes(10), 0, 0)  # egress clones it to session 2
+    both.leave(0, Depths(), 0)
+    assert both.last == MAX_PASSES - 1
 
 
 def test_a_packet_sees_what_befell_it_in_its_queue() -> None:

@@ -15,7 +15,7 @@ from softswitch.queues import DEFAULT_DEPTH, Rate, Shape, parse_depth, parse_rat
 from softswitch.queues.shape import UNLIMITED, of_bytes, of_packets
 from tests.harness import ecn
 from tests.harness.constructs import compiled
-from tests.harness.native import Wires
+from tests.harness.native import Doubles, Wires
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 CPU = 255
@@ -149,6 +149,17 @@ def test_a_packet_for_a_port_that_is_not_there_is_counted() -> None:
         loop.start(running)
         loop.cpu_socket.send(ecn.frame(1))
         wait_for(lambda: loop.counters().no_such_port == 1)
+
+
+def test_a_packet_that_has_become_larger_than_any_that_comes_in_is_dropped_and_counted() -> None:
+    with switch() as loop:
+        loop.start(Doubles())
+        for size in (1_000, 1_100, 1_024):
+            loop.cpu_socket.send(bytes(size))
+        wait_for(lambda: loop.counters().ports[CPU].rx == 3)
+        loop.stop()
+        port = loop.counters().ports[CPU]
+        assert (port.rx - port.rx_dropped, port.tx_oversize, port.queue_dropped) == (3, 1, 0)
 
 
 def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
