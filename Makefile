@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test paper map simulate soak mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test paper map simulate sweeps soak mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ map: setup ## when does offload pay? a map over skew and keys a step, with DATA=
 
 simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)
+
+sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
+	@./hotline sweep $(ARGS)
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)

@@ -24,7 +24,8 @@ def facts(summary: Summary) -> Iterator[str]:
     if summary.virtual_s is not None:
         yield (
             f"Simulated in virtual time: {summary.rpcs:,} RPCs, {summary.packet_passes:,} passes through the "
-            f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s. No machine's noise is in it."
+            f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s{_speed(summary)}. "
+            "No machine's noise is in it."
         )
     yield from (load.verdict.text for load in summary.loads.values() if load.verdict is not None)
     yield from _rounds(summary)
@@ -76,6 +77,12 @@ def without_intervals(load: LoadSummary) -> Iterator[str]:
     if comparisons and all(each.low is None for each in comparisons):
         why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
         yield f"No 95 % intervals: {why}."
+
+
+def _speed(summary: Summary) -> str:
+    if not summary.loop_s or not summary.packet_passes:
+        return ""
+    return f", {summary.packet_passes / summary.loop_s:,.0f} passes a second of the event loop"
 
 
 def _rounds(summary: Summary) -> Iterator[str]:

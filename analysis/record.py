@@ -103,6 +103,26 @@ class Accounting(_Model):
     """Of the logs, because the disk was too slow."""
 
 
+class SimulatedArm(_Model):
+    """One arm of a run in virtual time: its closed loop, and its cables in all phases."""
+
+    workers_busy: float
+    """Share of the time that a worker had its core."""
+    servers_busy: float
+    communication: float
+    """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
+    frames: int
+    """That were put into the queue of a cable."""
+    dropped: int
+    """Because the queue was full."""
+    lost: int
+    """By faults."""
+    marked: int
+    longest_kb: float
+    """The longest queue, in 1,024 bytes."""
+    retransmissions: int
+
+
 class Simulation(_Model):
     """What a run in virtual time was."""
 
@@ -114,6 +134,9 @@ class Simulation(_Model):
     virtual_s: float
     real_s: float
     """From the configuration to the last RPC."""
+    loop_s: float = 0.0
+    """Of it, in the compiled event loop."""
+    arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
 class RunRecord(_Model):

@@ -135,6 +135,7 @@ class Summary(_Model):
     """Frames through the P4 program."""
     virtual_s: float | None = None
     real_s: float | None = None
+    loop_s: float | None = None
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -164,7 +165,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         ),
         overflows=account.overflows,
         dropped_rows=account.dropped_rows,
-        **({} if record.simulation is None else record.simulation.model_dump(exclude={"events"})),
+        **({} if record.simulation is None else record.simulation.model_dump(exclude={"events", "arms"})),
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),

@@ -14,6 +14,7 @@ from cli.registers import registers
 from cli.report import compare, figures, report
 from cli.simulate import simulate
 from cli.status import status
+from cli.sweep import sweep
 from cli.switch import load, offload, proxy, unload
 from cli.watch import watch
 
@@ -42,6 +43,7 @@ def hotline(verbose: bool) -> None:
 
 
 for command in (
-    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare, simulate
+    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare, simulate,
+    sweep,
 ):  # fmt: skip
     hotline.add_command(command)

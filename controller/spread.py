@@ -7,12 +7,11 @@ from typing import TypeVar
 
 import polars as pl
 
-from controller.errors import HotSetError
+from common.cluster import cluster_at, threads_of
 from logs.counts import Counts
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-_PATIENCE_S = 10
 _A_WORKER = 4
 """Parts for each thread of the cluster: unlike parts end at unlike times."""
 
@@ -23,7 +22,7 @@ def over_parts(
     """What `reduce` makes of each part (`Counts.by_key`), in no order; `progress` is told of parts.
 
     `scheduler` is the address of a dask.distributed cluster, whose workers see the logs at the same paths
-    and have this project; None is this process. Raises `DataError`, and `HotSetError` where none answers.
+    and have this project; None is this process. Raises `DataError`, and `ClusterError` where none answers.
     """
     if scheduler is None:
         for done, part in enumerate(counts.by_key()):
@@ -37,18 +36,10 @@ def over_parts(
 def _on_cluster(
     counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str, progress: Progress
 ) -> Iterator[T]:
-    # Takes a second, which only those wait for who have a cluster.
-    from distributed import Client, as_completed
+    with cluster_at(scheduler) as client:
+        from distributed import as_completed
 
-    try:
-        client = Client(scheduler, timeout=_PATIENCE_S)
-    except (OSError, ValueError) as error:
-        raise HotSetError(f"--scheduler {scheduler}: no dask scheduler answers: {error}") from error
-    with client:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise HotSetError(f"--scheduler {scheduler}: it has no worker; start some with `dask worker`")
-        spread = counts.in_parts(_A_WORKER * threads)
+        spread = counts.in_parts(_A_WORKER * threads_of(client))
         futures = client.map(_reduced, range(spread.parts), counts=spread, reduce=reduce, pure=False)
         for done, future in enumerate(as_completed(futures)):
             progress(done, spread.parts)

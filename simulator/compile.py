@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +14,23 @@ from softswitch.native import cached_entry_point
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
+_ROOMS = (
+    "analysis", "common", "controller", "hosts", "logs", "native", "protocol", "simulator", "softswitch",
+    "topologies",
+)  # fmt: skip
 
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
     return cached_entry_point(function, _HERE, (*sources(), *sorted(_HERE.glob("*.py"))))
+
+
+@cache
+def digest() -> str:
+    """Of all code that a simulated run is made by, the P4 program among it."""
+    root = _HERE.parent
+    files = [file for room in _ROOMS for file in (root / room).rglob("*.py")]
+    made_of = hashlib.sha256((root / "p4src" / "compiled" / "hotline.json").read_bytes())
+    for file in sorted(files):
+        made_of.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return made_of.hexdigest()

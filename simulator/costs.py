@@ -94,6 +94,9 @@ class Hosts(Strict):
     """`PS_proc`: of each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MOST_NS)
     """And of each of its lanes."""
+    connection_ns: int = Field(default=0, ge=0, le=_MOST_NS)
+    """Of each connection that a PS looks at before a burst, as where it scans its sockets ([DDL] Fig. 9);
+    with the proxy it has one, and else one for each worker."""
     program_ns: int | None = Field(default=None, ge=0, le=_MOST_NS)
     """Of the switch's program for a frame, which runs on the core of its sender then, as in the kernel; left
     out, the switch is a device of its own, that takes no time."""
@@ -108,6 +111,7 @@ def costs_of(hosts: Hosts) -> Any:
     costs = records(1, COSTS)[0]
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
+    costs.connection = hosts.connection_ns
     costs.lane, costs.hit = hosts.lane_ns, hosts.hit_ns
     costs.inline, costs.program = hosts.program_ns is not None, hosts.program_ns or 0
     costs.serve_burst, costs.serve_send = hosts.take_ns, hosts.send_ns

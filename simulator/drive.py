@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ def drive(
     for w in range(left):
         awake(simulated.world, w)
     while left:
-        reason = run(simulated.world, NEVER)
+        reason = _run(simulated, NEVER)
         w = int(simulated.world.me.who)
         if reason == ASKED:
             left -= _ask(simulated, w, drivers[w], clocks[w], begin_ns)
@@ -54,6 +55,13 @@ def drive(
             raise SimulationError(
                 f"after {simulated.now / 1e9:.6f} s nothing happens any more, and {left} workers are not done"
             )
+
+
+def _run(simulated: Simulated, until: int) -> int:
+    begun = time.perf_counter_ns()
+    reason: int = run(simulated.world, until)
+    simulated.loop_ns += time.perf_counter_ns() - begun
+    return reason
 
 
 def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, begin_ns: int) -> bool:
@@ -71,7 +79,7 @@ def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, begin_ns: i
 def pass_time(simulated: Simulated, until: int) -> None:
     """Let all happen that is left to happen before a time, and be there."""
     while True:
-        reason = run(simulated.world, until)
+        reason = _run(simulated, until)
         if reason == CROWDED:
             simulated.make_room()
         elif reason == ASKED:

@@ -70,6 +70,8 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
         events=sum(int(arm.network.world.me.delivered) for arm in session.arms.values()),
         virtual_s=session.now_ns / 1e9,
         real_s=time.monotonic() - begun,
+        loop_s=sum(arm.network.loop_ns for arm in session.arms.values()) / 1e9,
+        arms=session.simulated_arms(),
     )
     record.write(run)
     with reporter.phase("logs"):

@@ -34,7 +34,8 @@ def step_server(world: World, a: int, now: int) -> int:
     if n == 0:
         block(world, a, now, NEVER)
         return WENT_ON
-    taken, answers = now + int64(costs.serve_burst), int64(0)
+    looked = int64(costs.connection) * int64(world.me.connections)
+    taken, answers = now + looked + int64(costs.serve_burst), int64(0)
     read = taken
     for _ in range(n):
         f = take_frame(world, a)

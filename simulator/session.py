@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import NamedTuple
 
 import polars as pl
 
+from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
@@ -28,6 +30,14 @@ from topologies.phases.provision import rows
 from topologies.session import START_AHEAD_NS, Ran, Session
 
 
+class ClosedLoop(NamedTuple):
+    """Shares of its time, as `analysis.record.SimulatedArm` has them."""
+
+    workers_busy: float
+    servers_busy: float
+    communication: float
+
+
 @dataclass(slots=True)
 class SimulatedArm:
     """An arm's network and its switch, and what its workers have pushed."""
@@ -46,6 +56,7 @@ class SimulatedSession(Session):
     _trace: Trace | None = None
     _models: list[Model] = field(default_factory=list)
     _logs: SimulatedLogs | None = None
+    _closed: dict[str, ClosedLoop] = field(default_factory=dict)
 
     def build(
         self, config: SimulationConfig, arms: Sequence[Arm], trace: Trace, training: Hyperparameters | None
@@ -102,10 +113,17 @@ class SimulatedSession(Session):
             )
             for w, client in enumerate(network.clients)
         ]  # fmt: skip
-        log = BlockLog(network)
+        log, begun = BlockLog(network), self.now_ns + START_AHEAD_NS
         used, again = network.worker_used_ns(), network.retransmissions()
+        by_servers = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts.begin_ns, log.take)
         self.now_ns = network.now
+        if not period_ns:
+            self._closed[arm.name] = ClosedLoop(
+                (sum(network.worker_used_ns()) - sum(used)) / (len(trainers) * (self.now_ns - begun)),
+                (network.server_used_ns() - by_servers) / (len(network.servers) * (self.now_ns - begun)),
+                _communication(trainers),
+            )
         origin = Origin(0, arm.job, arm.name, round_number, load, 0)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self._logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
@@ -155,10 +173,42 @@ class SimulatedSession(Session):
         """RPCs that workers have been answered, in all arms."""
         return self._logs.rpcs if self._logs is not None else 0
 
+    def simulated_arms(self) -> dict[str, records.SimulatedArm]:
+        """What each arm's latest closed loop was, and what its cables have carried."""
+        return {
+            arm.name: _in_record(self._closed[arm.name], self.arms[arm.name].network)
+            for arm in self.config.measured
+            if arm.name in self._closed
+        }
+
     def flush(self) -> None:
         """Write what servers log: contacts, and the updates so far."""
         assert self._logs is not None
         self._logs.write_servers([arm.network for arm in self.arms.values()])
+
+
+def _communication(trainers: Sequence[Trainer]) -> float:
+    """Share of all steps in which their workers wait."""
+    took = dict.fromkeys(("pull", "push", "step"), 0)
+    for trainer in trainers:
+        for operation in trainer.operations:
+            took[operation.op] += operation.end - operation.start
+    return (took["pull"] + took["push"]) / took["step"]
+
+
+def _in_record(closed: ClosedLoop, network: Simulated) -> records.SimulatedArm:
+    world = network.world
+    cables = (world.up, world.down, world.racks_up, world.racks_down)
+    counted = {
+        name: sum(int(links[name].sum()) for links in cables)
+        for name in ("frames", "dropped", "lost", "marked")
+    }
+    return records.SimulatedArm(
+        **closed._asdict(),
+        **counted,
+        longest_kb=max(int(links.longest.max()) for links in cables if len(links)) / 1024,
+        retransmissions=sum(network.retransmissions()),
+    )
 
 
 def _use_of(network: Simulated) -> ServerUse:

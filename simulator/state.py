@@ -59,14 +59,14 @@ AGENT = record(
 CORE = record("running", "first", "waiting", "since")
 """A CPU: the agent that it runs, and the ring of those that wait for it."""
 COSTS = record(
-    "wake", "idle", "slice", "encode", "send", "burst", "serve_burst", "serve_send", "lane",
+    "wake", "idle", "slice", "encode", "send", "burst", "serve_burst", "serve_send", "connection", "lane",
     "inline", "program", "hit",
     ("receive", "i8", (QUANTILES,)), ("serve", "i8", (QUANTILES,)),
 )  # fmt: skip
 """What agents take, ns (`simulator.costs`); the last two are quantiles of a distribution. Where the program
 runs `inline` a frame passes it on the core of its sender, and does not go up its cable."""
 ME = record(
-    "now", "order", "events", "free", "workers", "servers", "rack", "who",
+    "now", "order", "events", "free", "workers", "servers", "rack", "connections", "who",
     "process", "memory", "out", "out_bytes", "passes", "delivered", ("random", "u8"),
 )  # fmt: skip
 

@@ -80,6 +80,8 @@ class Simulated:
         network: Network, hosts: Hosts, seed: int,
     ) -> None:  # fmt: skip
         self.arm = arm
+        self.loop_ns = 0
+        """Real time that the event loop has taken."""
         self.clients = [
             VirtualClient(Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest)
             for number in range(1, workers + 1)
@@ -90,7 +92,7 @@ class Simulated:
         ports = _ports(workers, servers, network.rack or 1)
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            me=_me(workers, servers, network, board, self._out, seed),
+            me=_me(arm, workers, servers, network, board, self._out, seed),
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, EVENT),
             frames=records(frames_at_once, FRAME),
             free=np.arange(frames_at_once)[::-1].copy(),
@@ -218,11 +220,17 @@ def _columns(tuples: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _me(
-    workers: int, servers: int, network: Network, board: Switchboard, out: NDArray[np.uint8], seed: int
+    arm: Arm,
+    workers: int,
+    servers: int,
+    network: Network,
+    board: Switchboard,
+    out: NDArray[np.uint8],
+    seed: int,
 ) -> Any:
     me = records(1, ME)[0]
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
-    me.rack = network.rack or 0
+    me.rack, me.connections = network.rack or 0, 1 if arm.proxied else workers
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     return me

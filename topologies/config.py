@@ -253,6 +253,14 @@ def load_config_as(model: type[AnyConfig], arguments: Iterable[str]) -> AnyConfi
         raise ConfigError(_describe(error.errors()[0], given, file, model)) from None
 
 
+def config_of(model: type[AnyConfig], values: Mapping[str, Any]) -> AnyConfig:
+    """The same of values that were put together; ConfigError names the setting."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_complaint(error.errors()[0], model)) from None
+
+
 def _split(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
     names = ", ".join((*VARIABLES, "CONFIG"))
@@ -277,13 +285,22 @@ def _read(file: Path) -> dict[str, Any]:
 def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:
     """One line: the value, where it was given, and what would be right."""
     field = ".".join(map(str, error["loc"]))
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
     for variable, name in VARIABLES.items():
         if name == field and name in given:
-            return f"{variable}={given[name]}: {message}"
-    return f"CONFIG={file}: {field} = {error['input']!r}: {message}" if field else f"CONFIG={file}: {message}"
+            return f"{variable}={given[name]}: {_message(error, model)}"
+    return f"CONFIG={file}: {_complaint(error, model)}"
+
+
+def _complaint(error: ErrorDetails, model: type[Config]) -> str:
+    field = ".".join(map(str, error["loc"]))
+    message = _message(error, model)
+    return f"{field} = {error['input']!r}: {message}" if field else message
+
+
+def _message(error: ErrorDetails, model: type[Config]) -> str:
+    if error["type"] == "extra_forbidden":
+        return f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _siblings(path: tuple[int | str, ...], model: type[Config]) -> Iterable[str]:

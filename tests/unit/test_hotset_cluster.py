@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
-from distributed import Client
 
 from cli.commands import hotline
-from tests.harness.waiting import PATIENCE_S, wait_for
-
-
-@contextmanager
-def running(module: str, *arguments: str) -> Iterator[None]:
-    command = [sys.executable, "-m", f"distributed.cli.{module}", "--no-dashboard", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-
-
-@contextmanager
-def scheduler(folder: Path) -> Iterator[str]:
-    """Its address."""
-    file = folder / "scheduler.json"
-    arguments = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
-    with running("dask_scheduler", *arguments):
-        wait_for(file.exists)
-        address: str = json.loads(file.read_text())["address"]
-        yield address
+from tests.harness.dask import cluster_of, scheduler
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of one with two processes that count."""
-    folder = tmp_path_factory.mktemp("dask")
-    with scheduler(folder) as address, ExitStack() as stack:
-        for name in ("one", "two"):
-            local = ["--name", name, "--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]
-            stack.enter_context(running("dask_worker", address, *local))
-        with Client(address) as client:
-            client.wait_for_workers(2, timeout=PATIENCE_S)
+    with cluster_of(2, tmp_path_factory.mktemp("dask")) as address:
         yield address
 
 
@@ -95,7 +63,7 @@ def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) 
 
 
 def test_where_nobody_answers(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.spread._PATIENCE_S", 0.5)
+    monkeypatch.setattr("common.cluster._PATIENCE_S", 0.5)
     result = hotset("curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1
     assert "Error: --scheduler tcp://127.0.0.1:1: no dask scheduler answers" in result.stderr

@@ -69,6 +69,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "packet_passes": None,
         "virtual_s": None,
         "real_s": None,
+        "loop_s": None,
         "changed_arms": [],
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),

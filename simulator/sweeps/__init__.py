@@ -1,0 +1,1 @@
+"""Sweeps: many simulated runs side by side, and what they show together."""

@@ -1,0 +1,175 @@
+"""Figures of sweeps: [DDL] Fig. 1, 7b and 8 in virtual time, and what each setting changes, in all arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
+from logs.columns import ARMS, BASELINE
+from protocol.arms import HOT
+from simulator.sweeps.plan import Sweep
+from simulator.sweeps.point import ArmResult, Done
+from simulator.sweeps.spread import Results
+
+Metric = Callable[[ArmResult], float | None]
+METRICS: dict[str, Metric] = {
+    "capacity, steps/s": lambda arm: arm.capacity,
+    "mean pull at half load, µs": lambda arm: arm.pull_mean,
+    "p99 of a push at half load, µs": lambda arm: arm.push_p99,
+    "p99 of a push that all workers begin at once, µs": lambda arm: arm.closed_push_p99,
+    "packets to the servers a step": lambda arm: arm.ps_packets_per_step,
+    "servers' CPU a step, µs": lambda arm: arm.ps_cpu_us_per_step,
+}
+_BASE_WORKERS = 16
+
+
+def figures_of(swept: Sequence[Sweep], results: Results) -> Iterator[Figure]:
+    """All that these sweeps give."""
+    for sweep in swept:
+        found = [results[sweep.name, point.name] for point in sweep.points]
+        yield overview(sweep, found)
+        if sweep.name == "clusters":
+            yield utilisation(sweep, found)
+            yield callers(sweep, found)
+            yield cost(sweep, found)
+        if sweep.name == "training":
+            yield training(sweep, found)
+            yield communication(sweep, found)
+        if sweep.name == "incast":
+            yield drops(sweep, found)
+
+
+def _lines(sweep: Sweep, found: Sequence[Done], metric: Metric) -> list[Series]:
+    """A line for each arm."""
+    x = _x(sweep)
+    return [
+        Series(arm, x, _values(found, arm, metric), colour_of(arm, number), dash=number % 2)
+        for number, arm in enumerate(_arms(found))
+    ]
+
+
+def _x(sweep: Sweep) -> Values:
+    return np.array([point.x for point in sweep.points], dtype=np.float64)
+
+
+def _values(found: Sequence[Done], arm: str, metric: Metric) -> Values:
+    values = [metric(done.result.arms[arm]) for done in found]
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _arms(found: Sequence[Done]) -> list[str]:
+    return [arm for arm in ARMS if all(arm in done.result.arms for done in found)]
+
+
+def overview(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """Every metric along the sweep."""
+    return Figure(
+        f"sweep-{sweep.name}",
+        sweep.title,
+        Axis(sweep.along, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
+        Axis("see above each", is_log=True),
+        [Panel(what, _lines(sweep, found, metric)) for what, metric in METRICS.items()],
+        caption="In virtual time. Half load is half of what the arm that carries least does.",
+    )
+
+
+def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """[DDL] Fig. 1: training time against workers; the baseline has 16 workers on so much less data."""
+    x = _x(sweep)
+    base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
+    lines, facts = [], dict[Fact, float]()
+    for number, arm in enumerate(_arms(found)):
+        rate = _values(found, arm, lambda of: of.capacity)
+        lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
+        facts |= {(arm, f"{workers:.0f}"): float(of) for workers, of in zip(x, rate / x, strict=True)}
+        if arm == BASELINE:
+            ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
+            lines.append(Series("16 workers, on 16/n of the data", x, ideal, "#000000", dash=2))
+    return Figure(
+        "fig-01",
+        "Training time against workers",
+        Axis("workers n", is_log=True),
+        Axis("s for a million steps", is_log=True),
+        [Panel(sweep.title, lines)],
+        caption="[DDL] Fig. 1: communication halves the speed-up at 512 workers. What lies between a line "
+        "and the dotted one is communication.",
+        facts=facts,
+    )
+
+
+def communication(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """What of a step a worker waits for its pull and its push."""
+    return Figure(
+        "fig-01-share",
+        "Communication's share of training time",
+        Axis("workers", is_log=True),
+        Axis("share of a step", is_share=True),
+        [Panel(sweep.title, _lines(sweep, found, lambda of: of.simulated.communication))],
+        caption="[DDL] Fig. 1, as a share.",
+    )
+
+
+def utilisation(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """[DDL] Fig. 8: how busy workers and servers are, in a closed loop."""
+    panels: dict[str, Metric] = {
+        "workers": lambda of: of.simulated.workers_busy,
+        "servers": lambda of: of.simulated.servers_busy,
+    }
+    return Figure(
+        "fig-08",
+        "CPU utilisation of S1 to S6",
+        Axis("workers, four to a server"),
+        Axis("share of the time", is_share=True),
+        [Panel(of, _lines(sweep, found, metric)) for of, metric in panels.items()],
+        caption="[DDL] Fig. 8: with scale it falls on workers and rises on servers, to 90 %. Every worker "
+        "pulls and pushes as fast as it can.",
+    )
+
+
+def callers(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """[DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
+    panels: dict[str, Metric] = {"p50": lambda of: of.callers_p50, "p99": lambda of: of.callers_p99}
+    return Figure(
+        "fig-07b",
+        "Workers that call one server within 1,000 µs, S1 to S6",
+        Axis("workers, four to a server"),
+        Axis("unique workers in a window"),
+        [Panel(of, _lines(sweep, found, metric)) for of, metric in panels.items()],
+        caption="[DDL] Fig. 7b: 50 to 200. Windows without a request do not count.",
+    )
+
+
+def drops(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """Frames that found a queue full."""
+
+    def share(of: ArmResult) -> float:
+        return of.simulated.dropped / max(of.simulated.frames, 1)
+
+    return Figure(
+        "incast-drops",
+        "Incast: frames that find a queue full",
+        Axis("workers", is_log=True),
+        Axis("share of all frames", is_share=True),
+        [Panel(sweep.title, _lines(sweep, found, share))],
+        caption="Each is sent again after 20 ms or more; none is lost or counted twice.",
+    )
+
+
+def cost(sweep: Sweep, found: Sequence[Done]) -> Figure:
+    """What simulating takes, by the size of the cluster."""
+    x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
+    loop = np.array([1e6 * done.cost.loop_s / done.result.rpcs for done in found])
+    whole = np.array([1e6 * done.cost.real_s / done.result.rpcs for done in found])
+    return Figure(
+        "cost",
+        "What an RPC of S1 to S6 costs to simulate",
+        Axis("nodes"),
+        Axis("µs of one core, on the machine that did it"),
+        [Panel("all arms", [
+            Series("event loop", x, loop, colour_of(BASELINE, 0)),
+            Series("whole run", x, whole, colour_of(HOT.name, 1)),
+        ])],
+        caption="Every frame goes through the P4 program.",
+    )  # fmt: skip

@@ -1,0 +1,167 @@
+"""What is swept: settings of a simulated cluster that take one value after the other, by names or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.config import DDL, SimulationConfig
+from simulator.errors import SimulationError
+from topologies.config import config_of
+
+Changes = Mapping[str, Any]
+"""Setting, with a dot before that of a table, -> value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One simulated run of a sweep."""
+
+    sweep: str
+    name: str
+    """Of its folder; no other of the sweep has it."""
+    x: float
+    """Along the sweep's axis."""
+    config: SimulationConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Points along one axis."""
+
+    name: str
+    title: str
+    along: str
+    points: tuple[Point, ...]
+
+
+TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
+"""[DDL] Table 2: workers and servers of S1 to S6."""
+COMPUTE_MS = 20
+"""A step's computing where training time is asked for: what the paper does not tell. Twenty servers carry
+512 such workers half as fast as they could go."""
+_FASTER = {"rounds": 3}
+_RACK = 8
+
+
+def sweeps(names: Sequence[str]) -> list[Sweep]:
+    """Those of these names, of all where there is none; raises `SimulationError` for one that is unknown."""
+    unknown = [name for name in names if name not in _SWEEPS]
+    if unknown:
+        raise SimulationError(f"sweep {unknown[0]!r} is none of {', '.join(_SWEEPS)}")
+    return [_SWEEPS[name](name) for name in names or _SWEEPS]
+
+
+def along(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
+    """A sweep over one setting of a configuration; raises `ConfigError` for a value that it cannot have."""
+    if len(set(values)) < len(values):
+        raise SimulationError(f"{setting}: {', '.join(f'{value:g}' for value in values)} must differ")
+    points = [(f"{value:g}", value, {setting: value}) for value in values]
+    return _sweep(setting, f"What {setting} changes", setting, points, config)
+
+
+def _sweep(
+    name: str,
+    title: str,
+    axis: str,
+    points: Sequence[tuple[str, float, Changes]],
+    base: SimulationConfig = DDL,
+) -> Sweep:
+    return Sweep(name, title, axis, tuple(Point(name, each, x, changed(base, of)) for each, x, of in points))
+
+
+def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
+    """A configuration with other values; raises `ConfigError` for the first that is wrong."""
+    values = base.model_dump()
+    for setting, value in changes.items():
+        *tables, last = setting.split(".")
+        table = values
+        for name in tables:
+            table = table.setdefault(name, {})
+        table[last] = value
+    return config_of(SimulationConfig, values)
+
+
+def _clusters(name: str) -> Sweep:
+    points = [
+        (f"S{k}", float(workers), {"workers": workers, "servers": servers, **_FASTER})
+        for k, (workers, servers) in enumerate(TABLE_2, start=1)
+    ]
+    return _sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", points)
+
+
+def _training(name: str) -> Sweep:
+    points = [
+        (f"{workers}", float(workers), {
+            "workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack, **_FASTER,
+        })
+        for workers in (16, 32, 64, 128, 256, 512)
+        for rack in [_RACK if workers > 256 else None]
+    ]  # fmt: skip
+    title = f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step"
+    return _sweep(name, title, "workers", points)
+
+
+def _hot_set(name: str) -> Sweep:
+    points = [
+        (f"{k}", float(k), {"top_k": k, **_FASTER}) for k in (1_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+    ]
+    return _sweep(name, "The size of the hot set", "parameters in the switch (top-k)", points)
+
+
+def _skew(name: str) -> Sweep:
+    points = [
+        (f"{share:g}", share, {"workload.share": share, **_FASTER}) for share in (0.1, 0.3, 0.5, 0.7, 0.9)
+    ]
+    return _sweep(name, "Skew", "share of the updates that the top 20,000 parameters take", points)
+
+
+def _bandwidth(name: str) -> Sweep:
+    points = [
+        (f"{mbit}", float(mbit), {"network.rate_mbit": mbit, **_FASTER})
+        for mbit in (250, 500, 1_000, 2_500, 10_000, 100_000)
+    ]
+    return _sweep(name, "Bandwidth", "Mbit/s of every cable", points)
+
+
+def _incast(name: str) -> Sweep:
+    points = [
+        (f"{workers}", float(workers), {
+            "workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64,
+            "network.rack": _RACK if workers > 400 else None, **_FASTER,
+        })
+        for workers in (10, 20, 40, 80, 160, 320)
+    ]  # fmt: skip
+    title = "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB"
+    return _sweep(name, title, "workers", points)
+
+
+def _connections(name: str) -> Sweep:
+    points = [
+        (f"{workers}", float(workers), {
+            "workers": workers, "servers": 5, "hosts.connection_ns": 372,
+            "network.rack": _RACK if workers > 400 else None, **_FASTER,
+        })
+        for workers in (10, 20, 40, 80, 160, 320, 640)
+    ]  # fmt: skip
+    title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), five of them"
+    return _sweep(name, title, "workers, each with a connection to every server", points)
+
+
+_SWEEPS: dict[str, Callable[[str], Sweep]] = {
+    "clusters": _clusters,
+    "training": _training,
+    "top-k": _hot_set,
+    "skew": _skew,
+    "bandwidth": _bandwidth,
+    "incast": _incast,
+    "connections": _connections,
+}
+NAMES = tuple(_SWEEPS)
+
+
+def points_of(swept: Sequence[Sweep]) -> Iterator[Point]:
+    """All points, those that take longest first, so that none is left to the end alone."""
+    every = [point for sweep in swept for point in sweep.points]
+    yield from sorted(every, key=lambda point: -point.config.workers)

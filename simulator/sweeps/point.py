@@ -1,0 +1,148 @@
+"""One point of a sweep: a simulated run, and what is kept of it. The same wherever it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+
+from analysis.figures.connections import concurrency_of
+from analysis.figures.source import of_run
+from analysis.record import RunRecord, SimulatedArm
+from analysis.summary import Summary, summarise
+from simulator.compile import digest
+from simulator.config import SimulationConfig
+from simulator.experiment import simulate
+from topologies.progress import Reporter
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ArmResult(_Model):
+    """One arm: its capacity, and its operations at the first of the loads."""
+
+    capacity: float
+    """Steps/s of all workers in a closed loop."""
+    step_ms: float
+    """Of a worker in that closed loop."""
+    pull_mean: float | None
+    """µs, as all that follow; None where nothing was measured."""
+    pull_p99: float | None
+    push_mean: float | None
+    push_p99: float | None
+    closed_push_p99: float
+    """In the closed loop, where all workers begin at the same time."""
+    rpcs_per_step: float
+    ps_packets_per_step: float
+    ps_cpu_us_per_step: float
+    callers_p50: float
+    """Workers that call one server within 1,000 µs ([DDL] Fig. 7b)."""
+    callers_p99: float
+    simulated: SimulatedArm
+
+
+class Result(_Model):
+    """A point's; nothing of it depends on the machine."""
+
+    arms: dict[str, ArmResult]
+    sent: int
+    """Lanes."""
+    lost: int
+    rpcs: int
+    packet_passes: int
+    virtual_s: float
+
+
+class Cost(_Model):
+    """What it took on the machine that did it."""
+
+    real_s: float
+    loop_s: float
+
+
+class Done(_Model):
+    """A point's file: made of what, and what came out."""
+
+    made_of: str
+    result: Result
+    cost: Cost
+
+
+def made_of(config: SimulationConfig) -> str:
+    """A digest of configuration and code: points with the same one have the same result."""
+    text = config.model_dump_json(exclude={"runs"})
+    return hashlib.sha256(f"{digest()} {text}".encode()).hexdigest()[:16]
+
+
+def do_point(text: str) -> str:
+    """Simulate a configuration (JSON); returns a `Done` as JSON."""
+    config = SimulationConfig.model_validate_json(text)
+    with TemporaryDirectory(prefix="hotline-") as folder:
+        run = Path(folder)
+        (run / "parts").mkdir()
+        record = asyncio.run(simulate(config, None, run, Reporter(Console(quiet=True))))
+        summary = summarise(run, record)
+        assert record.simulation is not None
+        done = Done(
+            made_of=made_of(config),
+            result=_result(run, record, summary),
+            cost=Cost(real_s=record.simulation.real_s, loop_s=record.simulation.loop_s),
+        )
+    return done.model_dump_json(indent=2)
+
+
+def _result(run: Path, record: RunRecord, summary: Summary) -> Result:
+    assert record.simulation is not None
+    pushes = _closed_pushes(run)
+    callers = concurrency_of(of_run(run))
+    return Result(
+        arms={
+            arm: _arm(arm, record, summary, pushes[arm], callers[(arm,)]) for arm in record.simulation.arms
+        },
+        sent=summary.updates.sent,
+        lost=summary.updates.lost + summary.updates.mismatched_keys,
+        rpcs=record.simulation.rpcs,
+        packet_passes=record.simulation.packet_passes,
+        virtual_s=record.simulation.virtual_s,
+    )
+
+
+def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: Any) -> ArmResult:
+    assert record.simulation is not None
+    found = next(iter(summary.loads.values())).arms[arm]
+    took = {op: found.op_latency_us[op] for op in ("pull", "push")}
+    return ArmResult(
+        capacity=record.capacity[arm],
+        step_ms=1e3 * record.config["workers"] / record.capacity[arm],
+        pull_mean=took["pull"].mean,
+        pull_p99=took["pull"].p99,
+        push_mean=took["push"].mean,
+        push_p99=took["push"].p99,
+        closed_push_p99=pushes,
+        rpcs_per_step=found.rpcs_per_step,
+        ps_packets_per_step=found.ps_packets_per_step,
+        ps_cpu_us_per_step=1e6 * found.ps_cpu_s / found.steps,
+        callers_p50=callers.quantile(0.5),
+        callers_p99=callers.quantile(0.99),
+        simulated=record.simulation.arms[arm],
+    )
+
+
+def _closed_pushes(run: Path) -> dict[str, float]:
+    """Arm -> p99 of a push in the closed loop, µs."""
+    rows = pl.read_parquet(run / "operations.parquet").filter(
+        pl.col("round") < 0, pl.col("op").cast(pl.String) == "push"
+    )
+    return {
+        str(arm[0]): float(np.quantile((of["end_us"] - of["start_us"]).to_numpy(), 0.99))
+        for arm, of in rows.group_by(pl.col("arm").cast(pl.String))
+    }

@@ -1,0 +1,75 @@
+"""Points side by side, on processes of this machine or on a cluster; what is done is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from common.cluster import cluster_at, local_cluster
+from logs.errors import DataError, reason_of
+from logs.parts import write_text
+from simulator.sweeps.plan import Point
+from simulator.sweeps.point import Done, do_point, made_of
+
+Progress = Callable[[int, int, str], None]
+"""Told how many points are done, of how many, and which was the latest."""
+Results = dict[tuple[str, str], Done]
+"""By sweep and point."""
+
+
+def file_of(point: Point, folder: Path) -> Path:
+    """Where its result is kept."""
+    return folder / point.sweep / f"{point.name}.json"
+
+
+def do_points(
+    points: Sequence[Point], folder: Path, scheduler: str | None, processes: int, progress: Progress
+) -> Results:
+    """Simulate what is left of them, each into its file as soon as it is done.
+
+    `scheduler` is the address of a dask.distributed cluster that has this project; None is so many processes
+    here. Raises `ClusterError`, and the error of the first point that fails.
+    """
+    found = {(point.sweep, point.name): done for point in points if (done := _kept(point, folder))}
+    left = [point for point in points if (point.sweep, point.name) not in found]
+    progress(len(found), len(points), "")
+    if left:
+        for point, text in _spread(left, scheduler, min(processes, len(left))):
+            _write(file_of(point, folder), text)
+            found[point.sweep, point.name] = Done.model_validate_json(text)
+            progress(len(found), len(points), f"{point.sweep} {point.name}")
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path.parent}: cannot be made: {reason_of(error)}") from error
+    write_text(path, text + "\n")
+
+
+def _kept(point: Point, folder: Path) -> Done | None:
+    """What was done before, of the same configuration and by the same code."""
+    try:
+        done = Done.model_validate_json(file_of(point, folder).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return done if done.made_of == made_of(point.config) else None
+
+
+def _spread(points: Sequence[Point], scheduler: str | None, processes: int) -> Iterator[tuple[Point, str]]:
+    with local_cluster(processes) if scheduler is None else cluster_at(scheduler) as client:
+        from distributed import as_completed
+
+        # In this order, so that no long one is left to the end alone.
+        futures = {
+            client.submit(do_point, point.config.model_dump_json(), pure=False, priority=-number): point
+            for number, point in enumerate(points)
+        }
+        for future in as_completed(futures):
+            text: str = future.result()
+            future.release()
+            yield futures[future], text

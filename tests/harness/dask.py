@@ -1,0 +1,47 @@
+"""A dask.distributed cluster of processes of this machine, with a scheduler of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from distributed import Client
+
+from tests.harness.waiting import PATIENCE_S, wait_for
+
+
+@contextmanager
+def running(module: str, *arguments: str) -> Iterator[None]:
+    command = [sys.executable, "-m", f"distributed.cli.{module}", "--no-dashboard", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def scheduler(folder: Path) -> Iterator[str]:
+    """Its address."""
+    file = folder / "scheduler.json"
+    arguments = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
+    with running("dask_scheduler", *arguments):
+        wait_for(file.exists)
+        address: str = json.loads(file.read_text())["address"]
+        yield address
+
+
+@contextmanager
+def cluster_of(workers: int, folder: Path) -> Iterator[str]:
+    """The address of one with so many processes."""
+    with scheduler(folder) as address, ExitStack() as stack:
+        for name in range(workers):
+            local = ["--name", f"{name}", "--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]
+            stack.enter_context(running("dask_worker", address, *local))
+        with Client(address) as client:
+            client.wait_for_workers(workers, timeout=PATIENCE_S)
+        yield address

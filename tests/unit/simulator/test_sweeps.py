@@ -1,0 +1,293 @@
+"""Sweeps: the same numbers wherever points are simulated, nothing done twice, and figures of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from analysis.record import SimulatedArm
+from cli.commands import hotline
+from common.cluster import ClusterError
+from simulator.config import DDL, SimulationConfig
+from simulator.errors import SimulationError
+from simulator.sweeps import spread
+from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
+from simulator.sweeps.page import table
+from simulator.sweeps.plan import COMPUTE_MS, NAMES, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
+from simulator.sweeps.point import ArmResult, Cost, Done, do_point, made_of
+from simulator.sweeps.point import Result as PointResult
+from simulator.sweeps.spread import do_points, file_of
+from tests.harness.dask import cluster_of
+from topologies.errors import ConfigError
+
+TINY = """
+workers = 2
+servers = 1
+arms = ["neither", "hot"]
+top_k = 40
+rounds = 2
+loads = [0.5]
+block_ms = 2
+discard_ms = 1
+block_steps = 4
+trace_steps = 40
+profile_lanes = 2000
+
+[workload]
+parameters = 2000
+top = 40
+share = 0.5
+keys_per_step = 50
+"""
+
+
+def tiny(folder: Path) -> Path:
+    config = folder / "run.toml"
+    config.write_text(TINY)
+    return config
+
+
+def sweep(folder: Path, *options: str) -> Result:
+    command = ["sweep", "--config", str(tiny(folder)), "--into", str(folder / "sweeps"), "--processes", "1"]
+    return CliRunner().invoke(hotline, [*command, *options], catch_exceptions=False)
+
+
+def point(k: int) -> Point:
+    config = SimulationConfig.model_validate(
+        {
+            "workers": 2, "servers": 1, "arms": ["neither", "hot"], "top_k": k, "rounds": 2, "loads": [0.5],
+            "block_ms": 2, "discard_ms": 1, "block_steps": 4, "trace_steps": 40, "profile_lanes": 2_000,
+            "workload": {"parameters": 2_000, "top": 40, "share": 0.5, "keys_per_step": 50},
+        }
+    )  # fmt: skip
+    return Point("top_k", str(k), k, config)
+
+
+def untold(done: int, total: int, name: str) -> None:
+    """Nobody is told."""
+
+
+# -- what is swept
+
+
+def test_the_papers_clusters_are_those_of_its_table() -> None:
+    (clusters,) = sweeps(["clusters"])
+    found = [(point.name, point.config.workers, point.config.servers) for point in clusters.points]
+    assert found == [
+        ("S1", 80, 20), ("S2", 120, 30), ("S3", 160, 40), ("S4", 200, 50), ("S5", 240, 60), ("S6", 280, 70),
+    ]  # fmt: skip
+    assert TABLE_2[0] == (DDL.workers, DDL.servers)
+    assert all(point.config.arms == ("neither", "proxy", "hot", "both") for point in clusters.points)
+
+
+def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
+    (found,) = sweeps(["training"])
+    assert [point.config.workers for point in found.points] == [16, 32, 64, 128, 256, 512]
+    assert {point.config.servers for point in found.points} == {20}
+    assert {point.config.worker.compute_ns for point in found.points} == {COMPUTE_MS * 1_000_000}
+    assert [point.config.network.rack for point in found.points] == [None] * 5 + [8]
+
+
+def test_every_sweep_has_points_of_its_own() -> None:
+    """In an order that has the largest first; each has a file of its own, and a digest of its own."""
+    swept = sweeps([])
+    assert tuple(each.name for each in swept) == NAMES
+    points = list(points_of(swept))
+    assert len(points) == sum(len(each.points) for each in swept) > 30
+    assert [point.config.workers for point in points] == sorted(
+        (point.config.workers for point in points), reverse=True
+    )
+    assert len({file_of(point, Path()) for point in points}) == len(points)
+
+
+def test_values_that_cannot_be_are_told() -> None:
+    with pytest.raises(SimulationError, match=f"sweep 'skwe' is none of {', '.join(NAMES)}"):
+        sweeps(["skew", "skwe"])
+    with pytest.raises(ConfigError, match=r"workload\.share = 2: Input should be less than 1"):
+        along(DDL, "workload.share", [0.5, 2])
+    with pytest.raises(
+        ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_mbit"
+    ):
+        along(DDL, "network.rate", [5])
+    with pytest.raises(SimulationError, match=r"top_k: 5, 7, 5 must differ"):
+        along(DDL, "top_k", [5, 7, 5])
+    assert changed(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
+
+
+# -- doing it
+
+
+def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
+    """Here, in a process of this machine, and on a cluster that somebody has started."""
+    points = [point(20), point(40)]
+    here = {each.name: Done.model_validate_json(do_point(each.config.model_dump_json())) for each in points}
+    local = do_points(points, tmp_path / "local", None, 1, untold)
+    with cluster_of(1, tmp_path) as address:
+        away = do_points(points, tmp_path / "away", address, 1, untold)
+    for each in points:
+        key = each.sweep, each.name
+        assert here[each.name].result == local[key].result == away[key].result
+        assert local[key].made_of == away[key].made_of == made_of(each.config)
+    results = [here[each.name].result for each in points]
+    assert results[0].arms["hot"] != results[1].arms["hot"] and results[0].rpcs > 100
+    assert all((result.sent > 1_000, result.lost) == (True, 0) for result in results)
+    assert results[1].arms["hot"].ps_packets_per_step < results[1].arms["neither"].ps_packets_per_step
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But what was made of other settings or by other code, or is no result."""
+    points = [point(20), point(40)]
+    done: list[str] = []
+
+    def simulate(left: Sequence[Point], scheduler: str | None, processes: int) -> list[tuple[Point, str]]:
+        done.extend(each.name for each in left)
+        return [(each, a_result(each.config).model_dump_json()) for each in left]
+
+    monkeypatch.setattr(spread, "_spread", simulate)
+    told: list[tuple[int, int, str]] = []
+    first = do_points(points, tmp_path, None, 1, lambda *of: told.append(of))
+    assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
+    assert (do_points(points, tmp_path, None, 1, untold), done) == (first, ["20", "40"])
+    file_of(points[0], tmp_path).write_text("{}")
+    do_points(points, tmp_path, None, 1, untold)
+    assert done == ["20", "40", "20"]
+    other = Point("top_k", "40", 40, changed(points[1].config, {"seed": 2}))
+    do_points([points[0], other], tmp_path, None, 1, untold)
+    assert done == ["20", "40", "20", "40"]
+    monkeypatch.setattr("simulator.sweeps.point.digest", lambda: "of other code")
+    do_points([points[0]], tmp_path, None, 1, untold)
+    assert done == ["20", "40", "20", "40", "20"]
+
+
+def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.cluster._PATIENCE_S", 0.5)
+    with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
+        do_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
+
+
+# -- the command
+
+
+def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
+    result = sweep(tmp_path, "--along", "top_k=20,40", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["top_k"]
+    assert {name: of["x"] for name, of in found.items()} == {"20": 20, "40": 40}
+    assert found["40"]["result"]["arms"]["hot"]["ps_packets_per_step"] > 0
+    assert "2 of 2: top_k " in result.stderr
+    page = (tmp_path / "sweeps" / "report.html").read_text()
+    assert "What top_k changes" in page
+    assert (tmp_path / "sweeps" / "figures" / "sweep-top_k.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--along", "top_k"), "--along top_k: is not SETTING=V1,V2,... with numbers"),
+        (("--along", "top_k=5,many"), "--along top_k=5,many: is not SETTING=V1,V2,... with numbers"),
+        (("--along", "top_k=true"), "--along top_k=true: is not SETTING=V1,V2,... with numbers"),
+        (("--along", "top_k=0"), "top_k = 0: Input should be greater than or equal to 1"),
+        (("--along", "top_k=5", "skew"), "skew and --along exclude each other"),
+        ((), "--config is of a sweep of your own"),
+    ],
+)
+def test_what_is_no_sweep_is_told(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
+    result = sweep(tmp_path, *options)
+    assert result.exit_code in (1, 2)
+    assert complaint in result.output and not (tmp_path / "sweeps").exists()
+
+
+def test_updates_that_are_lost_fail_and_the_page_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(left: Sequence[Point], scheduler: str | None, processes: int) -> list[tuple[Point, str]]:
+        return [(each, a_result(each.config, lost=3).model_dump_json()) for each in left]
+
+    monkeypatch.setattr(spread, "_spread", simulate)
+    result = sweep(tmp_path, "--along", "top_k=20")
+    assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost" in result.output
+    assert (tmp_path / "sweeps" / "report.html").exists()
+
+
+# -- figures
+
+
+def an_arm(capacity: float, **changes: float) -> ArmResult:
+    simulated = {
+        "workers_busy": 0.25, "servers_busy": 0.75, "communication": 0.5, "frames": 1_000, "dropped": 10,
+        "lost": 0, "marked": 0, "longest_kb": 8.0, "retransmissions": 10,
+    }  # fmt: skip
+    values = {
+        "step_ms": 1.0, "pull_mean": 100.0, "pull_p99": 200.0, "push_mean": 110.0, "push_p99": 220.0,
+        "closed_push_p99": 900.0, "rpcs_per_step": 10.0, "ps_packets_per_step": 10.0,
+        "ps_cpu_us_per_step": 50.0, "callers_p50": 60.0, "callers_p99": 80.0,
+    }  # fmt: skip
+    of_arm = {name: value for name, value in changes.items() if name in values}
+    of_simulated = {name: value for name, value in changes.items() if name in simulated}
+    return ArmResult(
+        capacity=capacity,
+        simulated=SimulatedArm.model_validate({**simulated, **of_simulated}),
+        **{**values, **of_arm},
+    )
+
+
+def a_result(config: SimulationConfig, lost: int = 0, **arms: ArmResult) -> Done:
+    result = PointResult(
+        arms=arms or {"neither": an_arm(100), "hot": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
+        sent=1_000, lost=lost, rpcs=2_000, packet_passes=3_000, virtual_s=1.5,
+    )  # fmt: skip
+    return Done(made_of=made_of(config), result=result, cost=Cost(real_s=0.02, loop_s=0.01))
+
+
+def numbers(values: object) -> list[float]:
+    found: list[float] = np.asarray(values, dtype=np.float64).tolist()
+    return found
+
+
+def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
+    """Neither doubles its steps/s only once, where there are eight times as many workers."""
+    base = [Point("training", str(n), n, changed(DDL, {"workers": n})) for n in (16, 32, 128)]
+    found = [
+        a_result(point.config, neither=an_arm(rate), hot=an_arm(2 * rate))
+        for point, rate in zip(base, (1_000, 1_600, 2_000), strict=True)
+    ]
+    swept = Sweep("training", "Training", "workers", tuple(base))
+    figure = training(swept, found)
+    lines = {series.name: numbers(series.y) for series in figure.panels[0].series}
+    assert lines["neither"] == [1_000, 625, 500] and lines["hot"] == [500, 312.5, 250]
+    assert lines["16 workers, on 16/n of the data"] == [1_000, 500, 125]
+    assert figure.facts["neither", "128"] == 2_000 / 128
+    (panel,) = communication(swept, found).panels
+    assert numbers(panel.series[0].y) == [0.5] * 3
+
+
+def test_figures_show_what_points_have() -> None:
+    clusters = sweeps(["clusters"])[0]
+    clusters = Sweep(clusters.name, clusters.title, clusters.along, clusters.points[:2])
+    found = [
+        a_result(point.config, neither=an_arm(100, workers_busy=busy), hot=an_arm(100, dropped=30))
+        for point, busy in zip(clusters.points, (0.5, 0.4), strict=True)
+    ]
+    busy = {panel.title: panel.series for panel in utilisation(clusters, found).panels}
+    assert numbers(busy["workers"][0].y) == [0.5, 0.4] and numbers(busy["workers"][0].x) == [80, 120]
+    assert numbers(busy["servers"][1].y) == [0.75, 0.75]
+    spent = {series.name: numbers(series.y) for series in cost(clusters, found).panels[0].series}
+    assert spent == {"event loop": [5, 5], "whole run": [10, 10]}
+    assert numbers(drops(clusters, found).panels[0].series[1].y) == [0.03, 0.03]
+    results = {("clusters", point.name): done for point, done in zip(clusters.points, found, strict=True)}
+    assert [figure.name for figure in figures_of([clusters], results)] == [
+        "sweep-clusters", "fig-08", "fig-07b", "cost",
+    ]  # fmt: skip
+
+
+def test_the_table_compares_with_neither() -> None:
+    point = Point("clusters", "S1", 80, DDL)
+    (row,) = table(
+        Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)}
+    ).texts()
+    assert row == ["S1", "100", "+50 %", "–", "-20 %", "–", "-50 %", "2,000", "1,000 sent, 0 lost"]
