@@ -162,6 +162,8 @@ def _copy(
 class _Copier:
     """A pipeline without P4. Its state is the offset at which a frame names its port."""
 
+    waiting_bytes = 0
+
     def __init__(self, egress_at: int) -> None:
         self._lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER
         self._waiting = ctypes.c_uint32(0)

@@ -32,6 +32,7 @@ from softswitch.p4runtime.status import Refusal
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import SwitchCounters, parse_impairment
 from softswitch.ports.report import describe
+from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.v1model import DROP_PORT
 from softswitch.words import counted
 
@@ -93,6 +94,20 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     help="Lose, duplicate or reorder frames; repeat it for each port and direction.",
 )
 @click.option(
+    "--port-rate",
+    "port_rates",
+    multiple=True,
+    metavar="PORT=RATE",
+    help="What a port sends at most, as 1=1000pps or 1=10mbit; *=RATE is for all. Repeat it for each.",
+)
+@click.option(
+    "--port-queue",
+    "port_queues",
+    multiple=True,
+    metavar="PORT=DEPTH",
+    help="What waits for a port at most, as 1=64 packets or 1=64kb; 64 packets unless told otherwise.",
+)
+@click.option(
     "--counters",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -145,6 +160,8 @@ def command(
     priority_queues: int,
     cpu_port: int | None,
     impairments: Sequence[str],
+    port_rates: Sequence[str],
+    port_queues: Sequence[str],
     counters: Path | None,
     datapath: str,
     hook: str,
@@ -175,8 +192,15 @@ def command(
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
     if wanted is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
+    rates = _by_key("--port-rate", port_rates, parse_port_rate)
+    depths = _by_key("--port-queue", port_queues, parse_port_queue)
+    for flag, given in (("--port-rate", rates), ("--port-queue", depths)):
+        if given and (wanted is Datapath.KERNEL or pin is not None):
+            what = "--pin" if pin is not None else "--datapath kernel"
+            raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {what}")
+    shapes = shapes_of(numbered, rates, depths)
     with SwitchPorts(
-        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin
+        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin, shapes
     ) as ports:
         server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make, ports.folder_of)
         if ports.kept is not None:

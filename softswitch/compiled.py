@@ -7,11 +7,14 @@ and control plane take turns by a mutex: the one holds it for a burst, the other
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 
 from softswitch import ir
 from softswitch.jit import MachineCode
-from softswitch.memory.output import read_records
-from softswitch.pipeline import Output
+from softswitch.memory.output import WAITING, read_records
+from softswitch.memory.process import DEPARTS
+from softswitch.memory.waiting import queued, read_queue
+from softswitch.pipeline import Depths, Output, Passed, Waiting
 from softswitch.state.memory import Memory
 from softswitch.state.pipeline import StatePipeline
 
@@ -19,13 +22,21 @@ OUT_CAPACITY = 1 << 21
 
 
 class CompiledPipeline(StatePipeline):
-    """A `Pipeline` in machine code. `code` may be that of another pipeline of the same program."""
+    """A `Pipeline` in machine code, or a `BufferedPipeline`; only `process` is there if it is not `buffered`.
+
+    `code` may be that of another pipeline of the same program; it says which of the two it is.
+    """
 
     def __init__(
-        self, program: ir.Program, code: MachineCode | None = None, priority_queues: int = 1
+        self,
+        program: ir.Program,
+        code: MachineCode | None = None,
+        priority_queues: int = 1,
+        buffered: bool = False,
     ) -> None:
-        self.code = code or MachineCode(program, priority_queues)
+        self.code = code or MachineCode(program, priority_queues, buffered)
         self.process_address = self.code.process_address
+        self.waiting_bytes = self.code.waiting_bytes
         super().__init__(program, self.code.layout, Memory(self.code.state_bytes))
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
@@ -36,8 +47,33 @@ class CompiledPipeline(StatePipeline):
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
+        outputs, waiting = self.enter(port, frame, t_in, now)
+        queue = deque(waiting)
+        while queue:
+            passed = self.leave(queue.popleft(), Depths(), now)
+            outputs += passed.outputs
+            queue += passed.waiting
+        return outputs
+
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+        """Run a frame as far as the queues (`BufferedPipeline.enter`)."""
+        return self._run(port, frame, t_in, now)
+
+    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+        """Run a packet on (`BufferedPipeline.leave`)."""
+        assert isinstance(waiting.packet, bytes)
+        return self._run(DEPARTS, queued(waiting.packet, *depths), 0, now)
+
+    def _run(self, port: int, data: bytes, t_in: int, now: int) -> Passed:
+        waiting: list[Waiting] = []
+        rest: list[tuple[int, bytes]] = []
         with self._memory.locked():
             count = self.code.process(
-                self.state_address, port, frame, len(frame), t_in, now, self._out, OUT_CAPACITY
+                self.state_address, port, data, len(data), t_in, now, self._out, OUT_CAPACITY
             )
-            return self._outputs(read_records(memoryview(self._out), count))
+            for kind, record in read_records(memoryview(self._out), count):
+                if kind == WAITING:
+                    waiting.append(Waiting(*read_queue(record), record))
+                else:
+                    rest.append((kind, record))
+            return Passed(self._outputs(rest), waiting)

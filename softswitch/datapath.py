@@ -23,6 +23,7 @@ from softswitch.kernel.probe import probe
 from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
+from softswitch.queues import Shape
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
@@ -41,6 +42,8 @@ class Datapath(Enum):
 class SwitchPorts:
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
 
+    With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
+
     `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
     where the kernel is asked for and cannot be the datapath.
     """
@@ -55,11 +58,12 @@ class SwitchPorts:
         priority_queues: int = 1,
         hook: Hook = Hook.TCX,
         pin: Path | None = None,
+        shapes: Mapping[int, Shape] = {},
     ) -> None:
-        check_ports(ports, cpu_port, impairments)
+        check_ports(ports, cpu_port, impairments, shapes)
         warm_tables()  # it takes a while, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
-        self._impairments, self._busy_poll = impairments, busy_poll
+        self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook = priority_queues, hook
@@ -92,6 +96,8 @@ class SwitchPorts:
             return "frames are impaired by the sockets alone"
         if self._busy_poll:
             return "busy polling is the sockets'"
+        if self._shapes:
+            return "rates and queues of ports are the sockets'"
         return probe(self._hook)
 
     def __enter__(self) -> SwitchPorts:
@@ -108,7 +114,8 @@ class SwitchPorts:
     def make(self, program: ir.Program) -> LivePipeline:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
-            return CompiledPipeline(program, priority_queues=self._priority_queues)
+            buffered = bool(self._shapes)
+            return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
         try:
             return AttachedPipeline(program, self._priority_queues, self._hook, generation=generation)
@@ -159,7 +166,13 @@ class SwitchPorts:
             self._kernel = None
         if self._sockets is None:
             self._sockets = PortLoop(
-                self._names, self._cpu_port, self._impairments, self._busy_poll, self._ends
+                self._names,
+                self._cpu_port,
+                self._impairments,
+                self._busy_poll,
+                self._ends,
+                self._shapes,
+                self._priority_queues,
             )
         return self._sockets
 

@@ -13,6 +13,7 @@ from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
 from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
+from softswitch.memory.waiting import QUEUE_HEAD_BYTES
 from softswitch.memory.words import WORD_BYTES
 
 _TYPES: dict[Kind, type] = {
@@ -27,10 +28,11 @@ PROCESS = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument 
 class MachineCode:
     """A program's packet function for this CPU. It has no state: pipelines may share it.
 
-    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2.
+    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2. A `buffered` function is
+    for queues between ingress and egress (`memory.process`).
     """
 
-    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+    def __init__(self, program: ir.Program, priority_queues: int = 1, buffered: bool = False) -> None:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -38,11 +40,14 @@ class MachineCode:
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
-        module, packet = build_module(program, self.layout, priority_queues)
+        module, packet = build_module(program, self.layout, priority_queues, buffered)
         module.triple, module.data_layout = target.triple, str(target.target_data)
         self.state_bytes: int = self.layout.work * WORD_BYTES
+        packet_bytes = packet.get_abi_size(target.target_data)
         if needs_queues(program):
-            self.state_bytes += work_bytes(packet.get_abi_size(target.target_data))
+            self.state_bytes += work_bytes(packet_bytes)
+        self.waiting_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
+        """Bytes of a waiting packet's record besides its payload; 0 where none waits."""
         code = _cached(str(module), target)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))

@@ -36,9 +36,8 @@ def compiled(function: F) -> F:
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
     home = Path(function.__code__.co_filename).parent
-    return cached_entry_point(
-        function, home, {*home.glob("*.py"), *_HERE.glob("*.py"), *_HERE.glob("memory/*.py")}
-    )
+    below = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
+    return cached_entry_point(function, home, {*home.glob("*.py"), *below})
 
 
 def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
@@ -79,6 +78,7 @@ recv = _libc("recv", types.intp, types.int32, types.intp, types.intp, types.int3
 send = _libc("send", types.intp, types.int32, types.intp, types.intp, types.int32)
 sched_yield = _libc("sched_yield", types.int32)
 sendmmsg = _libc("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
+timerfd_settime = _libc("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
 
 
 @intrinsic

@@ -20,6 +20,29 @@ class Output(NamedTuple):
     frame: bytes
 
 
+class Waiting(NamedTuple):
+    """A packet on its way to egress: port and priority of its queue, its bytes, and the pipeline's part."""
+
+    port: int
+    priority: int
+    length: int
+    packet: object
+
+
+class Depths(NamedTuple):
+    """Packets in a packet's queue: those that it found there, and those that it left behind."""
+
+    enq: int = 0
+    deq: int = 0
+
+
+class Passed(NamedTuple):
+    """What came of a packet: frames that leave, and packets that wait for egress, both in order."""
+
+    outputs: list[Output]
+    waiting: list[Waiting]
+
+
 class DigestMessage(NamedTuple):
     """Values that the program sent to the control plane, in the order of the digest's fields."""
 
@@ -247,9 +270,24 @@ class Pipeline(ControlPlane, Protocol):
         ...
 
     def take_notices(self) -> list[Notice]:
-        """What `process` has told the control plane since the last call, oldest first."""
+        """What packets have told the control plane since the last call, oldest first."""
         ...
 
     def seed_random(self, seed: int) -> None:
         """Start the sequence of `random` anew."""
+        ...
+
+
+class BufferedPipeline(Pipeline, Protocol):
+    """A pipeline with queues between ingress and egress, which are the caller's.
+
+    What `process` runs finds them empty.
+    """
+
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+        """Run a frame as far as the queues. `now` is when it is there, in µs since start, as `t_in`."""
+        ...
+
+    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+        """Run a packet on that has left its queue at `now`. It may come but once."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -63,8 +64,12 @@ class Dataplane:
 
     def process(self, port: int, frame: bytes) -> list[Output]:
         """All that BMv2 sends because of one frame."""
+        return self.process_all(port, [frame])
+
+    def process_all(self, port: int, frames: Sequence[bytes]) -> list[Output]:
+        """All that BMv2 sends because of frames that come one right after another."""
         try:
-            return self._exchange([_Packet(device_id=DEVICE_ID, port=port, packet=frame)])
+            return self._exchange([_Packet(device_id=DEVICE_ID, port=port, packet=each) for each in frames])
         except grpc.RpcError as error:
             raise P4RuntimeError(f"a packet into port {port}: {refusal(error)}") from None
 

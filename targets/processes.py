@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -56,14 +57,14 @@ def installed_bmv2() -> str | None:
 
 
 @contextmanager
-def reserved_port() -> Iterator[int]:
+def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
     """A TCP port of the loopback for a gRPC server, which nobody else gets while the block runs.
 
     It is bound here with SO_REUSEPORT, as gRPC binds, and nothing listens: the kernel gives it to nobody who
-    asks for any port, and to gRPC, which asks for this one.
+    asks for any port, and to gRPC, which asks for this one. Thrift binds with SO_REUSEADDR.
     """
     with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.setsockopt(socket.SOL_SOCKET, shared, 1)
         holder.bind(("127.0.0.1", 0))
         port: int = holder.getsockname()[1]
         yield port
@@ -88,12 +89,21 @@ def switch_command(
     ]  # fmt: skip
 
 
+@cache
+def has_thrift(program: str) -> bool:
+    """Whether a BMv2 was built with Thrift, by which alone rates and depths of its queues are set."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return "--thrift-port" in told.stdout + told.stderr
+
+
 class SwitchProcess(NamedTuple):
     """A switch process, what it prints, and where its P4Runtime server listens: HOST:PORT."""
 
     process: subprocess.Popen[bytes]
     output: IO[bytes]
     address: str
+    thrift_port: int | None = None
+    """Of a BMv2 that has one."""
 
     def log(self) -> str:
         """What it has printed so far."""
@@ -194,14 +204,24 @@ def bmv2(
     cores: Iterable[int] | None = None,
 ) -> Iterator[SwitchProcess]:
     """A BMv2, which serves P4Runtime, until the block ends."""
-    with reserved_port() as port:
-        address = f"127.0.0.1:{port}"
+    program, thrift_port = find_bmv2(), None
+    options: Sequence[str] = WITHOUT_PROGRAM
+    with ExitStack() as reserved:
+        address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
+        if has_thrift(program):  # all would have 9090
+            thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
+            options = (*options, "--thrift-port", str(thrift_port))
         command = switch_command(
-            [find_bmv2()], address, interfaces, cpu_port=cpu_port, target_options=target_options
+            [program],
+            address,
+            interfaces,
+            cpu_port=cpu_port,
+            options=options,
+            target_options=target_options,
         )
         with _started(command, address, cores) as switch:
             switch.wait_until_it_listens()
-            yield switch
+            yield switch._replace(thrift_port=thrift_port)
 
 
 @contextmanager

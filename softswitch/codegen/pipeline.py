@@ -15,9 +15,10 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic, needs_queues
+from softswitch.codegen.waiting import emit_departure, emit_wait
 from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
-from softswitch.memory.process import ARGUMENTS, NAME, RESULT, Kind
+from softswitch.memory.process import ARGUMENTS, DEPARTS, NAME, RESULT, Kind
 from softswitch.target import NATIVE, Module, Target
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, PORT_BITS, Standard
 
@@ -25,11 +26,11 @@ MakeOutput = Callable[[Packet, llvm.Value, llvm.Value], OutputWriter]
 
 
 def build_module(
-    program: ir.Program, layout: Layout, priority_queues: int = 1
+    program: ir.Program, layout: Layout, priority_queues: int = 1, buffered: bool = False
 ) -> tuple[llvm.Module, llvm.Type]:
     """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
     module = Module("pipeline", NATIVE)
-    return module, emit_process(module, program, layout, priority_queues).type
+    return module, emit_process(module, program, layout, priority_queues, buffered=buffered).type
 
 
 def process_type(target: Target) -> llvm.FunctionType:
@@ -44,8 +45,12 @@ def emit_process(
     layout: Layout,
     priority_queues: int = 1,
     make_output: MakeOutput = OutputWriter,
+    buffered: bool = False,
 ) -> Packet:
-    """Add a program's packet function to a module; gives the packet that it handles."""
+    """Add a program's packet function to a module; gives the packet that it handles.
+
+    A buffered one hands over what goes to egress, and takes it back (`memory.process`).
+    """
     target = module.target
     function = llvm.Function(module, process_type(target), NAME)
     for value, (name, kind) in zip(function.args, ARGUMENTS, strict=True):
@@ -55,14 +60,19 @@ def emit_process(
     state, port, frame, length, t_in, now, out, capacity = function.args
     b = llvm.IRBuilder(function.append_basic_block("entry"))
     ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
+    after_ingress = function.append_basic_block("wait") if buffered else egress
 
-    copied = needs_queues(program) or target.copies_packets
+    copied = needs_queues(program) or target.copies_packets or buffered
     packet = Packet(b, program, copied)
     output = make_output(packet, out, capacity)
     actions = ActionEmitter(packet, state, layout, output, now, following)
-    traffic = Traffic(actions, ingress, egress, priority_queues)
+    traffic = Traffic(actions, ingress, after_ingress, priority_queues)
     if copied:
         packet.clear()
+    if buffered:
+        with b.if_then(b.icmp_unsigned("==", port, integer(32, DEPARTS))):
+            emit_departure(packet, frame, now)
+            b.branch(egress)
     packet.begin(frame, length, port)
     packet.store_standard(Standard.INGRESS_PORT, port)
     packet.store_standard(Standard.PACKET_LENGTH, length)
@@ -75,6 +85,11 @@ def emit_process(
     emit_verify(packet, actions.externs.calculations)
     emit_control(actions, program.ingress)
     traffic.after_ingress()
+
+    if buffered:
+        b.position_at_end(after_ingress)
+        traffic.count_pass()
+        emit_wait(actions)
 
     b.position_at_end(egress)
     traffic.count_pass()

@@ -31,7 +31,10 @@ def needs_queues(program: ir.Program) -> bool:
 
 
 class Traffic:
-    """Emits what happens between the passes. `ingress` and `egress` are the blocks where a pass begins."""
+    """Emits what happens between the passes.
+
+    `ingress` and `egress` are the blocks where a pass begins; of a buffered function, where a wait begins.
+    """
 
     def __init__(
         self, actions: ActionEmitter, ingress: llvm.Block, egress: llvm.Block, priority_queues: int

@@ -21,19 +21,25 @@ from softswitch.interpreter.traffic import CloneSession, TrafficManager
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
+    Depths,
     EntryAction,
     EntryKey,
     EntryWrite,
     MeterConfig,
     Notice,
     Output,
+    Passed,
     Replica,
     StoredEntry,
+    Waiting,
 )
 
 
 class InterpretedPipeline:
-    """A `Pipeline` in plain Python; a packet whose `priority` is not below `priority_queues` is dropped."""
+    """A `BufferedPipeline` in plain Python.
+
+    A packet whose `priority` is not below `priority_queues` is dropped.
+    """
 
     def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
         self.program = program
@@ -51,6 +57,14 @@ class InterpretedPipeline:
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """Run one frame (`Pipeline.process`)."""
         return self._traffic.process(port, frame, t_in, now)
+
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+        """Run a frame as far as the queues (`BufferedPipeline.enter`)."""
+        return self._traffic.enter(port, frame, t_in, now)
+
+    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+        """Run a packet on (`BufferedPipeline.leave`)."""
+        return self._traffic.leave(waiting, depths, now)
 
     def take_notices(self) -> list[Notice]:
         """Digests and log records since the last call (`Pipeline.take_notices`)."""

@@ -2,14 +2,14 @@
 
 Where BMv2's threads may take turns, the order is this: egress of all copies of a packet comes before the
 next packet that was resubmitted or recirculated. At most `MAX_PASSES` passes through ingress or egress are
-made for one frame; what is left then is dropped. Queues, one for each port, are always empty, so that depths
-and times in them are 0.
+made for one frame; what is left then is dropped. Queues of ports, which are the caller's, lie between `enter`
+and `leave`; to `process` they are always empty, so that depths and times in them are 0.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from softswitch import ir
@@ -22,7 +22,7 @@ from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
-from softswitch.pipeline import DigestMessage, Output, Replica
+from softswitch.pipeline import Depths, DigestMessage, Output, Passed, Replica, Waiting
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, InstanceType, Standard
 
 
@@ -59,24 +59,50 @@ class TrafficManager:
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         """All that leaves because of one frame, in order."""
+        outputs: list[Output] = []
+        self._begin(now)
+        self._receive(port, frame, t_in)
+        self._pass_all(lambda queued: outputs.extend(self._pass_egress(queued, Depths())))
+        return outputs
+
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+        """Ingress of one frame (`BufferedPipeline.enter`)."""
+        waiting: list[Waiting] = []
+        self._begin(now)
+        self._receive(port, frame, t_in)
+        self._pass_all(lambda queued: waiting.append(_waiting(queued)))
+        return Passed([], waiting)
+
+    def leave(self, packet: Waiting, depths: Depths, now: int) -> Passed:
+        """Egress of one packet, and ingress if it goes round (`BufferedPipeline.leave`)."""
+        assert isinstance(packet.packet, Packet)
+        waiting: list[Waiting] = []
+        self._begin(now)
+        outputs = self._pass_egress(Queued(packet.port, packet.packet), depths)
+        self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
+        return Passed(outputs, waiting)
+
+    def _begin(self, now: int) -> None:
         self._externs.now = now
         self._recirculated = 0
+
+    def _receive(self, port: int, frame: bytes, t_in: int) -> None:
         packet = self._arriving(port, frame, len(frame))
         packet.set_standard(Standard.INGRESS_PORT, port)
         packet.set_standard(Standard.PACKET_LENGTH, len(frame))
         packet.set_standard(Standard.INGRESS_GLOBAL_TIMESTAMP, t_in)
         self._ingress.append(packet)
-        outputs: list[Output] = []
-        for _ in range(MAX_PASSES):
+
+    def _pass_all(self, to_egress: Callable[[Queued], None], passes: int = MAX_PASSES) -> None:
+        for _ in range(passes):
             if self._egress:
-                outputs += self._pass_egress(self._egress.popleft())
+                to_egress(self._egress.popleft())
             elif self._ingress:
                 self._pass_ingress(self._ingress.popleft())
             else:
                 break
         self._egress.clear()
         self._ingress.clear()
-        return outputs
 
     def _arriving(self, port: int, frame: bytes, ingress_length: int) -> Packet:
         return Packet(self._program, port, frame, ingress_length, len(frame))
@@ -156,16 +182,17 @@ class TrafficManager:
         if packet.get_standard(Standard.PRIORITY) >= self._priority_queues:
             return
         packet.set_standard(Standard.ENQ_TIMESTAMP, self._externs.now & UINT32)
-        packet.set_standard(Standard.ENQ_QDEPTH, 0)
         self._egress.append(Queued(port, packet))
 
     # -- egress
 
-    def _pass_egress(self, queued: Queued) -> list[Output]:
+    def _pass_egress(self, queued: Queued, depths: Depths) -> list[Output]:
         port, packet = queued
-        packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, self._externs.now)
-        packet.set_standard(Standard.DEQ_TIMEDELTA, 0)
-        packet.set_standard(Standard.DEQ_QDEPTH, 0)
+        now, since = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
+        packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
+        packet.set_standard(Standard.ENQ_QDEPTH, depths.enq)
+        packet.set_standard(Standard.DEQ_TIMEDELTA, now - since)
+        packet.set_standard(Standard.DEQ_QDEPTH, depths.deq)
         packet.set_standard(Standard.EGRESS_PORT, port)
         packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
         packet.set_standard(Standard.PACKET_LENGTH, packet.length)
@@ -202,6 +229,15 @@ class TrafficManager:
         again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
         again.set_standard(Standard.PACKET_LENGTH, len(frame))
         self._ingress.append(again)
+
+
+def _waiting(queued: Queued) -> Waiting:
+    """Its length is cut as the frame will be; BMv2's count of it can fall below 0."""
+    port, packet = queued
+    length = max(0, packet.length)
+    if packet.truncated is not None:
+        length = min(length, packet.truncated)
+    return Waiting(port, packet.get_standard(Standard.PRIORITY), length, packet)
 
 
 def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:

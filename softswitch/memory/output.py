@@ -1,10 +1,11 @@
-"""What the packet function hands over: frames, digests and log records, one after another.
+"""What the packet function hands over: frames, waiting packets, digests and log records, one after another.
 
     uint32 kind, uint32 length, data, padding to a multiple of 8
 
-The kind of a frame is its port; a digest's is `DIGEST` + its position in the program, a log record's `LOG` +
-the position of its text. Their data are values: a word with the number of words that follow, negative for a
-signed value, then these, least significant first.
+The kind of a frame is its port; that of a packet on its way to egress is `WAITING` (`memory.waiting` has its
+data). A digest's is `DIGEST` + its position in the program, a log record's `LOG` + the position of its text.
+The data of these two are values: a word with the number of words that follow, negative for a signed value,
+then these, least significant first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ HEAD_BYTES = HEAD.itemsize
 ALIGNMENT = 8
 DIGEST = 1 << 31
 LOG = 1 << 30
-"""Kinds from here on are not frames."""
+"""Kinds from here on are notices."""
+WAITING = 1 << 29
+"""Kinds below are frames."""
 
 
 def record_bytes(length: int) -> int:

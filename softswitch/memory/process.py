@@ -5,6 +5,9 @@
 
 It runs one frame that came in by a port and returns the number of records that it wrote to `out`
 (`memory.output`). Times are in µs since the switch started.
+
+A *buffered* function ends where a queue of a port begins: what goes to egress is a record (`memory.waiting`).
+Called with the port `DEPARTS` and such a record as the frame, it does the rest; `t_in` has no meaning then.
 """
 
 from __future__ import annotations
@@ -41,3 +44,5 @@ ARGUMENTS = (
 )
 RESULT = Kind.INT32
 NAME = "process"
+DEPARTS = 1 << 31
+"""The `port` of a packet that has left its queue."""

@@ -1,16 +1,18 @@
 """The compiled loop: wait -> take frames from the rings -> run the pipeline -> send.
 
 A burst is what one port has waiting, 32 frames at most. It runs under the pipeline's mutex; its outputs are
-queued by egress port and sent when the mutex is free again. Nothing here blocks but `epoll_wait`: what an
-egress port does not take at once is dropped and counted, so one slow port never holds up the others.
+queued by egress port (`sending`) and sent when the mutex is free again. A buffered pipeline's packets wait
+between ingress and egress (`departures`) and go on as soon as their queues let them. Nothing here blocks but
+`epoll_wait`: what an egress port does not take at once is dropped and counted, so one slow port never holds
+up the others.
 """
 
-import errno
 from typing import Any
 
 import numpy as np
 
-from softswitch.memory.output import HEAD, HEAD_BYTES, LOG, record_bytes
+from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
+from softswitch.memory.process import DEPARTS
 from softswitch.native import (
     call_process,
     carray,
@@ -18,7 +20,6 @@ from softswitch.native import (
     compiled,
     entry_point,
     epoll_wait,
-    errno_location,
     getsockopt,
     int64,
     load_acquire,
@@ -29,22 +30,20 @@ from softswitch.native import (
     recv,
     sched_yield,
     send,
-    sendmmsg,
     store_release,
 )
+from softswitch.ports.departures import dequeue, enqueue, is_due, length_of, set_timer
 from softswitch.ports.layout import (
     BURST,
-    DEPTH,
     IN,
     MAX_PORTS,
-    MMSGHDR,
     NO_PORT,
     NOTICES_LOST,
     OUT,
     OUT_BYTES,
     OUT_MARGIN,
-    SHELF_SLOTS,
     STOPPED,
+    TIMER,
 )
 from softswitch.ports.ring import (
     TP_STATUS_GSO_TCP,
@@ -54,10 +53,11 @@ from softswitch.ports.ring import (
     TPACKET2_HDR,
     VLAN_TAG,
 )
+from softswitch.ports.sending import leave, send_all, send_queue
 from softswitch.ports.shelf import append, clear, impair, recycle, release
-from softswitch.v1model import PORT_NUMBERS
+from softswitch.queues.fifo import clear as clear_queues
+from softswitch.queues.state import Queues
 
-_MMSGHDR_BYTES = MMSGHDR.itemsize
 _record_bytes = compiled(record_bytes)
 
 _EPOLLIN = 0x001
@@ -66,7 +66,6 @@ _MSG_DONTWAIT = 0x40
 _MSG_TRUNC = 0x20
 _CLOCK_REALTIME = 0  # the clock of the ring's timestamps
 _SOL_SOCKET, _SO_ERROR = 1, 4
-_EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
 Port = Any  # a PORT record
 Switch = Any  # a SWITCH record
@@ -169,57 +168,6 @@ def take(switch: Switch, p: int) -> int:
 
 
 @compiled
-def send_queue(switch: Switch, p: int) -> None:
-    """Send what is queued for a port and drop what the port does not take now."""
-    port = switch.ports[p]
-    messages = switch.messages[p].ctypes.data
-    queued = switch.queued[p]
-    done = 0
-    while done < queued:
-        sent = sendmmsg(port.fd, messages + done * _MMSGHDR_BYTES, queued - done, _MSG_DONTWAIT)
-        if sent > 0:
-            port.tx += sent
-            done += sent
-            continue
-        reason = carray(pointer(errno_location()), 1, np.int32)[0]
-        if reason == _EMSGSIZE:
-            port.tx_oversize += 1
-            done += 1
-        else:
-            lost = queued - done if reason == _EAGAIN else 1
-            port.tx_dropped += lost
-            done += lost
-    switch.queued[p] = 0
-    if port.impaired[OUT]:
-        recycle(switch.shelf_slots[p, OUT])
-
-
-@compiled
-def send_all(switch: Switch) -> None:
-    """Send what is queued for every port."""
-    for p in range(switch.port_count):
-        if switch.queued[p]:
-            send_queue(switch, p)
-
-
-@compiled
-def leave(switch: Switch, number: int, base: int, length: int, now: int) -> None:
-    """Queue an output for its port, through the port's shelf if it has one."""
-    p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
-    if p == NO_PORT:
-        switch.no_such_port += 1
-        return
-    if switch.queued[p] + 2 + SHELF_SLOTS > DEPTH:
-        send_queue(switch, p)
-    queue, count = switch.queue[p], switch.queued[p]
-    if switch.ports[p].impaired[OUT]:
-        shelf, slots = switch.shelves[p, OUT], switch.shelf_slots[p, OUT]
-        switch.queued[p] = impair(shelf, slots, base, length, now, now, queue, count)
-    else:
-        switch.queued[p] = append(queue, count, base, length, now)
-
-
-@compiled
 def lock(switch: Switch) -> None:
     """Take the pipeline's mutex; a writer that waits for it goes first."""
     if load_acquire(switch.waiting):
@@ -235,56 +183,95 @@ def notify(switch: Switch, base: int, length: int) -> None:
 
 
 @compiled
-def process_frame(switch: Switch, port: int, k: int, used: int) -> int:
-    """Run frame `k` of the burst and queue its outputs; returns how far the output buffer is used."""
-    frame = switch.burst[k]
-    now = max(now_us(switch), frame.time)
+def run_pipeline(
+    switch: Switch, queues: Queues, port: int, base: int, length: int, t_in: int, now: int, used: int
+) -> int:
+    """Run a frame, or a packet that departs, and queue its outputs; how far the output buffer is used now."""
     out = switch.out
     outputs = call_process(
-        switch.process, switch.state, port, frame.base, frame.length, frame.time, now,
-        out + used, OUT_BYTES - used,
-    )  # fmt: skip
+        switch.process, switch.state, port, base, length, t_in, now, out + used, OUT_BYTES - used
+    )
     for _ in range(outputs):
         record = carray(pointer(out + used), 1, HEAD)[0]
         length = int64(record.length)
-        if record.kind >= LOG:
-            notify(switch, out + used, HEAD_BYTES + length)
-        else:
+        if record.kind < WAITING:
             leave(switch, int64(record.kind), out + used + HEAD_BYTES, length, now)
+        elif record.kind == WAITING:
+            enqueue(switch, queues, out + used, length)
+        else:
+            notify(switch, out + used, HEAD_BYTES + length)
         used += _record_bytes(length)
     return used
 
 
 @compiled
-def process_burst(switch: Switch, port: int, count: int) -> None:
+def make_room(switch: Switch, used: int) -> int:
+    """Send what the output buffer has where another frame's outputs might not fit; how far it is used now."""
+    if used <= OUT_BYTES - OUT_MARGIN:
+        return used
+    pthread_mutex_unlock(switch.mutex)
+    send_all(switch)
+    lock(switch)
+    return int64(0)
+
+
+@compiled
+def depart(switch: Switch, queues: Queues, used: int) -> int:
+    """Run packets on that may leave their queues now, BURST at most: they may put others there."""
+    for _ in range(BURST):
+        record = dequeue(switch, queues)
+        if not record:
+            break
+        used = make_room(switch, used)
+        data, length = record + HEAD_BYTES, length_of(record)
+        now = max(now_us(switch), int64(switch.entered))
+        used = run_pipeline(switch, queues, DEPARTS, data, length, 0, now, used)
+    return used
+
+
+@compiled
+def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None:
     """Run the burst under the mutex, then send what came out."""
     used: int = int64(0)
     lock(switch)
     for k in range(count):
-        if used > OUT_BYTES - OUT_MARGIN:
-            pthread_mutex_unlock(switch.mutex)
-            send_all(switch)
-            used = int64(0)
-            lock(switch)
-        used = process_frame(switch, port, k, used)
+        used = make_room(switch, used)
+        frame = switch.burst[k]
+        now = max(now_us(switch), frame.time)
+        used = run_pipeline(switch, queues, port, frame.base, frame.length, frame.time, now, used)
+        if switch.buffered:
+            switch.entered = now
+            used = depart(switch, queues, used)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch)
 
 
 @compiled
-def serve(switch: Switch, p: int) -> None:
+def serve_queues(switch: Switch, queues: Queues) -> None:
+    """Let packets go whose time has come, and have the timer tell of the next one."""
+    if is_due(switch, queues):
+        lock(switch)
+        depart(switch, queues, 0)
+        pthread_mutex_unlock(switch.mutex)
+        send_all(switch)
+    if not switch.busy_poll:
+        set_timer(switch, queues)
+
+
+@compiled
+def serve(switch: Switch, queues: Queues, p: int) -> None:
     """Take one burst from a port and process it."""
     port = switch.ports[p]
     count = take(switch, p)
     if count:
-        process_burst(switch, port.number, count)
+        process_burst(switch, queues, port.number, count)
     give_back(port)
     if port.impaired[IN]:
         recycle(switch.shelf_slots[p, IN])
 
 
 @compiled
-def release_held(switch: Switch) -> bool:
+def release_held(switch: Switch, queues: Queues) -> bool:
     """Let frames go that have been held long enough; tells whether any are still held."""
     now = now_us(switch)
     still = 0
@@ -294,7 +281,7 @@ def release_held(switch: Switch) -> bool:
             shelf, slots = switch.shelves[p, IN], switch.shelf_slots[p, IN]
             count = release(shelf, slots, now, 0, switch.burst, 0)
             if count:
-                process_burst(switch, port.number, count)
+                process_burst(switch, queues, port.number, count)
                 recycle(slots)
             still += shelf.held
         if port.impaired[OUT]:
@@ -314,8 +301,8 @@ def clear_error(switch: Switch, p: int) -> None:
 
 
 @entry_point
-def discard(switch: Switch) -> None:
-    """Drop and count what waits on any port, and what is held: frames that no pipeline will see."""
+def discard(switch: Switch, queues: Queues) -> None:
+    """Drop and count what waits on any port or in a queue, and what is held: no pipeline will see it."""
     for p in range(switch.port_count):
         port = switch.ports[p]
         before = port.rx - 1
@@ -326,10 +313,11 @@ def discard(switch: Switch) -> None:
             recycle(switch.shelf_slots[p, IN])
         port.discarded += clear(switch.shelves[p, IN], switch.shelf_slots[p, IN])
         port.tx_dropped += clear(switch.shelves[p, OUT], switch.shelf_slots[p, OUT])
+    clear_queues(queues)
 
 
 @entry_point
-def run(switch: Switch) -> int:
+def run(switch: Switch, queues: Queues) -> int:
     """Forward until the stop event.
 
     Returns STOPPED; or NOTICES_LOST, or the index of a port that has just had its first frame that was too
@@ -337,21 +325,25 @@ def run(switch: Switch) -> int:
     """
     held = switch.impaired != 0
     while True:
+        if switch.buffered:
+            serve_queues(switch, queues)
         timeout = 0 if switch.busy_poll else 1 if held else -1
-        ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 1, timeout)
+        ready = epoll_wait(switch.epoll, switch.events.ctypes.data, MAX_PORTS + 2, timeout)
         for k in range(ready):
             event = switch.events[k]
             p: int = int64(event.data)
             if p == NO_PORT:  # the stop event
                 return STOPPED
+            if p == TIMER:
+                continue
             if event.events & _EPOLLERR:
                 clear_error(switch, p)
             if event.events & _EPOLLIN:
                 silent = switch.ports[p].rx_oversize == 0
-                serve(switch, p)
+                serve(switch, queues, p)
                 if silent and switch.ports[p].rx_oversize:
                     return p
         if switch.impaired:
-            held = release_held(switch)
+            held = release_held(switch, queues)
         if switch.lost_notices > switch.told_notices and now_us(switch) >= switch.tell_at:
             return NOTICES_LOST

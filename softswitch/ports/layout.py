@@ -28,6 +28,8 @@ NOTICES_LOST = -2
 """Why the loop returns, where it does not because of a port (by its index)."""
 
 NO_PORT = -1
+TIMER = -2
+"""What epoll reports besides ports: the stop event, and that a packet may leave its queue."""
 IN, OUT = 0, 1
 
 PORT = np.dtype(
@@ -69,7 +71,7 @@ EPOLL_EVENT = np.dtype({
     "offsets": [0, 4 if platform.machine() == "x86_64" else 8],
     "itemsize": 12 if platform.machine() == "x86_64" else 16,
 })  # fmt: skip
-"""struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, or NO_PORT."""
+"""struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, NO_PORT or TIMER."""
 
 FREE, HELD, LEAVING = 0, 1, 2
 """States of a slot on a shelf."""
@@ -104,6 +106,13 @@ SWITCH = np.dtype(
         ("cpu_frames", "i8"),  # address of BURST * frame_bytes for what comes from the CPU port
         ("frame_bytes", "i8"),
         ("no_such_port", "i8"),  # frames for a port that the switch does not have
+        ("buffered", "i8"),  # the pipeline has queues between ingress and egress
+        ("entered", "i8"),  # us; when the last frame came to its ingress: no egress is before
+        ("records", "i8"),  # address of what waits in them, `record_bytes` for each slot
+        ("record_bytes", "i8"),
+        ("timer", "i8"),  # timerfd, and the time in ns that it is set to
+        ("alarm", "i8"),
+        ("itimerspec", "i8", (4,)),
         ("notice_fd", "i8"),  # where digests and log records go, one a datagram
         ("lost_notices", "i8"),  # those that nobody took in time
         ("told_notices", "i8"),  # as many of them as the user has been told of
@@ -119,7 +128,7 @@ SWITCH = np.dtype(
         ("messages", MMSGHDR, (MAX_PORTS, DEPTH)),  # each points to its FRAME in `queue`
         ("shelves", SHELF, (MAX_PORTS, 2)),
         ("shelf_slots", SHELF_SLOT, (MAX_PORTS, 2, SHELF_SLOTS)),
-        ("events", EPOLL_EVENT, (MAX_PORTS + 1,)),
+        ("events", EPOLL_EVENT, (MAX_PORTS + 2,)),
     ]
 )
 """All that the loop works on, in one struct. A port's index is its position in `ports`."""

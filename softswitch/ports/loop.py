@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from softswitch.memory.output import record_bytes
 from softswitch.ports import forwarding
 from softswitch.ports.ends import ControlEnds
-from softswitch.ports.epoll import watch
+from softswitch.ports.epoll import make_timer, watch
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import (
     BURST,
@@ -28,10 +29,13 @@ from softswitch.ports.layout import (
     SHELF_SLOTS,
     STOPPED,
     SWITCH,
+    TIMER,
 )
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
+from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, make_queues
+from softswitch.queues.shape import UNLIMITED
 from softswitch.v1model import PORT_NUMBERS
 from softswitch.words import counted
 
@@ -59,6 +63,11 @@ class NativePipeline(Protocol):
         ...
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes of a waiting packet's record besides its payload; 0 where none waits (`memory.waiting`)."""
+        ...
+
+    @property
     def waiting_address(self) -> int:
         """The uint32 number of threads that wait for the mutex."""
         ...
@@ -71,6 +80,8 @@ class PortLoop:
     that came in on `cpu_port`, and frames for `cpu_port` can be read from it, one a datagram. Where `ports`
     cannot be had it raises PortError. What packets tell the control plane can be read from `notice_socket`,
     one notice a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of `ends`, if given.
+    `shapes` are of the queues that a buffered pipeline has before egress, one of each of its priorities for
+    each port; others are for 64 packets and have no rate.
     """
 
     def __init__(
@@ -80,8 +91,10 @@ class PortLoop:
         impairments: Mapping[tuple[int, Direction], Impairment] = {},
         busy_poll: bool = False,
         ends: ControlEnds | None = None,
+        shapes: Mapping[int, Shape] = {},
+        priority_queues: int = 1,
     ) -> None:
-        check_ports(ports, cpu_port, impairments)
+        check_ports(ports, cpu_port, impairments, shapes)
         self._thread: threading.Thread | None = None
         self._names = {**ports, **({} if cpu_port is None else {cpu_port: "CPU"})}
         self._numbers = list(self._names)
@@ -94,11 +107,17 @@ class PortLoop:
             self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
+            self._timer = make_timer()
+            opened.callback(os.close, self._timer)
             self._epoll = opened.enter_context(select.epoll())
             self._frame_bytes = max((s.slot_size for s in self._sockets), default=_CPU_FRAME_BYTES)
             self._out = np.zeros(OUT_BYTES, np.uint8)
             self._cpu_frames = np.zeros(BURST * self._frame_bytes, np.uint8)
+            self._records = np.zeros(0, np.uint8)
             self._switch = np.zeros(1, SWITCH)[0]
+            unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
+            of_each = [shapes.get(number, unshaped) for number in self._numbers]
+            self._queues = make_queues(of_each, priority_queues)
             self._fill(self._switch, busy_poll)
             self._shelf_frames = self._impair(self._switch, impairments)
             self._compile()
@@ -116,7 +135,8 @@ class PortLoop:
             raise PortError("the ports are already running; stop them first")
         for part in ("process", "state", "mutex", "waiting"):
             self._switch[part] = getattr(pipeline, f"{part}_address")
-        forwarding.discard(self._switch)
+        self._make_records(pipeline.waiting_bytes)
+        forwarding.discard(self._switch, self._queues)
         self._thread = threading.Thread(target=self._run, args=(pipeline,), name="ports")
         self._thread.start()
 
@@ -130,7 +150,7 @@ class PortLoop:
             self._thread.join()
             os.eventfd_read(self._stop_event)
             self._thread = None
-            forwarding.discard(self._switch)
+            forwarding.discard(self._switch, self._queues)
 
     def close(self) -> None:
         """Stop, and close all sockets; harmless when repeated."""
@@ -156,7 +176,7 @@ class PortLoop:
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # holds the pipeline while the loop has its addresses
-        while (reason := forwarding.run(self._switch)) != STOPPED:
+        while (reason := forwarding.run(self._switch, self._queues)) != STOPPED:
             if reason == NOTICES_LOST:
                 self._report_lost_notices()
             else:
@@ -199,13 +219,14 @@ class PortLoop:
             lost=int(shelves["lost"].sum()),
             duplicated=int(shelves["duplicated"].sum()),
             reordered=int(shelves["reordered"].sum()),
+            queue_dropped=int(self._queues.queues[p]["dropped"].sum()),
         )
 
     def _compile(self) -> None:
         """Compile the loop, or load it from the cache, by running it once with the stop event set."""
         os.eventfd_write(self._stop_event, 1)
-        forwarding.run(self._switch)
-        forwarding.discard(self._switch)
+        forwarding.run(self._switch, self._queues)
+        forwarding.discard(self._switch, self._queues)
         os.eventfd_read(self._stop_event)
 
     def _fill(self, switch: Any, busy_poll: bool) -> None:
@@ -227,9 +248,24 @@ class PortLoop:
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
             watch(self._epoll.fileno(), fds[p], p)
         watch(self._epoll.fileno(), self._stop_event, NO_PORT)
+        watch(self._epoll.fileno(), self._timer, TIMER)
+        switch["timer"], switch["alarm"] = self._timer, NEVER
         for port, packet_socket in zip(switch["ports"], self._sockets, strict=False):
             port["ring"], port["slots"] = packet_socket.address, packet_socket.slots
             port["slot_size"] = packet_socket.slot_size
+
+    def _make_records(self, waiting_bytes: int) -> None:
+        """Memory for the packets that wait, as large each as a frame that comes in; none where none waits."""
+        self._switch["buffered"] = waiting_bytes > 0
+        if waiting_bytes:
+            size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
+            try:
+                self._records = np.zeros(count * size, np.uint8)
+            except MemoryError:
+                raise PortError(
+                    f"queues of {count} packets need {count * size >> 20} MiB: too many"
+                ) from None
+            self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
     def _impair(
         self, switch: Any, impairments: Mapping[tuple[int, Direction], Impairment]
@@ -244,7 +280,10 @@ class PortLoop:
 
 
 def check_ports(
-    ports: Mapping[int, str], cpu_port: int | None, impairments: Mapping[tuple[int, Direction], Impairment]
+    ports: Mapping[int, str],
+    cpu_port: int | None,
+    impairments: Mapping[tuple[int, Direction], Impairment],
+    shapes: Mapping[int, Shape] = {},
 ) -> None:
     """Raise PortError where numbers are none of this switch's, or twice there."""
     numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
@@ -258,3 +297,6 @@ def check_ports(
     for number, direction in impairments:
         if number not in numbers:
             raise PortError(f"impairment of port {number} ({direction.value}): the switch has no such port")
+    for number in shapes:
+        if number not in numbers:
+            raise PortError(f"rate or queue of port {number}: the switch has no such port")

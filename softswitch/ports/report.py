@@ -15,7 +15,8 @@ class PortCounters(NamedTuple):
     """Frames of one port since it was opened; dropped ones by reason.
 
     All that came is `rx`: what the pipeline was given (lost and duplicated ones apart), `rx_dropped` and
-    `rx_oversize`. All that the pipeline sent to the port is, likewise, `tx`, `tx_dropped` and `tx_oversize`.
+    `rx_oversize`. All that the pipeline sent to the port is, likewise, `tx`, `tx_dropped` and `tx_oversize`;
+    what waited for that in vain, where ports have queues, is `queue_dropped`.
     """
 
     name: str  # of the interface
@@ -28,6 +29,7 @@ class PortCounters(NamedTuple):
     lost: int  # by impairment, both directions, as the next two
     duplicated: int
     reordered: int
+    queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped
     program_ns: int = 0  # CPU time of the kernel's program for `rx`, which is the senders'; 0 of the sockets
 
 
@@ -56,6 +58,7 @@ _REASONS = {
     "tx_dropped": "not taken by the interface (slow, or down)",
     "rx_oversize": "too large to receive",
     "tx_oversize": "too large to send",
+    "queue_dropped": "dropped by the queue (full, or the program ended)",
     "lost": "lost by --impair",
     "duplicated": "duplicated by --impair",
     "reordered": "reordered by --impair",

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numba import cfunc
 
-from softswitch.memory.output import HEAD, HEAD_BYTES, record_bytes
+from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
+from softswitch.memory.process import DEPARTS
+from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
 from softswitch.native import PROCESS, carray, compiled, int64, memcpy, pointer
 from softswitch.v1model import PORT_NUMBERS
 
@@ -61,7 +63,21 @@ def _address(
     return 1
 
 
+@cfunc(PROCESS)
+def _double(
+    state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+) -> int:
+    if port == DEPARTS:
+        return 0
+    _put_head(out, WAITING, QUEUE_HEAD_BYTES + 2 * int64(length))
+    queue = carray(pointer(out + HEAD_BYTES), 1, QUEUE_HEAD)[0]
+    queue.port, queue.priority, queue.length = port, 0, length
+    return 1
+
+
 class _Native:
+    waiting_bytes = 0
+
     def __init__(self, process_address: int | None, state_address: int) -> None:
         assert process_address is not None
         self.process_address = process_address
@@ -94,6 +110,15 @@ class Stamps(_Native):
 
     def __init__(self) -> None:
         super().__init__(_stamp.address, 0)
+
+
+class Doubles(_Native):
+    """Queues twice the bytes of each frame for the port that it came from, and swallows what departs."""
+
+    waiting_bytes = QUEUE_HEAD_BYTES
+
+    def __init__(self) -> None:
+        super().__init__(_double.address, 0)
 
 
 def read_stamp(answer: bytes) -> tuple[int, int]:

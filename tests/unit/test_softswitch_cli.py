@@ -99,6 +99,28 @@ def lines(switch: subprocess.Popen[str]) -> IO[str]:
             "--impair 1:in:dup=0.1: that port has one already",
         ),
         (
+            ["--no-p4", "--port-rate", "1:1000pps"],
+            "--port-rate 1:1000pps: expected a port, or * for all, with its value, as 1=1000pps",
+        ),
+        (
+            ["--no-p4", "--port-rate", "1=fast"],
+            "--port-rate 1=fast: rate 'fast': expected a whole number with one of "
+            "pps, bit, kbit, mbit, gbit, up to 1000gbit, as 1000pps or 10mbit",
+        ),
+        (
+            ["--no-p4", "--port-queue", "*=64kib"],
+            "--port-queue *=64kib: queue '64kib': expected packets from 1 to 65536, or bytes with one of "
+            "b, kb, mb, up to 3840kb, as 64 or 64kb",
+        ),
+        (
+            ["--no-p4", "--port-rate", "1=1mbit", "--port-rate", "01=2mbit"],
+            "--port-rate 01=2mbit: that port has one already",
+        ),
+        (
+            ["--no-p4", "--port-queue", "7=64"],
+            "rate or queue of port 7: the switch has no such port",
+        ),
+        (
             ["--no-p4", "--counters", "/nowhere/counters.json"],
             "counters cannot be written to /nowhere/counters.json: No such file or directory",
         ),
@@ -115,6 +137,14 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
         ([], "give either PROGRAM or --no-p4"),
         ([str(PROGRAM), "--no-p4"], "give either PROGRAM or --no-p4"),
         (["--no-p4", "--p4info", str(P4INFO)], "--p4info goes with PROGRAM"),
+        (
+            ["--no-p4", "--datapath", "kernel", "--port-rate", "*=10mbit"],
+            "--port-rate goes with --datapath sockets or auto, not with --datapath kernel",
+        ),
+        (
+            ["--no-p4", "--pin", "/nowhere", "--port-queue", "*=64"],
+            "--port-queue goes with --datapath sockets or auto, not with --pin",
+        ),
         (["--no-p4", "--tls-cert", "cert.pem"], "TLS needs --tls-cert and --tls-key"),
         (["--no-p4", "--tls-ca", "ca.pem"], "TLS needs --tls-cert and --tls-key"),
         (

@@ -15,7 +15,7 @@ FLOORS = (
     {"ir", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
-    {"codegen", "interpreter", "state"},
+    {"codegen", "interpreter", "queues", "state"},
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},

@@ -1,0 +1,54 @@
+"""Into a queue of a port and out of it again: a packet in flight as a record (`memory.waiting`)."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from softswitch.codegen.packet import Packet
+from softswitch.codegen.statements import ActionEmitter
+from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
+from softswitch.memory.output import WAITING
+from softswitch.memory.waiting import QUEUE_FIELDS, QUEUE_HEAD_BYTES, offset_of
+from softswitch.v1model import Standard
+
+
+def emit_wait(actions: ActionEmitter) -> None:
+    """Hand the packet over and go on with the next; one that does not fit is dropped."""
+    b, packet = actions.b, actions.packet
+    payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
+    before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
+    size = b.add(before, payload)
+    start, fits = actions.output.room(size)
+    packet.require(fits, actions.abandoned)
+    head = {
+        "port": packet.get("egress_port"),
+        "priority": resize(b, packet.load_standard(Standard.PRIORITY), 32),
+        "length": _length(packet),
+    }
+    for name in QUEUE_FIELDS:
+        b.store(head.get(name, integer(32, 0)), byte_offset(b, start, offset_of(name)), align=4)
+    packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
+    actions.output.payload(start, byte_offset(b, start, before), payload)
+    actions.output.finish(integer(32, WAITING), size)
+    b.branch(actions.abandoned)
+
+
+def _length(packet: Packet) -> llvm.Value:
+    """Bytes of the packet now; BMv2's count of them can fall below 0."""
+    b, length, cut = packet.b, packet.get("length"), packet.get("cut")
+    counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
+    return b.select(b.icmp_unsigned("<", counted, cut), counted, cut)
+
+
+def emit_departure(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
+    """Make the packet what it was when `record` was written, with what befell it in its queue."""
+    b = packet.b
+    packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
+    payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))
+    cursor = b.zext(packet.get("cursor"), I64)
+    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # whose start is no longer read
+    waited = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
+    packet.store_standard(Standard.DEQ_TIMEDELTA, waited)
+    for name in (Standard.ENQ_QDEPTH, Standard.DEQ_QDEPTH):
+        depth = b.load(byte_offset(b, record, offset_of(name.value)), typ=I32, align=4)
+        packet.store_standard(name, depth)

@@ -1,0 +1,69 @@
+"""The records that the compiled functions work on: memory of the caller, who may have any number of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softswitch.queues.shape import Shape
+
+NONE = -1
+"""No slot."""
+NEVER = (1 << 63) - 1
+"""No time, in ns."""
+_LONG_AGO = -(1 << 62)
+_NS = 10**9
+
+
+def _record(*names: str) -> np.dtype[Any]:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+POOL = _record("free")
+PORT = _record("bits", "free_at", "due")
+"""A port: the rate of its link in bit/s, when that is free again, and when its next packet may go."""
+QUEUE = _record("most", "most_bytes", "gap", "packets", "bytes", "first", "last", "last_due", "dropped")
+"""The queue of one priority: what it may hold, ns between its packets, what it holds and its ends."""
+SLOT = _record("port", "priority", "length", "due", "following", "enq_qdepth", "deq_qdepth")
+"""A packet: not before `due` it may go. It found `enq_qdepth` others in its queue, and left `deq_qdepth`."""
+
+
+class Queues(NamedTuple):
+    """The queues of n ports, counted from 0, with k priorities each; the highest number goes first."""
+
+    pool: Any
+    """A POOL record."""
+    ports: Any
+    """PORT[n]"""
+    queues: Any
+    """QUEUE[n, k]"""
+    slots: Any
+    """SLOT[s]: as many as all queues together may hold."""
+
+
+def make_queues(shapes: Sequence[Shape], priorities: int = 1) -> Queues:
+    """Empty queues of ports with these shapes."""
+    count = priorities * sum(shape.depth.packets for shape in shapes)
+    made = Queues(
+        pool=_records(1, POOL)[0],
+        ports=_records(len(shapes), PORT),
+        queues=_records((len(shapes), priorities), QUEUE),
+        slots=_records(count, SLOT),
+    )
+    for port, queues, (rate, depth) in zip(made.ports, made.queues, shapes, strict=True):
+        port["bits"] = rate.bits
+        queues["most"], queues["most_bytes"] = depth
+        queues["gap"] = _NS // rate.packets if rate.packets else 0
+    made.ports["due"], made.ports["free_at"], made.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
+    made.queues["first"] = made.queues["last"] = NONE
+    made.slots["following"] = np.arange(1, count + 1)
+    made.slots["following"][-1:] = NONE
+    made.pool["free"] = 0 if count else NONE
+    return made
+
+
+def _records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> Any:
+    """Records, all 0, whose fields are attributes in plain Python too."""
+    return np.zeros(shape, dtype).view(np.recarray)
