@@ -24,10 +24,9 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.command("fit")
 @_run
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
-@click.option("--load", default="0.5", show_default=True, help="Of the run's loads, the one to look at.")
 @click.option("--arms", default="neither,hot", show_default=True, help="Arms to look at, with commas.")
 @json_option
-def fit(run: Path, output: Path | None, load: str, arms: str, as_json: bool) -> None:
+def fit(run: Path, output: Path | None, arms: str, as_json: bool) -> None:
     """Find the costs with which a simulation takes as long as RUN did.
 
     They come as the table [hosts] of `hotline simulate`; takes some minutes.
@@ -37,12 +36,14 @@ def fit(run: Path, output: Path | None, load: str, arms: str, as_json: bool) -> 
 
     with one_line_errors():
         with progress_bar("simulating") as report:
-            found = left_alone(lambda: found_by(run, arms.split(","), load, report))
+            found = left_alone(lambda: found_by(run, arms.split(","), report))
         text = _toml(found.hosts)
         if output is not None:
             write_text(output, text)
     if as_json:
-        print_json({"hosts": found.hosts.model_dump(mode="json"), "cells": _cells(found)})
+        print_json(
+            {"hosts": found.hosts.model_dump(mode="json"), "aside": found.aside, "cells": _cells(found)}
+        )
     elif output is None:
         click.echo(text, nl=False)
     else:
@@ -104,11 +105,13 @@ def _cells(found: Fit) -> list[dict[str, Any]]:
 
 def _print_fit(found: Fit) -> None:
     rows: list[list[object]] = [
-        [arm, metric, f"{measured:,.0f}", f"{fitted:,.0f}", _off(fitted / measured - 1)]
-        for (_, arm), metrics in found.cells.items()
+        [load, arm, metric, f"{measured:,.0f}", f"{fitted:,.0f}", _off(fitted / measured - 1)]
+        for (load, arm), metrics in found.cells.items()
         for metric, (measured, fitted) in metrics.items()
     ]
-    print_table("µs, measured and with the costs found", ["arm", "metric", "measured", "fitted", "off"], rows)
+    print_table(
+        "µs, measured and with the costs found", ["load", "arm", "metric", "measured", "fitted", "off"], rows
+    )
 
 
 def _off(value: float) -> str:

@@ -22,7 +22,8 @@ _ROOMS = (
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
-    return cached_entry_point(function, _HERE, (*sources(), *sorted(_HERE.glob("*.py"))))
+    below = (*(_HERE.parent / "softswitch" / "queues").glob("*.py"), *_HERE.glob("*.py"))
+    return cached_entry_point(function, _HERE, (*sources(), *sorted(below)))
 
 
 @cache

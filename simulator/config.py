@@ -49,6 +49,11 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_cables(self) -> Self:
+        if self.network.traffic_manager and self.hosts.program_ns is not None:
+            raise ValueError(
+                f"network.traffic_manager and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
+                "with program_ns there is no switch but in the hosts"
+            )
         if self.network.rack is not None and self.hosts.program_ns is not None:
             raise ValueError(
                 f"network.rack ({self.network.rack}) and hosts.program_ns ({self.hosts.program_ns}) exclude "

@@ -16,6 +16,7 @@ from hosts.worker.state import NEVER
 from logs.errors import DataError, reason_of
 from native.records import records
 from simulator.state import COSTS, LINK, QUANTILES, SPELL
+from softswitch.queues.shape import Rate, Shape, of_bytes
 
 _NS_PER_S = 1_000_000_000
 _PS_PER_S = 10**12
@@ -57,6 +58,9 @@ class Network(Strict):
     reordering: float = Field(default=0.0, ge=0, lt=1)
     late_us: float = Field(default=1_000.0, ge=0, allow_inf_nan=False)
     """By up to so much a reordered frame comes later."""
+    traffic_manager: bool = False
+    """Packets wait at the switch's ports between ingress and egress, as in softswitch with --port-rate: the
+    program sees their depths, and marks what it wants to. Else they wait behind egress, before the cable."""
     spells: tuple[Spell, ...] = ()
     """Cables that are bad for a while."""
     rack: int | None = Field(default=None, ge=2)
@@ -90,6 +94,8 @@ class Hosts(Strict):
     """`W_proc`: of each answer."""
     begin_ns: int = Field(default=150_000, ge=0, le=_MOST_NS)
     """Of each operation: packing, its half of the model's step and of the books."""
+    push_ns: int = Field(default=0, ge=0, le=_MOST_NS)
+    """And of a push."""
     serve_ns: int = Field(default=300, ge=0, le=_MOST_NS)
     """`PS_proc`: of each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MOST_NS)
@@ -144,14 +150,31 @@ def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return receive, serve_ns
 
 
+def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
+    """Of the switch's ports, by the hosts; those of a rack's go by its first worker."""
+    if not network.traffic_manager:
+        return []
+    depth = of_bytes(round(network.queue_kb * 1024))
+    one, rack = _bits(network.rate_mbit), _bits(_uplink_mbit(network))
+    of_workers = [one if network.rack is None else rack] * workers
+    return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[one] * servers)]
+
+
+def _bits(mbit: float) -> int:
+    return round(mbit * 1e6)
+
+
+def _uplink_mbit(network: Network) -> float:
+    whole = (network.rack or 1) * network.rate_mbit
+    return whole if network.uplink_mbit is None else network.uplink_mbit
+
+
 def uplinks_of(network: Network, workers: int) -> Any:
     """LINK[racks], all alike and without faults; none where each worker has a port."""
     if network.rack is None:
         return records(0, LINK)
-    whole = network.rack * network.rate_mbit
-    rate = whole if network.uplink_mbit is None else network.uplink_mbit
-    sound = {"loss": 0.0, "duplication": 0.0, "reordering": 0.0}
-    return links_of(network.model_copy(update={"rate_mbit": rate, **sound}), -(-workers // network.rack))
+    sound = {"rate_mbit": _uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+    return links_of(network.model_copy(update=sound), -(-workers // network.rack))
 
 
 def spells_of(network: Network, workers: int) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hosts.worker.loop import Driver
 from hosts.worker.state import NEVER
+from simulator.costs import Hosts
 from simulator.errors import SimulationError
 from simulator.loop import ASKED, CROWDED, IS_FULL, QUIET, awake, resume, run
 from simulator.world import Simulated
@@ -32,10 +33,10 @@ def drive(
     simulated: Simulated,
     drivers: Sequence[Driver],
     clocks: Sequence[Clock],
-    begin_ns: int,
+    hosts: Hosts,
     take_log: Callable[[int], None],
 ) -> None:
-    """Run until every worker's driver has finished; each operation takes `begin_ns` to begin.
+    """Run until every worker's driver has finished; each operation takes its time to begin.
 
     `take_log` empties the log of an agent. Raises `SimulationError` where nothing happens any more.
     """
@@ -46,7 +47,7 @@ def drive(
         reason = _run(simulated, NEVER)
         w = int(simulated.world.me.who)
         if reason == ASKED:
-            left -= _ask(simulated, w, drivers[w], clocks[w], begin_ns)
+            left -= _ask(simulated, w, drivers[w], clocks[w], hosts)
         elif reason == IS_FULL:
             take_log(w)
         elif reason == CROWDED:
@@ -64,13 +65,14 @@ def _run(simulated: Simulated, until: int) -> int:
     return reason
 
 
-def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, begin_ns: int) -> bool:
+def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, hosts: Hosts) -> bool:
     """Let the driver of worker `w` do what is due; whether it has finished by that."""
     client = simulated.clients[w]
     client.settle()
     clock.now = now = simulated.now
     driver.wake(now)
-    at = clock.now + (0 if client.idle else begin_ns)
+    begins = 0 if client.idle else hosts.begin_ns + (hosts.push_ns if client.pushes else 0)
+    at = clock.now + begins
     until = NEVER if driver.finished else driver.deadline() or now
     resume(simulated.world, w, at, max(until, at))
     return driver.finished

@@ -16,6 +16,7 @@ from simulator.state import (
     AT_HOST,
     AT_RACK,
     AT_SWITCH,
+    DEPARTS_FROM,
     FROM_RACK,
     SENDS,
     SPELL_BEGINS,
@@ -23,7 +24,7 @@ from simulator.state import (
     STEP,
     World,
 )
-from simulator.switch import come_up
+from simulator.switch import come_up, depart
 from simulator.worker import FULL, WENT_ON, calls_of, step_worker
 
 QUIET, LATE, ASKED, IS_FULL, CROWDED = 0, 1, 2, 3, 4
@@ -78,6 +79,8 @@ def _let_happen(world: World, kind: int, who: int, f: int, now: int) -> None:
         go_up(world, who, f, now)
     elif kind == FROM_RACK:
         go_down(world, who, f, now)
+    elif kind == DEPARTS_FROM:
+        depart(world, who, now)
     elif kind == SPELL_BEGINS:
         begin_spell(world, who, now)
     elif kind == SPELL_ENDS:

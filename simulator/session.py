@@ -70,7 +70,7 @@ class SimulatedSession(Session):
             for _ in range(config.workers)
         ]
         for arm in arms:
-            board = Switchboard()
+            board = Switchboard(config.network.traffic_manager)
             board.install(rows(config, [arm]))
             network = Simulated(
                 arm, board, trace.space, trace.largest_batch, config.workers, config.servers,
@@ -116,7 +116,7 @@ class SimulatedSession(Session):
         log, begun = BlockLog(network), self.now_ns + START_AHEAD_NS
         used, again = network.worker_used_ns(), network.retransmissions()
         by_servers = network.server_used_ns()
-        drive(network, trainers, clocks, self.config.hosts.begin_ns, log.take)
+        drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
         if not period_ns:
             self._closed[arm.name] = ClosedLoop(

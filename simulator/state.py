@@ -15,12 +15,14 @@ from hosts.worker.state import Calls
 from native.records import checked, record
 from protocol.frames import FRAME_OVERHEAD
 from protocol.rpc import BUFFER_BYTES, RPC
+from softswitch.queues import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD
 """Of Ethernet, IPv4 and UDP."""
-AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS = 0, 1, 2, 3, 4, 5, 6, 7
+AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS, DEPARTS_FROM = range(9)
 """Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off; a frame
-has come up, or down, to the switch of a rack; a cable begins or ends to be bad."""
+has come up, or down, to the switch of a rack; a cable begins or ends to be bad; a packet may
+leave the queue of a port."""
 BLOCKED, READY, RUNNING = 0, 1, 2
 """An agent waits for something; for its core; has its core."""
 SENDS, RECEIVES = 0, 1
@@ -96,6 +98,10 @@ class World(NamedTuple):
     """int64[PORT_NUMBERS]: the first host at each port, or NOBODY."""
     spells: Any
     """SPELL[s]"""
+    port_queues: Queues
+    """Of the traffic manager, by the first host at a port; none where frames wait before their cables."""
+    waiting: Any
+    """uint8[slots, bytes]: the record of each packet in them."""
     agents: Any
     """AGENT[n]"""
     inbox: Any

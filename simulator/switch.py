@@ -1,4 +1,8 @@
-"""The switch: every frame passes through the real P4 program, in the machine code that softswitch runs."""
+"""The switch: every frame passes through the real P4 program, in the machine code that softswitch runs.
+
+Ingress and egress are one pass, whose frames wait before their cables; or, with its traffic manager, packets
+wait at their port in between, in the queues that softswitch has there, so that the program sees their depths.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,16 @@ import numpy as np
 
 from native.compile import compiled, int64
 from native.libc import memcpy
+from simulator.events import put_event
 from simulator.links import address_of, free_frame, new_frame
 from simulator.racks import arrived_over, send_down
-from simulator.state import World
-from softswitch.memory.output import HEAD, HEAD_BYTES, record_bytes
+from simulator.state import DEPARTS_FROM, NOBODY, World
+from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
+from softswitch.memory.process import DEPARTS
+from softswitch.memory.waiting import QUEUE_HEAD
 from softswitch.native import call_process, carray, pointer
+from softswitch.queues.fifo import put, take_from
+from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS
 
 _NS_PER_US = 1000
@@ -20,28 +29,11 @@ _record_bytes = compiled(record_bytes)
 @compiled
 def pass_through(world: World, h: int, f: int, now: int) -> int:
     """One pass of frame `f`, come from host `h`; what leaves goes to the links. Returns when that is."""
-    me, costs, frame, port = world.me, world.costs, world.frames[f], int64(world.ports[h])
-    me.passes += 1
-    us = np.uint64(now // _NS_PER_US)
-    count = call_process(
-        int64(me.process), int64(me.memory), np.uint32(port), address_of(frame), np.uint32(frame.length),
-        us, us, int64(me.out), np.uint32(me.out_bytes),
-    )  # fmt: skip
+    frame, port = world.frames[f], int64(world.ports[h])
+    world.me.passes += 1
+    count = _process(world, port, address_of(frame), int64(frame.length), now)
     free_frame(world, f)
-    at, leaves = int64(me.out), now
-    for _ in range(count):
-        head = carray(pointer(at), 1, HEAD)[0]
-        to, length = int64(head.kind), int64(head.length)
-        if to < PORT_NUMBERS:
-            if costs.inline:
-                leaves = now + int64(costs.program) + (int64(costs.hit) if to == port else 0)
-            g = new_frame(world)
-            out = world.frames[g]
-            memcpy(address_of(out), at + HEAD_BYTES, length)
-            out.length = length
-            send_down(world, to, g, leaves)
-        at += _record_bytes(length)
-    return leaves
+    return _let_out(world, port, count, now)
 
 
 @compiled
@@ -51,3 +43,72 @@ def come_up(world: World, h: int, f: int, now: int) -> None:
     behind_rack = rack > 0 and h < world.me.workers
     arrived_over(world.racks_up[h // rack] if behind_rack else world.up[h], world.frames[f])
     pass_through(world, h, f, now)
+
+
+@compiled
+def depart(world: World, q: int, now: int) -> None:
+    """The next packet of a port, by the first host there, leaves its queue and goes through egress."""
+    s = take_from(world.port_queues, q, now)
+    if s != NONE:
+        record = _record_at(world, s)
+        head, slot = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0], world.port_queues.slots[s]
+        head.enq_qdepth, head.deq_qdepth = slot.enq_qdepth, slot.deq_qdepth
+        length = int64(carray(pointer(record), 1, HEAD)[0].length)
+        count = _process(world, DEPARTS, record + HEAD_BYTES, length, now)
+        _let_out(world, NOBODY, count, now)
+    if world.port_queues.queues[q, 0].packets:
+        put_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, NOBODY)
+
+
+@compiled
+def _process(world: World, port: int, address: int, length: int, now: int) -> int:
+    me, us = world.me, np.uint64(now // _NS_PER_US)
+    count: int = call_process(
+        int64(me.process), int64(me.memory), np.uint32(port), address, np.uint32(length), us, us,
+        int64(me.out), np.uint32(me.out_bytes),
+    )  # fmt: skip
+    return count
+
+
+@compiled
+def _let_out(world: World, port: int, count: int, now: int) -> int:
+    """Hand over what the program has made of a frame that came in by a port."""
+    costs, at, leaves = world.costs, int64(world.me.out), now
+    for _ in range(count):
+        head = carray(pointer(at), 1, HEAD)[0]
+        kind, length = int64(head.kind), int64(head.length)
+        if kind == WAITING:
+            _enqueue(world, at, length, now)
+        elif kind < PORT_NUMBERS:
+            if costs.inline:
+                leaves = now + int64(costs.program) + (int64(costs.hit) if kind == port else 0)
+            g = new_frame(world)
+            out = world.frames[g]
+            memcpy(address_of(out), at + HEAD_BYTES, length)
+            out.length = length
+            send_down(world, kind, g, leaves)
+        at += _record_bytes(length)
+    return leaves
+
+
+@compiled
+def _enqueue(world: World, record: int, length: int, now: int) -> None:
+    """Put a packet into the queue of its port, where there is room and anybody to send it to."""
+    head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
+    number = int64(head.port)
+    q = int64(world.at_port[number]) if number < PORT_NUMBERS else NOBODY
+    if q == NOBODY:
+        return
+    s = put(world.port_queues, q, 0, int64(head.length), now)
+    if s == NONE:
+        return
+    memcpy(_record_at(world, s), record, HEAD_BYTES + length)
+    if world.port_queues.queues[q, 0].packets == 1:
+        put_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, NOBODY)
+
+
+@compiled
+def _record_at(world: World, s: int) -> int:
+    """Where the record of a slot is kept."""
+    address: int = int64(world.waiting.ctypes.data) + s * world.waiting.shape[1]
+    return address

@@ -27,10 +27,13 @@ _INGRESS = "HotlineIngress."
 
 
 class Switchboard:
-    """A pipeline with our program, and what of its state the simulation reads and writes."""
+    """A pipeline with our program, and what of its state the simulation reads and writes.
 
-    def __init__(self) -> None:
-        program, code = _compiled()
+    One that is `buffered` ends where packets wait for a port.
+    """
+
+    def __init__(self, buffered: bool = False) -> None:
+        program, code = _compiled(buffered)
         self.pipeline = CompiledPipeline(program, code)
         self._names = _by_alias(program)
         self._params: list[HotParam] = []
@@ -82,10 +85,10 @@ class Switchboard:
 
 
 @cache
-def _compiled() -> tuple[Program, MachineCode]:
+def _compiled(buffered: bool) -> tuple[Program, MachineCode]:
     """Our program and its machine code, which have no state."""
     program = load_program(PROGRAM.read_bytes())
-    return program, MachineCode(program)
+    return program, MachineCode(program, buffered=buffered)
 
 
 def _by_alias(program: Program) -> Mapping[str, str]:

@@ -22,12 +22,15 @@ from protocol.arms import Arm
 from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
-from simulator.costs import Hosts, Network, costs_of, links_of, spells_of, uplinks_of
+from protocol.rpc import PUSH
+from simulator.costs import Hosts, Network, costs_of, links_of, shapes_of, spells_of, uplinks_of
 from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
 from simulator.state import AGENT, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
 from simulator.switchboard import Switchboard
 from softswitch.compiled import OUT_CAPACITY
+from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
+from softswitch.queues import make_queues
 from softswitch.v1model import PORT_NUMBERS
 from topologies.config import EPOCH
 
@@ -58,6 +61,11 @@ class VirtualClient(Client):
         self._books = answered
         self.state.answered[: len(positions)] = False
         super().push(iteration, positions, deltas, self.state.answered)
+
+    @property
+    def pushes(self) -> bool:
+        """Whether its operation is a push."""
+        return bool(self._me["op"] == PUSH)
 
     def settle(self) -> None:
         """Tell the latest push what of it has been answered."""
@@ -90,6 +98,7 @@ class Simulated:
         # The world has their addresses only.
         self._board, self._out = board, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, network.rack or 1)
+        queues = make_queues(shapes_of(network, workers, servers))
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
             me=_me(arm, workers, servers, network, board, self._out, seed),
@@ -103,6 +112,8 @@ class Simulated:
             ports=ports,
             at_port=_at_port(ports),
             spells=spells_of(network, workers),
+            port_queues=queues,
+            waiting=np.zeros((len(queues.slots), _record_bytes(board)), np.uint8),
             agents=_agents(workers, servers, hosts),
             inbox=np.zeros((n, _INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
@@ -241,6 +252,11 @@ def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
         [addressing.worker_port(number, rack) for number in range(1, workers + 1)]
         + [addressing.server_port(workers, number, rack) for number in range(1, servers + 1)]
     )
+
+
+def _record_bytes(board: Switchboard) -> int:
+    """Of a packet that waits, in whole words."""
+    return RECORD_HEAD_BYTES + (board.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
 def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from analysis.record import read_record
+from analysis.record import RunRecord, read_record
 from analysis.summary import summarise
 from logs.columns import BASELINE
 from simulator.costs import Hosts
@@ -20,7 +20,6 @@ from topologies.progress import Reporter
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
 """By how much a latency may be off."""
-_ROUNDS = 6
 
 
 class Compared(NamedTuple):
@@ -69,13 +68,18 @@ class Prediction(NamedTuple):
 def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
     """Simulate a real run with these costs, at the rates that it was offered; raises `AnalysisError`."""
     record, target = read_record(run), observed_in(run)
-    config = like(record, hosts, record.config["arms"], rounds=_ROUNDS)
+    config = like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with TemporaryDirectory(prefix="hotline-") as folder:
         made = Path(folder)
         (made / "parts").mkdir()
         simulated = asyncio.run(simulate(config, read_data(config, reporter), made, reporter))
         found = observed(simulated, summarise(made, simulated))
     return compare(target, found)
+
+
+def rounds_of(record: RunRecord) -> int:
+    """How many it had: as many again begin their blocks with the same offsets."""
+    return 1 + max(block.round for block in record.blocks)
 
 
 def compare(measured: Observed, predicted: Observed) -> Prediction:

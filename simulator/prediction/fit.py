@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from scipy.optimize import least_squares
 
+from analysis.errors import AnalysisError
 from analysis.record import read_record
 from analysis.summary import summarise
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.experiment import simulate
 from simulator.prediction.likeness import like, shared_cores
-from simulator.prediction.observed import Cell, Observed, observed, observed_in
+from simulator.prediction.observed import CPU, Cell, Observed, observed, observed_in
 from topologies.phases.workload import generate_trace, read_data
 from topologies.progress import Reporter
 
@@ -36,77 +37,125 @@ class Range(NamedTuple):
 
 
 RANGES: Mapping[str, Range] = {
-    "begin_ns": Range(50_000, 300_000, 3_000_000),
+    "begin_ns": Range(50_000, 250_000, 3_000_000),
+    "push_ns": Range(5_000, 50_000, 1_000_000),
     "send_ns": Range(1_000, 6_000, 20_000),
     "take_ns": Range(300, 3_000, 50_000),
     "idle_ns": Range(2_000, 30_000, 150_000),
     "wake_ns": Range(500, 3_000, 30_000),
     "program_ns": Range(200, 1_200, 6_000),
     "hit_ns": Range(500, 5_000, 20_000),
-    "noise_every_us": Range(200, 3_000, 100_000),
-    "noise_us": Range(5, 100, 3_000),
+    "noise_every_us": Range(500, 20_000, 500_000),
+    "noise_us": Range(5, 1_000, 10_000),
 }
 WEIGHTS = {
-    "pull_mean": 1.0, "push_mean": 1.0, "pull_p99": 0.5, "push_p99": 0.5, "worker_cpu": 1.0, "ps_cpu": 1.0,
+    "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.5, "push_p99": 0.5,
+    "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
 """Of the logarithms of what is off; tails repeat worse than means."""
+_OF_KERNEL = ("program_ns", "hit_ns")
 MOST_EVALUATIONS = 60
 _STEP = 0.08
 """By so much a cost is changed to see what it does: less would be lost in what is drawn."""
-_SECONDS, _LANES = 1.0, 100_000
+_SHORT = {
+    "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
+    "trace_steps": 600,
+}  # fmt: skip
+"""What makes one evaluation quick; rounds differ in when workers begin."""
 
 
 class Fit(NamedTuple):
     """Costs, and what they leave of the differences."""
 
     hosts: Hosts
+    aside: Mapping[str, float]
+    """µs of CPU in a second that workers, or servers, take for what is no operation."""
     cells: Mapping[Cell, Mapping[str, tuple[float, float]]]
     """Load and arm -> metric -> what was measured, and with these costs."""
 
 
-def fit(run: Path, arms: Sequence[str], load: str, progress: Progress, most: int = MOST_EVALUATIONS) -> Fit:
-    """The costs of a run's hosts, from these arms of one of its loads; raises `AnalysisError`.
+class Target(NamedTuple):
+    """What is to be met: some arms of a run."""
 
-    Each evaluation simulates a second of the load. What a server or a worker takes for an RPC is drawn from
-    the run's own log.
+    cells: Mapping[Cell, Mapping[str, float]]
+    rates: Mapping[str, float]
+    """Load -> steps/s."""
+
+    def aside(self, found: Observed) -> dict[str, float]:
+        """µs of CPU in a second that a simulation does not explain: as much at every load."""
+        return {
+            metric: max(
+                0.0,
+                float(
+                    np.median(
+                        [
+                            (of[metric] - found.cells[cell][metric]) * self.rates[cell[0]]
+                            for cell, of in self.cells.items()
+                        ]
+                    )
+                ),
+            )
+            for metric in CPU
+        }
+
+    def beside(self, found: Observed) -> dict[Cell, dict[str, tuple[float, float]]]:
+        """What was measured and what was found, with what goes aside."""
+        aside = self.aside(found)
+        return {
+            cell: {
+                metric: (of[metric], found.cells[cell][metric] + aside.get(metric, 0.0) / self.rates[cell[0]])
+                for metric in WEIGHTS
+            }
+            for cell, of in self.cells.items()
+        }
+
+    def residuals(self, found: Observed) -> NDArray[np.float64]:
+        """Weighted logarithms of what is off."""
+        return np.array(
+            [
+                WEIGHTS[metric] * np.log(made / measured)
+                for metrics in self.beside(found).values()
+                for metric, (measured, made) in metrics.items()
+            ]
+        )
+
+
+def fit(run: Path, arms: Sequence[str], progress: Progress, most: int = MOST_EVALUATIONS) -> Fit:
+    """The costs of a run's hosts, from these arms at all of its loads; raises `AnalysisError`.
+
+    Each evaluation simulates the first rounds. What a server or a worker takes for an RPC is drawn from the
+    run's own log.
     """
-    target, record = observed_in(run), read_record(run)
-    kernel = record.datapath == "kernel"
-    names = [name for name in RANGES if kernel or name not in ("program_ns", "hit_ns")]
+    record = read_record(run)
+    wanted = {cell: of for cell, of in observed_in(run).cells.items() if cell[1] in arms}
+    if {cell[1] for cell in wanted} != set(arms):
+        raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
+    target = Target(wanted, record.offered_rate)
+    names = [name for name in RANGES if record.datapath == "kernel" or name not in _OF_KERNEL]
     base = Hosts.model_validate({**shared_cores(record), "measured": run})
-    cells = [cell for cell in target.cells if cell[0] == load and cell[1] in arms]
-    trial = Trial(like(record, base, arms, **_short(load)))
+    trial = Trial(like(record, base, arms, **_SHORT))
+    low, start, high = (np.log([getattr(RANGES[name], of) for name in names]) for of in Range._fields)
     tried = 0
 
     def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         nonlocal tried
-        found = trial.of(with_costs(base, names, logs))
         tried += 1
         progress(tried, most)
-        return np.array(
-            [
-                weight * np.log(found.cells[cell][metric] / target.cells[cell][metric])
-                for cell in cells
-                for metric, weight in WEIGHTS.items()
-            ]
-        )
+        return target.residuals(trial.of(with_costs(base, names, logs)))
 
-    low, start, high = (np.log([getattr(RANGES[name], of) for name in names]) for of in Range._fields)
-    # An evaluation for each cost finds out what it does.
-    rounds = max(1, most // (len(names) + 1))
     best = least_squares(
-        residuals, start, bounds=(low, high), diff_step=_STEP / np.abs(start), max_nfev=rounds, loss="soft_l1"
+        residuals,
+        start,
+        bounds=(low, high),
+        diff_step=_STEP / np.abs(start),
+        # An evaluation for each cost finds out what it does.
+        max_nfev=max(1, most // (len(names) + 1)),
+        loss="soft_l1",
     )
     hosts = with_costs(base, names, best.x)
     found = trial.of(hosts)
     progress(most, most)
-    return Fit(
-        hosts,
-        {
-            cell: {metric: (target.cells[cell][metric], found.cells[cell][metric]) for metric in WEIGHTS}
-            for cell in cells
-        },
-    )
+    return Fit(hosts, target.aside(found), target.beside(found))
 
 
 def with_costs(base: Hosts, names: Sequence[str], logs: NDArray[np.float64]) -> Hosts:
@@ -114,19 +163,6 @@ def with_costs(base: Hosts, names: Sequence[str], logs: NDArray[np.float64]) -> 
     values = {name: float(value) for name, value in zip(names, np.exp(logs), strict=True)}
     whole = {name: round(value) if name.endswith("_ns") else value for name, value in values.items()}
     return Hosts.model_validate({**base.model_dump(), **whole})
-
-
-def _short(load: str) -> dict[str, object]:
-    """Changes that make one evaluation quick."""
-    return {
-        "loads": (float(load),),
-        "rounds": 1,
-        "block_ms": round(1e3 * _SECONDS),
-        "discard_ms": 50,
-        "block_steps": 1,
-        "profile_lanes": _LANES,
-        "trace_steps": 600,
-    }
 
 
 class Trial:

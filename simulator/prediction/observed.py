@@ -52,10 +52,7 @@ def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     steps = sum(block.steps for block in blocks)
     found: dict[str, float | None] = {
-        "pull_mean": took["pull"].mean,
-        "pull_p99": took["pull"].p99,
-        "push_mean": took["push"].mean,
-        "push_p99": took["push"].p99,
+        f"{op}_{name}": getattr(took[op], name) for op in ("pull", "push") for name in ("mean", "p50", "p99")
     }
     if not steps or None in found.values():
         return None

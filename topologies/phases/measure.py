@@ -53,7 +53,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
-            blocks = _plan(session, rounds, chance)
+            blocks = _plan(session, rounds)
             chance.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
             operations = await session.new_operations() if rounds.goes_on_until_precise else None
@@ -84,13 +84,15 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 
 
-def _plan(session: Session, rounds: RoundCount, chance: random.Random) -> list[Planned]:
+def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
     """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
     blocks = []
     for load in session.config.loads:
         period_ns = round(1e9 * len(session.workers) / session.record.offered_rate[load_name(load)])
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
+        # Another run with the same seed has the same, whatever its arms and other loads are.
+        chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
         blocks += [
             Planned(rounds.done, load, arm, first, steps, period_ns, offsets)

@@ -61,7 +61,7 @@ class Bed:
         hot: Sequence[int] = (), seed: int = 1,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
-        self.board = Switchboard()
+        self.board = Switchboard(network.traffic_manager)
         self.board.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
         self.network = Simulated(
             arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
@@ -79,7 +79,7 @@ class Bed:
         """Let every worker do so many operations."""
         clients = self.network.clients
         drivers = [Operations(client, self.book.of_worker(), self.random, count) for client in clients]
-        drive(self.network, drivers, [Clock() for _ in clients], 1_000, self.take_log)
+        drive(self.network, drivers, [Clock() for _ in clients], Hosts(begin_ns=1_000), self.take_log)
 
     def take_log(self, a: int) -> None:
         """Forget it."""

@@ -31,6 +31,9 @@ HALF = range(0, PARAMETERS, 2)
 FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 
 
+MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
+
+
 def check_conservation(bed: Bed) -> None:
     """What every cable took is what it delivered, dropped or lost; nothing is under way."""
     world = bed.network.world
@@ -48,7 +51,7 @@ def check_conservation(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
-@pytest.mark.parametrize("network", [Network(), FAULTY], ids=["sound", "faulty"])
+@pytest.mark.parametrize("network", [Network(), FAULTY, MANAGED], ids=["sound", "faulty", "managed"])
 def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     bed = Bed(arm, network=network, hot=HALF)
     bed.operate(12)
@@ -56,7 +59,11 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 500
     check_conservation(bed)
     again = int(bed.network.world.calls.me.retransmissions.sum())
-    assert (again > 0) == (network is FAULTY)
+    dropped = int(bed.network.world.port_queues.queues.dropped.sum())
+    assert (again > 0) == (network is FAULTY or dropped > 0)
+    if network is MANAGED:
+        assert (bed.network.world.port_queues.queues.packets == 0).all()
+        assert bed.network.world.down.dropped.sum() == 0 == bed.network.world.down.waited.sum()
     if arm.offloaded:
         # The switch holds what is hot.
         assert bed.board.held(arm.job, bed.space)[::2].any()
@@ -152,6 +159,21 @@ def pass_by_python(world: World, h: int, f: int, now: int) -> int:
             ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
             plain(carry)(world, world.down[port - 1], g, now, AT_HOST, port - 1)
     return now
+
+
+def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
+    """Its `residence` is from ingress to egress: with the traffic manager the queue lies in between."""
+
+    def residences(network: Network) -> Any:
+        bed = Bed(NEITHER, workers=3, servers=1, network=network)
+        bed.operate(3)
+        return np.concatenate([client.records["residence_us"] for client in bed.network.clients])
+
+    slow = Network(rate_mbit=20)
+    waits = residences(slow.model_copy(update={"traffic_manager": True}))
+    assert (residences(slow) == 0).all()
+    # A request takes some 180 µs of such a cable; those of three workers wait for each other.
+    assert waits.max() > 300 and (waits > 0).mean() > 0.5
 
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:

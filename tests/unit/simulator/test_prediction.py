@@ -1,0 +1,211 @@
+"""Costs are found from a run, and what they make of another one is compared as it should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from analysis.errors import AnalysisError
+from analysis.record import RunRecord, Simulation
+from cli.commands import hotline
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+from simulator.prediction import fit as fits
+from simulator.prediction.compare import Compared, Difference, compare
+from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
+from simulator.prediction.likeness import like, shared_cores
+from simulator.prediction.observed import Observed
+from topologies.config import Config
+
+CELL = {
+    "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,
+    "push_p99": 500.0, "worker_cpu": 1_000.0, "ps_cpu": 700.0,
+}  # fmt: skip
+
+
+def a_record(**changes: Any) -> RunRecord:
+    values = {
+        "target": "softswitch", "datapath": "kernel", "config": Config(seed=7).model_dump(mode="json"),
+        "machine": {}, "versions": {}, "placement": {"workers": [1], "servers": 0}, "seeds": {}, "jobs": {},
+        "offered_rate": {"0.5": 200.0, "0.8": 320.0},
+    }  # fmt: skip
+    return RunRecord.model_validate({**values, **changes})
+
+
+# -- likeness
+
+
+def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
+    hosts = Hosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
+    config = like(a_record(), hosts, ["neither", "hot"], rounds=3)
+    assert (config.seed, config.arms, config.rounds) == (7, ("neither", "hot"), 3)
+    assert config.offered == {"0.5": 200, "0.8": 320}
+    assert (config.hosts.worker_cores, config.hosts.server_cores, config.hosts.program_ns) == (1, 1, 5)
+    assert (config.network.rate_mbit, config.network.delay_us) == (0, 0)
+    assert shared_cores(a_record(placement={"workers": [1, 2, 3], "servers": []}))["worker_cores"] == 3
+
+
+def test_a_simulated_run_is_nothing_to_compare_with() -> None:
+    simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
+    with pytest.raises(AnalysisError, match="the run is one in virtual time"):
+        like(a_record(simulation=simulated), Hosts(), ["neither"])
+
+
+# -- comparison
+
+
+def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
+    def holds(metric: str, predicted: float) -> bool:
+        return Compared("0.5", "hot", metric, 100, predicted).holds
+
+    assert [holds("pull_mean", value) for value in (84, 86, 114, 116)] == [False, True, True, False]
+    assert [holds("push_p99", value) for value in (69, 71, 129, 131)] == [False, True, True, False]
+    assert Compared("0.5", "hot", "pull_mean", 80, 100).off == 0.25
+
+
+def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
+    base, hot = ("0.5", "neither"), ("0.5", "hot")
+    measured = Observed(
+        {base: CELL, hot: {**CELL, "pull_mean": 110.0, "push_mean": 90.0}},
+        {(hot, "pull_mean"): 1, (hot, "push_mean"): -1},
+    )
+    predicted = Observed({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {})
+    found = compare(measured, predicted)
+    assert found.differences == (
+        Difference("0.5", "hot", "pull_mean", pytest.approx(0.1), pytest.approx(0.3)),
+        Difference("0.5", "hot", "push_mean", pytest.approx(-0.25), pytest.approx(0.1)),
+    )
+    assert [of.holds for of in found.differences] == [True, False]
+    assert len(found.latencies) == 8
+    assert {(of.arm, of.metric) for of in found.latencies if not of.holds} == {
+        ("hot", "pull_mean"), ("hot", "push_mean"),
+    }  # fmt: skip
+
+
+# -- fit
+
+
+def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
+    """50 ms of a second: 250 µs of a step at 200 a second, 100 µs at 500."""
+    cells = {("0.4", "neither"): CELL, ("1", "neither"): CELL}
+    target = Target(cells, {"0.4": 200, "1": 500})
+    found = Observed(
+        {("0.4", "neither"): {**CELL, "worker_cpu": 750.0}, ("1", "neither"): {**CELL, "worker_cpu": 900.0}},
+        {},
+    )
+    assert target.aside(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
+    assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS)))
+    # There is no less than nothing.
+    more = Observed({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {})
+    assert target.aside(more)["worker_cpu"] == 0
+    off = [value for value in target.residuals(more) if value]
+    assert off == pytest.approx([np.log(1.1)] * 2)
+
+
+def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
+    base = Hosts(worker_cores=1, serve_ns=77)
+    hosts = with_costs(base, ["begin_ns", "noise_us"], np.log([1234.4, 5.5]))
+    assert (hosts.begin_ns, hosts.noise_us) == (1234, pytest.approx(5.5))
+    assert (hosts.worker_cores, hosts.serve_ns) == (1, 77)
+    assert all(of.low < of.start < of.high for of in RANGES.values())
+
+
+RUN = """
+workers = 2
+servers = 1
+arms = ["neither", "hot"]
+top_k = 40
+rounds = {rounds}
+seed = {seed}
+loads = [0.3, 0.6]
+block_ms = 40
+discard_ms = 5
+block_steps = 1
+trace_steps = 100
+profile_lanes = 2000
+runs = "{runs}"
+
+[workload]
+parameters = 2000
+top = 40
+share = 0.5
+keys_per_step = 50
+
+[network]
+rate_mbit = 0.0
+delay_us = 0.0
+
+[hosts]
+worker_cores = 1
+server_cores = 1
+begin_ns = 700000
+send_ns = 9000
+program_ns = 1500
+hit_ns = 3000
+"""
+
+
+def as_if_real(folder: Path, seed: int) -> Path:
+    """A run in virtual time whose record says that it was real: its costs are known."""
+    config = folder / f"{seed}.toml"
+    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6))
+    ran = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    run = (folder / f"runs-{seed}" / "latest").resolve()
+    record = json.loads((run / "run.json").read_text())
+    known = SimulationConfig.model_validate(record["config"])
+    kept = {name: value for name, value in record["config"].items() if name in Config.model_fields}
+    told = {"config": kept, "simulation": None, "datapath": "kernel", "target": "softswitch"}
+    placed = {"workers": known.hosts.worker_cores, "servers": known.hosts.server_cores}
+    (run / "run.json").write_text(json.dumps({**record, **told, "placement": placed}))
+    return run
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(hotline, list(arguments), catch_exceptions=False)
+
+
+def test_costs_that_are_known_are_found_and_predict_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "MOST_EVALUATIONS", 40)
+    monkeypatch.setattr(
+        fits,
+        "_SHORT",
+        {"rounds": 3, "block_ms": 40, "discard_ms": 5, "block_steps": 1, "profile_lanes": 2_000},
+    )
+    one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
+    found = command("fit", str(one), "-o", str(tmp_path / "hosts.toml"), "--json")
+    assert found.exit_code == 0, found.output
+    hosts = json.loads(found.stdout)["hosts"]
+    # What an operation takes to begin is far from where the search begins, and is what matters here.
+    assert hosts["begin_ns"] == pytest.approx(700_000, rel=0.15)
+    predicted = command("predict", str(other), "--hosts", str(tmp_path / "hosts.toml"), "--json")
+    assert predicted.exit_code == 0, predicted.output
+    latencies = json.loads(predicted.stdout)["latencies"]
+    assert len(latencies) == 2 * 2 * 4
+    means = [of for of in latencies if of["metric"].endswith("mean")]
+    assert all(of["holds"] for of in means), means
+    # And with other costs it does not.
+    (tmp_path / "wrong.toml").write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
+    wrong = command("predict", str(other), "--hosts", str(tmp_path / "wrong.toml"), "--json")
+    assert not any(of["holds"] for of in json.loads(wrong.stdout)["latencies"])
+    assert "0 of 8 means within 15 %" in command(
+        "predict", str(other), "--hosts", str(tmp_path / "wrong.toml")
+    ).output  # fmt: skip
+
+
+def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:
+    run = as_if_real(tmp_path, 1)
+    result = command("fit", str(run), "--arms", "neither,both")
+    assert result.exit_code == 1
+    assert f"Error: {run}: has not measured all of the arms neither, both" in result.output
+    result = command("fit", str(tmp_path))
+    assert result.exit_code == 1 and "not a run folder" in result.output
+    result = command("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
+    assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output
