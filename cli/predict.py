@@ -24,9 +24,12 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.command("fit")
 @_run
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
+@click.option(
+    "--evaluations", type=click.IntRange(min=1), default=60, show_default=True, help="Simulations at most."
+)
 @click.option("--arms", default="neither,hot", show_default=True, help="Arms to look at, with commas.")
 @json_option
-def fit(run: Path, output: Path | None, arms: str, as_json: bool) -> None:
+def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
     """Find the costs with which a simulation takes as long as RUN did.
 
     They come as the table [hosts] of `hotline simulate`; takes some minutes.
@@ -36,7 +39,7 @@ def fit(run: Path, output: Path | None, arms: str, as_json: bool) -> None:
 
     with one_line_errors():
         with progress_bar("simulating") as report:
-            found = left_alone(lambda: found_by(run, arms.split(","), report))
+            found = left_alone(lambda: found_by(run, arms.split(","), report, evaluations))
         text = _toml(found.hosts)
         if output is not None:
             write_text(output, text)

@@ -26,11 +26,20 @@ def entry_point(function: F) -> F:
     return cached_entry_point(function, _HERE, (*sources(), *sorted(below)))
 
 
+_SHOWN = ("figures", "page", "prediction")
+"""Folders that make nothing of a run but what is shown."""
+
+
 @cache
 def digest() -> str:
     """Of all code that a simulated run is made by, the P4 program among it."""
     root = _HERE.parent
-    files = [file for room in _ROOMS for file in (root / room).rglob("*.py")]
+    files = [
+        file
+        for room in _ROOMS
+        for file in (root / room).rglob("*.py")
+        if file.parent.name not in _SHOWN and not (file.parent.name == "sweeps" and file.stem != "point")
+    ]
     made_of = hashlib.sha256((root / "p4src" / "compiled" / "hotline.json").read_bytes())
     for file in sorted(files):
         made_of.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())

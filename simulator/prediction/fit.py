@@ -54,7 +54,6 @@ WEIGHTS = {
 }  # fmt: skip
 """Of the logarithms of what is off; tails repeat worse than means."""
 _OF_KERNEL = ("program_ns", "hit_ns")
-MOST_EVALUATIONS = 60
 _STEP = 0.08
 """By so much a cost is changed to see what it does: less would be lost in what is drawn."""
 _SHORT = {
@@ -120,7 +119,7 @@ class Target(NamedTuple):
         )
 
 
-def fit(run: Path, arms: Sequence[str], progress: Progress, most: int = MOST_EVALUATIONS) -> Fit:
+def fit(run: Path, arms: Sequence[str], progress: Progress, most: int) -> Fit:
     """The costs of a run's hosts, from these arms at all of its loads; raises `AnalysisError`.
 
     Each evaluation simulates the first rounds. What a server or a worker takes for an RPC is drawn from the

@@ -46,7 +46,17 @@ def test_the_readmes_commands_are_well_formed(
     """Here there is neither a run nor a switch: that is all that they may fail for."""
     monkeypatch.chdir(tmp_path)
     # Never the default: a switch of somebody's run may be there.
-    without = ("hotset ", "logs ", "report ", "figures ", "compare ", "simulate ", "sweep ")
+    without = (
+        "hotset ",
+        "logs ",
+        "report ",
+        "figures ",
+        "compare ",
+        "simulate ",
+        "sweep ",
+        "fit ",
+        "predict ",
+    )
     switch = [] if command.startswith(without) else ["--switch", "127.0.0.1:1"]
     result = CliRunner().invoke(hotline, [*shlex.split(command), *switch])
     assert result.exit_code == 1, result.output

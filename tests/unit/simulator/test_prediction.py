@@ -173,18 +173,17 @@ def command(*arguments: str) -> Result:
 def test_costs_that_are_known_are_found_and_predict_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fits, "MOST_EVALUATIONS", 40)
     monkeypatch.setattr(
         fits,
         "_SHORT",
         {"rounds": 3, "block_ms": 40, "discard_ms": 5, "block_steps": 1, "profile_lanes": 2_000},
     )
     one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
-    found = command("fit", str(one), "-o", str(tmp_path / "hosts.toml"), "--json")
+    found = command("fit", str(one), "-o", str(tmp_path / "hosts.toml"), "--evaluations", "24", "--json")
     assert found.exit_code == 0, found.output
     hosts = json.loads(found.stdout)["hosts"]
     # What an operation takes to begin is far from where the search begins, and is what matters here.
-    assert hosts["begin_ns"] == pytest.approx(700_000, rel=0.15)
+    assert hosts["begin_ns"] == pytest.approx(700_000, rel=0.3)
     predicted = command("predict", str(other), "--hosts", str(tmp_path / "hosts.toml"), "--json")
     assert predicted.exit_code == 0, predicted.output
     latencies = json.loads(predicted.stdout)["latencies"]
