@@ -59,31 +59,48 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     "--hosts",
     "hosts_of",
     type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
     help="TOML file with the table [hosts], as `hotline fit` writes it of another run.",
 )
+@click.option(
+    "--by",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Another real run instead: how well runs predict each other.",
+)
 @json_option
-def predict(run: Path, hosts_of: Path, as_json: bool) -> None:
+def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:
     """Simulate RUN, a real one, at the rates that it was offered, and compare arm by arm.
 
     Means are to be within 15 %, p99 within 30 %, and differences to have the signs that RUN can tell.
     """
+    if (hosts_of is None) == (by is None):
+        raise click.UsageError("one of --hosts and --by says what RUN is compared with")
+    with one_line_errors():
+        found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, by or run)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print(found)
+
+
+def _simulated(run: Path, hosts_of: Path) -> Prediction:
     from simulator.config import SimulationConfig
     from simulator.prediction.compare import predict as made_of
     from topologies.config import load_config_as
     from topologies.progress import Reporter, RunConsole
 
+    hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
     reporter = Reporter(RunConsole())
     try:
-        with one_line_errors():
-            hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
-            found = left_alone(lambda: made_of(run, hosts, reporter))
+        return left_alone(lambda: made_of(run, hosts, reporter))
     finally:
         reporter.stop()
-    if as_json:
-        print_json(_as_json(found))
-    else:
-        _print(found)
+
+
+def _measured(run: Path, other: Path) -> Prediction:
+    from simulator.prediction.compare import compare
+    from simulator.prediction.observed import observed_in
+
+    return left_alone(lambda: compare(observed_in(run), observed_in(other)))
 
 
 def _toml(hosts: Hosts) -> str:

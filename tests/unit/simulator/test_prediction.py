@@ -16,7 +16,7 @@ from cli.commands import hotline
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction import fit as fits
-from simulator.prediction.compare import Compared, Difference, compare
+from simulator.prediction.compare import Compared, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from simulator.prediction.likeness import like, shared_cores
 from simulator.prediction.observed import Observed
@@ -76,10 +76,9 @@ def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
     )
     predicted = Observed({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {})
     found = compare(measured, predicted)
-    assert found.differences == (
-        Difference("0.5", "hot", "pull_mean", pytest.approx(0.1), pytest.approx(0.3)),
-        Difference("0.5", "hot", "push_mean", pytest.approx(-0.25), pytest.approx(0.1)),
-    )
+    assert [of[:3] for of in found.differences] == [("0.5", "hot", op) for op in ("pull_mean", "push_mean")]
+    changes = [change for of in found.differences for change in (of.measured, of.predicted)]
+    assert changes == pytest.approx([0.1, 0.3, -0.25, 0.1])
     assert [of.holds for of in found.differences] == [True, False]
     assert len(found.latencies) == 8
     assert {(of.arm, of.metric) for of in found.latencies if not of.holds} == {
@@ -110,7 +109,7 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
 def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
     base = Hosts(worker_cores=1, serve_ns=77)
     hosts = with_costs(base, ["begin_ns", "noise_us"], np.log([1234.4, 5.5]))
-    assert (hosts.begin_ns, hosts.noise_us) == (1234, pytest.approx(5.5))
+    assert hosts.begin_ns == 1234 and hosts.noise_us == pytest.approx(5.5)
     assert (hosts.worker_cores, hosts.serve_ns) == (1, 77)
     assert all(of.low < of.start < of.high for of in RANGES.values())
 
@@ -190,6 +189,11 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     assert len(latencies) == 2 * 2 * 4
     means = [of for of in latencies if of["metric"].endswith("mean")]
     assert all(of["holds"] for of in means), means
+    # A run predicts itself, and another one, as they are alike.
+    itself = command("predict", str(other), "--by", str(other), "--json")
+    assert {of["off"] for of in json.loads(itself.stdout)["latencies"]} == {0}
+    alike = command("predict", str(other), "--by", str(one), "--json")
+    assert max(abs(of["off"]) for of in json.loads(alike.stdout)["latencies"]) > 0
     # And with other costs it does not.
     (tmp_path / "wrong.toml").write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
     wrong = command("predict", str(other), "--hosts", str(tmp_path / "wrong.toml"), "--json")
@@ -206,5 +210,8 @@ def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:
     assert f"Error: {run}: has not measured all of the arms neither, both" in result.output
     result = command("fit", str(tmp_path))
     assert result.exit_code == 1 and "not a run folder" in result.output
+    for options in ((), ("--by", str(run), "--hosts", "hosts.toml")):
+        result = command("predict", str(run), *options)
+        assert result.exit_code == 2 and "one of --hosts and --by says what RUN" in result.output
     result = command("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
     assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output
