@@ -120,17 +120,28 @@ def _cells(found: Fit) -> list[dict[str, Any]]:
         {"load": load, "arm": arm, "metric": metric, "measured": measured, "fitted": fitted}
         for (load, arm), metrics in found.cells.items()
         for metric, (measured, fitted) in metrics.items()
+    ] + [
+        {"load": "", "arm": arm, "metric": "capacity", "measured": measured, "fitted": fitted}
+        for arm, (measured, fitted) in found.capacity.items()
     ]
 
 
 def _print_fit(found: Fit) -> None:
     rows: list[list[object]] = [
-        [load, arm, metric, f"{measured:,.0f}", f"{fitted:,.0f}", _off(fitted / measured - 1)]
-        for (load, arm), metrics in found.cells.items()
-        for metric, (measured, fitted) in metrics.items()
+        [
+            of["load"],
+            of["arm"],
+            of["metric"],
+            f"{of['measured']:,.0f}",
+            f"{of['fitted']:,.0f}",
+            _off(of["fitted"] / of["measured"] - 1),
+        ]
+        for of in _cells(found)
     ]
     print_table(
-        "µs, measured and with the costs found", ["load", "arm", "metric", "measured", "fitted", "off"], rows
+        "µs, and steps/s, measured and with the costs found",
+        ["load", "arm", "metric", "measured", "fitted", "off"],
+        rows,
     )
 
 

@@ -22,7 +22,8 @@ def make_ready(world: World, a: int, now: int) -> None:
         return
     agent.queued_at = now
     _enqueue(world, a)
-    if world.cores[agent.core].running == NOBODY:
+    agent.cold = world.cores[agent.core].running == NOBODY
+    if agent.cold:
         _run_next(world, int64(agent.core), now, int64(world.costs.idle))
 
 

@@ -94,6 +94,8 @@ class Hosts(Strict):
     """`W_proc`: of each answer."""
     begin_ns: int = Field(default=150_000, ge=0, le=_MOST_NS)
     """Of each operation: packing, its half of the model's step and of the books."""
+    cold_ns: int = Field(default=0, ge=0, le=_MOST_NS)
+    """And of one that wakes a core up, whose caches others have used meanwhile."""
     push_ns: int = Field(default=0, ge=0, le=_MOST_NS)
     """And of a push."""
     serve_ns: int = Field(default=300, ge=0, le=_MOST_NS)

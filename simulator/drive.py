@@ -71,11 +71,16 @@ def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, hosts: Host
     client.settle()
     clock.now = now = simulated.now
     driver.wake(now)
-    begins = 0 if client.idle else hosts.begin_ns + (hosts.push_ns if client.pushes else 0)
-    at = clock.now + begins
+    at = clock.now + (0 if client.idle else _beginning(simulated, w, hosts))
     until = NEVER if driver.finished else driver.deadline() or now
     resume(simulated.world, w, at, max(until, at))
     return driver.finished
+
+
+def _beginning(simulated: Simulated, w: int, hosts: Hosts) -> int:
+    """What it takes worker `w` to begin its operation, ns."""
+    pushes, is_cold = simulated.clients[w].pushes, bool(simulated.world.agents[w].cold)
+    return hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
 
 
 def pass_time(simulated: Simulated, until: int) -> None:

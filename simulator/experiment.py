@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import platform
+import random
 import shutil
 import time
 from importlib.metadata import version
@@ -21,15 +23,16 @@ from simulator.session import SimulatedSession
 from simulator.warm import warm
 from topologies.machine import describe_machine
 from topologies.phases.accounting import Lanes, served_pushes, settle
-from topologies.phases.calibrate import capacities, take_capacity
+from topologies.phases.calibrate import take_capacity
 from topologies.phases.measure import measure
 from topologies.phases.profile import steps_to_profile
 from topologies.phases.select_load import select
 from topologies.phases.workload import choose_training, describe, generate_trace
 from topologies.progress import Reporter
 
-_STEPS_TO_CALIBRATE = 2
-"""Of each worker: there is no noise to wait for."""
+_LEAST_TO_CALIBRATE, _ALL_TO_CALIBRATE = 2, 100
+"""Steps of each worker, the first of which does not count, and of all: no noise has to be waited for but what
+costs are drawn from."""
 _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 
 
@@ -59,7 +62,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     await _profile(session, trace)
     _load(session, await select(session))
     with reporter.phase("calibrate"):
-        take_capacity(session, await capacities(session, _STEPS_TO_CALIBRATE))
+        take_capacity(session, await _capacities(session, config))
     record.offered_rate.update(config.offered)
     await measure(session, _nothing)
     with reporter.phase("accounting"):
@@ -81,6 +84,21 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     record.phases_s = reporter.durations
     record.write(run)
     return record
+
+
+async def _capacities(session: SimulatedSession, config: SimulationConfig) -> dict[str, float]:
+    """Arm -> steps/s of all workers in a closed loop.
+
+    Workers that compute begin at unlike times of that, as they would be after a while.
+    """
+    steps = max(_LEAST_TO_CALIBRATE, math.ceil(_ALL_TO_CALIBRATE / config.workers))
+    first, chance = session.take_steps(steps), random.Random(config.seed)
+    offsets = [chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers)]
+    found = {}
+    for arm in config.measured:
+        await session.run_steps(arm, first, steps, offsets_ns=offsets)
+        found[arm.name] = session.rate_of(arm)
+    return found
 
 
 async def _profile(session: SimulatedSession, trace: Trace) -> None:

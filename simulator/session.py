@@ -31,8 +31,9 @@ from topologies.session import START_AHEAD_NS, Ran, Session
 
 
 class ClosedLoop(NamedTuple):
-    """Shares of its time, as `analysis.record.SimulatedArm` has them."""
+    """Its steps/s of all workers, and shares of its time, as `analysis.record.SimulatedArm` has them."""
 
+    rate: float
     workers_busy: float
     servers_busy: float
     communication: float
@@ -120,6 +121,7 @@ class SimulatedSession(Session):
         self.now_ns = network.now
         if not period_ns:
             self._closed[arm.name] = ClosedLoop(
+                _rate(trainers),
                 (sum(network.worker_used_ns()) - sum(used)) / (len(trainers) * (self.now_ns - begun)),
                 (network.server_used_ns() - by_servers) / (len(network.servers) * (self.now_ns - begun)),
                 _communication(trainers),
@@ -173,6 +175,10 @@ class SimulatedSession(Session):
         """RPCs that workers have been answered, in all arms."""
         return self._logs.rpcs if self._logs is not None else 0
 
+    def rate_of(self, arm: Arm) -> float:
+        """Steps/s of all workers in the arm's latest closed loop."""
+        return self._closed[arm.name].rate
+
     def simulated_arms(self) -> dict[str, records.SimulatedArm]:
         """What each arm's latest closed loop was, and what its cables have carried."""
         return {
@@ -187,13 +193,27 @@ class SimulatedSession(Session):
         self._logs.write_servers([arm.network for arm in self.arms.values()])
 
 
+_OPERATIONS = ("pull", "push", "step")
+
+
+def _took(trainer: Trainer) -> dict[str, int]:
+    """Operation -> ns of all that a worker has done of it, but in its first step, which all begin at once."""
+    took = dict.fromkeys(_OPERATIONS, 0)
+    for record in trainer.operations[len(_OPERATIONS) :] or trainer.operations:
+        took[record.op] += record.end - record.start
+    return took
+
+
+def _rate(trainers: Sequence[Trainer]) -> float:
+    """Steps/s of all of them, each of which begins one when it has ended the one before."""
+    steps = (max(1, len(trainer.losses) - 1) for trainer in trainers)
+    return sum(1e9 * n / _took(trainer)["step"] for n, trainer in zip(steps, trainers, strict=True))
+
+
 def _communication(trainers: Sequence[Trainer]) -> float:
-    """Share of all steps in which their workers wait."""
-    took = dict.fromkeys(("pull", "push", "step"), 0)
-    for trainer in trainers:
-        for operation in trainer.operations:
-            took[operation.op] += operation.end - operation.start
-    return (took["pull"] + took["push"]) / took["step"]
+    """Share of their steps in which workers wait."""
+    took = [_took(trainer) for trainer in trainers]
+    return sum(of["pull"] + of["push"] for of in took) / sum(of["step"] for of in took)
 
 
 def _in_record(closed: ClosedLoop, network: Simulated) -> records.SimulatedArm:
@@ -204,7 +224,7 @@ def _in_record(closed: ClosedLoop, network: Simulated) -> records.SimulatedArm:
         for name in ("frames", "dropped", "lost", "marked")
     }
     return records.SimulatedArm(
-        **closed._asdict(),
+        **{name: share for name, share in closed._asdict().items() if name != "rate"},
         **counted,
         longest_kb=max(int(links.longest.max()) for links in cables if len(links)) / 1024,
         retransmissions=sum(network.retransmissions()),

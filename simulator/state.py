@@ -55,9 +55,10 @@ SPELL = record("host", "begins", "lasts", "every", "late", "down")
 """A host's cable is `down`, or `late` ns slower, both ways, for a time; again after `every` ns, unless 0."""
 AGENT = record(
     "core", "state", "half", "busy", "alarm", "until", "first", "waiting", "overflown", "steps", "used_ns",
-    "queued_at", "queued_ns",
+    "queued_at", "queued_ns", "cold",
 )  # fmt: skip
-"""A process: `first` and `waiting` are of its ring of frames; its driver wants to be asked at `until`."""
+"""A process, `cold` where it has woken its core up: `first` and `waiting` are of its ring of frames, and its
+driver wants to be asked at `until`."""
 CORE = record("running", "first", "waiting", "since")
 """A CPU: the agent that it runs, and the ring of those that wait for it."""
 COSTS = record(

@@ -38,6 +38,7 @@ class Range(NamedTuple):
 
 RANGES: Mapping[str, Range] = {
     "begin_ns": Range(50_000, 250_000, 3_000_000),
+    "cold_ns": Range(1_000, 50_000, 1_000_000),
     "push_ns": Range(5_000, 50_000, 1_000_000),
     "send_ns": Range(1_000, 6_000, 20_000),
     "take_ns": Range(300, 3_000, 50_000),
@@ -49,12 +50,12 @@ RANGES: Mapping[str, Range] = {
     "noise_us": Range(5, 1_000, 10_000),
 }
 WEIGHTS = {
-    "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.5, "push_p99": 0.5,
+    "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
     "worker_cpu": 1.0, "ps_cpu": 1.0,
 }  # fmt: skip
 """Of the logarithms of what is off; tails repeat worse than means."""
 _OF_KERNEL = ("program_ns", "hit_ns")
-_STEP = 0.08
+_STEP = 0.25
 """By so much a cost is changed to see what it does: less would be lost in what is drawn."""
 _SHORT = {
     "rounds": 5, "block_ms": 280, "discard_ms": 30, "block_steps": 1, "profile_lanes": 100_000,
@@ -71,6 +72,8 @@ class Fit(NamedTuple):
     """µs of CPU in a second that workers, or servers, take for what is no operation."""
     cells: Mapping[Cell, Mapping[str, tuple[float, float]]]
     """Load and arm -> metric -> what was measured, and with these costs."""
+    capacity: Mapping[str, tuple[float, float]]
+    """Arm -> the same of its steps/s in a closed loop."""
 
 
 class Target(NamedTuple):
@@ -79,6 +82,8 @@ class Target(NamedTuple):
     cells: Mapping[Cell, Mapping[str, float]]
     rates: Mapping[str, float]
     """Load -> steps/s."""
+    capacity: Mapping[str, float]
+    """Arm -> steps/s in a closed loop."""
 
     def aside(self, found: Observed) -> dict[str, float]:
         """µs of CPU in a second that a simulation does not explain: as much at every load."""
@@ -109,14 +114,14 @@ class Target(NamedTuple):
         }
 
     def residuals(self, found: Observed) -> NDArray[np.float64]:
-        """Weighted logarithms of what is off."""
-        return np.array(
-            [
-                WEIGHTS[metric] * np.log(made / measured)
-                for metrics in self.beside(found).values()
-                for metric, (measured, made) in metrics.items()
-            ]
-        )
+        """Weighted logarithms of what is off; those of the capacities come last."""
+        off = [
+            WEIGHTS[metric] * np.log(made / measured)
+            for metrics in self.beside(found).values()
+            for metric, (measured, made) in metrics.items()
+        ]
+        carried = [np.log(found.capacity[arm] / of) for arm, of in self.capacity.items()]
+        return np.array(off + carried)
 
 
 def fit(run: Path, arms: Sequence[str], progress: Progress, most: int) -> Fit:
@@ -126,10 +131,11 @@ def fit(run: Path, arms: Sequence[str], progress: Progress, most: int) -> Fit:
     run's own log.
     """
     record = read_record(run)
-    wanted = {cell: of for cell, of in observed_in(run).cells.items() if cell[1] in arms}
+    measured = observed_in(run)
+    wanted = {cell: of for cell, of in measured.cells.items() if cell[1] in arms}
     if {cell[1] for cell in wanted} != set(arms):
         raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
-    target = Target(wanted, record.offered_rate)
+    target = Target(wanted, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _OF_KERNEL]
     base = Hosts.model_validate({**shared_cores(record), "measured": run})
     trial = Trial(like(record, base, arms, **_SHORT))
@@ -154,7 +160,8 @@ def fit(run: Path, arms: Sequence[str], progress: Progress, most: int) -> Fit:
     hosts = with_costs(base, names, best.x)
     found = trial.of(hosts)
     progress(most, most)
-    return Fit(hosts, target.aside(found), target.beside(found))
+    carried = {arm: (of, found.capacity[arm]) for arm, of in target.capacity.items()}
+    return Fit(hosts, target.aside(found), target.beside(found), carried)
 
 
 def with_costs(base: Hosts, names: Sequence[str], logs: NDArray[np.float64]) -> Hosts:

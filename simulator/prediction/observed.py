@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from analysis.errors import AnalysisError
@@ -24,6 +25,8 @@ class Observed(NamedTuple):
     cells: dict[Cell, dict[str, float]]
     signs: dict[tuple[Cell, str], int]
     """Of the differences to the baseline that have an interval without 0."""
+    capacity: dict[str, float]
+    """Arm -> steps/s of all workers in a closed loop."""
 
 
 def observed_in(run: Path) -> Observed:
@@ -44,7 +47,13 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
                     signs[(name, arm), op] = sign
     if not cells:
         raise AnalysisError("the run has no operation that was measured")
-    return Observed(cells, signs)
+    return Observed(cells, signs, _capacity(record))
+
+
+def _capacity(record: RunRecord) -> dict[str, float]:
+    """The median of what was measured before the rounds, between and behind them."""
+    every = [record.capacity, *(check.capacity for check in record.capacity_checks)]
+    return {arm: median(of[arm] for of in every) for arm in record.capacity}
 
 
 def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
