@@ -197,17 +197,22 @@ _OPERATIONS = ("pull", "push", "step")
 
 
 def _took(trainer: Trainer) -> dict[str, int]:
-    """Operation -> ns of all that a worker has done of it, but in its first step, which all begin at once."""
-    took = dict.fromkeys(_OPERATIONS, 0)
-    for record in trainer.operations[len(_OPERATIONS) :] or trainer.operations:
+    """Operation -> ns of all that a worker has done of it in the steps that count."""
+    took, n = dict.fromkeys(_OPERATIONS, 0), len(_OPERATIONS)
+    for record in trainer.operations[n:-n] or trainer.operations:
         took[record.op] += record.end - record.start
     return took
 
 
+def _counted(trainer: Trainer) -> int:
+    """Steps, but the first, which all begin at once, and the last, in which some have ended."""
+    steps = len(trainer.losses)
+    return steps - 2 if steps > 2 else steps
+
+
 def _rate(trainers: Sequence[Trainer]) -> float:
     """Steps/s of all of them, each of which begins one when it has ended the one before."""
-    steps = (max(1, len(trainer.losses) - 1) for trainer in trainers)
-    return sum(1e9 * n / _took(trainer)["step"] for n, trainer in zip(steps, trainers, strict=True))
+    return sum(1e9 * _counted(trainer) / _took(trainer)["step"] for trainer in trainers)
 
 
 def _communication(trainers: Sequence[Trainer]) -> float:

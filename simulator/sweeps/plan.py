@@ -143,7 +143,7 @@ def _connections(name: str) -> Sweep:
             "workers": workers, "servers": 5, "hosts.connection_ns": 372,
             "network.rack": _RACK if workers > 400 else None, **_FASTER,
         })
-        for workers in (10, 20, 40, 80, 160, 320, 640)
+        for workers in (10, 20, 40, 80, 160, 320)
     ]  # fmt: skip
     title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), five of them"
     return _sweep(name, title, "workers, each with a connection to every server", points)
