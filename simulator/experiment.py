@@ -31,8 +31,8 @@ from topologies.phases.workload import choose_training, describe, generate_trace
 from topologies.progress import Reporter
 
 _LEAST_TO_CALIBRATE, _ALL_TO_CALIBRATE = 4, 100
-"""Steps of each worker, of which the first and the last do not count, and of all: no noise has to be waited for
-but what costs are drawn from."""
+"""Steps of each worker, of which the first and the last do not count, and of all: no noise has to be waited
+for but what costs are drawn from."""
 _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 
 
