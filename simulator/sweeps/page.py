@@ -44,7 +44,7 @@ def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
 def table(sweep: Sweep, results: Results) -> Table:
     """A row for each point: the arms against the baseline, and that nothing was lost."""
     rows: list[Row] = [_row(sweep, point.name, results[sweep.name, point.name]) for point in sweep.points]
-    arms = ("hot", "both", "pull: hot", "both", "servers' CPU: hot")
+    arms = ("proxy", "hot", "both", "pull: proxy", "hot", "servers' CPU: proxy", "hot")
     head = (sweep.along, f"steps/s: {BASELINE}", *arms, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {BASELINE}", head, rows)
 
@@ -59,8 +59,8 @@ def _row(sweep: Sweep, name: str, done: Done) -> Row:
     return (
         name,
         plain(f"{base.capacity:,.0f}"),
-        *(plain(each.get(arm, "–")) for each in (capacity, pulls) for arm in ("hot", "both")),
-        plain(servers.get("hot", "–")),
+        *(plain(capacity.get(arm, "–")) for arm in ("proxy", "hot", "both")),
+        *(plain(each.get(arm, "–")) for each in (pulls, servers) for arm in ("proxy", "hot")),
         plain(f"{done.result.rpcs:,}"),
         plain(f"{done.result.sent:,} sent, {done.result.lost:,} lost"),
     )

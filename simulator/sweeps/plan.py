@@ -128,8 +128,7 @@ def _bandwidth(name: str) -> Sweep:
 def _incast(name: str) -> Sweep:
     points = [
         (f"{workers}", float(workers), {
-            "workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64,
-            "network.rack": _RACK if workers > 400 else None, **_FASTER,
+            "workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64, **_FASTER,
         })
         for workers in (10, 20, 40, 80, 160, 320)
     ]  # fmt: skip
@@ -140,12 +139,11 @@ def _incast(name: str) -> Sweep:
 def _connections(name: str) -> Sweep:
     points = [
         (f"{workers}", float(workers), {
-            "workers": workers, "servers": 5, "hosts.connection_ns": 372,
-            "network.rack": _RACK if workers > 400 else None, **_FASTER,
+            "workers": workers, "servers": 40, "hosts.connection_ns": 372, **_FASTER,
         })
         for workers in (10, 20, 40, 80, 160, 320)
     ]  # fmt: skip
-    title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), five of them"
+    title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), forty of them"
     return _sweep(name, title, "workers, each with a connection to every server", points)
 
 

@@ -83,10 +83,13 @@ def made_of(config: SimulationConfig) -> str:
     return hashlib.sha256(f"{digest()} {text}".encode()).hexdigest()[:16]
 
 
-def do_point(text: str) -> str:
-    """Simulate a configuration (JSON); returns a `Done` as JSON."""
+def do_point(text: str, scratch: str | None = None) -> str:
+    """Simulate a configuration (JSON); returns a `Done` as JSON.
+
+    Logs go to a folder in `scratch`, or where the machine has such things, and are removed.
+    """
     config = SimulationConfig.model_validate_json(text)
-    with TemporaryDirectory(prefix="hotline-") as folder:
+    with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()
         record = asyncio.run(simulate(config, None, run, Reporter(Console(quiet=True))))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
@@ -61,12 +63,20 @@ def _kept(point: Point, folder: Path) -> Done | None:
 
 
 def _spread(points: Sequence[Point], scheduler: str | None, processes: int) -> Iterator[tuple[Point, str]]:
-    with local_cluster(processes) if scheduler is None else cluster_at(scheduler) as client:
+    with ExitStack() as opened:
+        if scheduler is None:
+            # Ours, as a process that is killed leaves what it has written.
+            scratch: str | None = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-"))
+            client = opened.enter_context(local_cluster(processes))
+        else:
+            scratch, client = None, opened.enter_context(cluster_at(scheduler))
         from distributed import as_completed
 
         # In this order, so that no long one is left to the end alone.
         futures = {
-            client.submit(do_point, point.config.model_dump_json(), pure=False, priority=-number): point
+            client.submit(
+                do_point, point.config.model_dump_json(), scratch, pure=False, priority=-number
+            ): point
             for number, point in enumerate(points)
         }
         for future in as_completed(futures):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,7 @@ from simulator.sweeps.point import ArmResult, Cost, Done, do_point, made_of
 from simulator.sweeps.point import Result as PointResult
 from simulator.sweeps.spread import do_points, file_of
 from tests.harness.dask import cluster_of
+from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies.errors import ConfigError
 
 TINY = """
@@ -214,6 +220,48 @@ def test_updates_that_are_lost_fail_and_the_page_stays(
     assert (tmp_path / "sweeps" / "report.html").exists()
 
 
+def alive_in(session: int) -> list[int]:
+    """Processes of a session that are more than an exit code nobody has asked for."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, of, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(of) == session and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No process and no log of a run that was under way."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "cli",
+        "sweep",
+        "--config",
+        str(tiny(tmp_path)),
+        "--into",
+        str(tmp_path / "s"),
+    ]
+    process = subprocess.Popen(
+        [*command, "--along", "rounds=50000", "--processes", "1"],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        wait_for(lambda: any(scratch.glob("hotline-sweep-*/hotline-*/parts/*.parquet")))
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, told.strip().splitlines()[-1]) == (130, "hotline: interrupted")
+    assert list(scratch.glob("hotline-*")) == []
+    wait_for(lambda: not alive_in(process.pid))
+
+
 # -- figures
 
 
@@ -260,7 +308,7 @@ def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
     figure = training(swept, found)
     lines = {series.name: numbers(series.y) for series in figure.panels[0].series}
     assert lines["neither"] == [1_000, 625, 500] and lines["hot"] == [500, 312.5, 250]
-    assert lines["16 workers, on 16/n of the data"] == [1_000, 500, 125]
+    assert lines["baseline"] == [1_000, 500, 125]
     assert figure.facts["neither", "128"] == 2_000 / 128
     (panel,) = communication(swept, found).panels
     assert numbers(panel.series[0].y) == [0.5] * 3
@@ -290,4 +338,4 @@ def test_the_table_compares_with_neither() -> None:
     (row,) = table(
         Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)}
     ).texts()
-    assert row == ["S1", "100", "+50 %", "–", "-20 %", "–", "-50 %", "2,000", "1,000 sent, 0 lost"]
+    assert row == ["S1", "100", "–", "+50 %", "–", "–", "-20 %", "–", "-50 %", "2,000", "1,000 sent, 0 lost"]
