@@ -119,6 +119,7 @@ class SimulatedSession(Session):
         by_servers = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
+        self.reporter.tell(f"at {self.now_ns / 1e9:,.3f} s of virtual time")
         if not period_ns:
             self._closed[arm.name] = ClosedLoop(
                 _rate(trainers),

@@ -50,12 +50,14 @@ class Reporter:
     def __init__(self, console: Console) -> None:
         self.durations: dict[str, float] = {}
         self._console = console
+        self._told = ""
         self._bars = Progress(
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=30),
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
             console=console,
             refresh_per_second=_REFRESH_HZ,
             disable=not console.is_terminal,
@@ -65,11 +67,18 @@ class Reporter:
         """Leave the terminal to others."""
         self._bars.stop()
 
+    def tell(self, text: str) -> None:
+        """Show something beside the phase under way, and behind those that follow."""
+        self._told = text
+        for task in self._bars.tasks:
+            if not task.finished:
+                self._bars.update(task.id, told=text)
+
     @contextmanager
     def phase(self, name: str, total: float | None = None) -> Iterator[Phase]:
         """Show a phase while it lasts; `total` is in the units of its updates."""
         start = time.monotonic()
-        task = self._bars.add_task(name, total=total)
+        task = self._bars.add_task(name, total=total, told=self._told)
         self._bars.start()
         try:
             yield Phase(self._bars, task)
@@ -77,4 +86,5 @@ class Reporter:
             self.durations[name] = round(time.monotonic() - start, 3)
         self._bars.update(task, completed=1, total=1)
         if not self._console.is_terminal:
-            self._console.print(f"{name}: {self.durations[name]:.1f} s")
+            told = f", {self._told}" if self._told else ""
+            self._console.print(f"{name}: {self.durations[name]:.1f} s{told}")

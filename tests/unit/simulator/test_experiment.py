@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,11 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     page = (run / "report.html").read_text()
     assert f"<h1>Run {run.resolve().name}, in virtual time</h1>" in page
     assert "the same P4 program and agents, with given costs and cables, in virtual time" in page
+    # Progress has real and virtual time: those of a phase, and where it has ended.
+    (measured,) = re.findall(
+        r"^measure: [\d.]+ s, at ([\d.]+) s of virtual time$", result.stderr, re.MULTILINE
+    )
+    assert float(measured) == pytest.approx(summary["virtual_s"], abs=0.001)
     told = f"Simulated in virtual time: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
     assert told in " ".join(result.output.split())
 
