@@ -44,8 +44,9 @@ def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
 def table(sweep: Sweep, results: Results) -> Table:
     """A row for each point: the arms against the baseline, and that nothing was lost."""
     rows: list[Row] = [_row(sweep, point.name, results[sweep.name, point.name]) for point in sweep.points]
-    arms = ("proxy", "hot", "both", "pull: proxy", "hot", "servers' CPU: proxy", "hot")
-    head = (sweep.along, f"steps/s: {BASELINE}", *arms, "RPCs", "lanes")
+    carried = [f"steps/s: {arm}" for arm in (BASELINE, "proxy", "hot", "both")]
+    changes = [f"{what}: {arm}" for what in ("pull", "servers' CPU") for arm in ("proxy", "hot")]
+    head = (sweep.along, *carried, *changes, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {BASELINE}", head, rows)
 
 

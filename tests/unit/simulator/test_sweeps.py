@@ -335,7 +335,10 @@ def test_figures_show_what_points_have() -> None:
 
 def test_the_table_compares_with_neither() -> None:
     point = Point("clusters", "S1", 80, DDL)
-    (row,) = table(
-        Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)}
-    ).texts()
+    made = table(Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)})
+    (row,) = made.texts()
+    assert len(made.columns) == len(row)
+    assert (made.columns[3], made.columns[6], made.columns[8]) == (
+        "steps/s: hot", "pull: hot", "servers' CPU: hot",
+    )  # fmt: skip
     assert row == ["S1", "100", "–", "+50 %", "–", "–", "-20 %", "–", "-50 %", "2,000", "1,000 sent, 0 lost"]
