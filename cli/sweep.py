@@ -121,5 +121,6 @@ def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:
 def _check(results: Results) -> None:
     """Fail where updates do not add up; the page is written by then."""
     for (sweep, point), done in results.items():
-        if done.result.lost:
-            raise click.ClickException(f"{sweep} {point}: {done.result.lost} updates were lost")
+        lost, keys = done.result.lost, done.result.mismatched_keys
+        if lost or keys:
+            raise click.ClickException(f"{sweep} {point}: {lost} updates were lost, at {keys} keys")

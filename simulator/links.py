@@ -10,9 +10,8 @@ from native.compile import compiled, int64
 from native.libc import memcpy
 from simulator.events import put_event
 from simulator.state import World
+from softswitch.queues.fifo import WIRE_OVERHEAD
 
-_OVERHEAD = 24
-"""Bytes that a frame takes on a wire besides its own: preamble, checksum, gap (IEEE 802.3)."""
 _TOS, _CHECKSUM = 15, 24
 """Places in a frame: of the byte with the ECN bits, and of IPv4's checksum."""
 
@@ -69,7 +68,7 @@ def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> Non
     link.waited += begins - now
     if queued > link.mark and mark_congestion(frame.head):
         link.marked += 1
-    leaves = begins + (length + _OVERHEAD) * int64(link.ps_per_byte) // 1000
+    leaves = begins + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
     link.free_at = leaves
     arrives = leaves + int64(link.delay)
     if link.down:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
-from analysis.summary import summarise
 from logs.columns import BASELINE
+from simulator.aside import simulated
 from simulator.costs import Hosts
-from simulator.experiment import simulate
 from simulator.prediction.likeness import like
 from simulator.prediction.observed import LATENCIES, Cell, Observed, observed, observed_in
 from topologies.phases.workload import read_data
@@ -69,12 +66,8 @@ def predict(run: Path, hosts: Hosts, reporter: Reporter) -> Prediction:
     """Simulate a real run with these costs, at the rates that it was offered; raises `AnalysisError`."""
     record, target = read_record(run), observed_in(run)
     config = like(record, hosts, record.config["arms"], rounds=rounds_of(record))
-    with TemporaryDirectory(prefix="hotline-") as folder:
-        made = Path(folder)
-        (made / "parts").mkdir()
-        simulated = asyncio.run(simulate(config, read_data(config, reporter), made, reporter))
-        found = observed(simulated, summarise(made, simulated))
-    return compare(target, found)
+    with simulated(config, read_data(config, reporter), reporter) as made:
+        return compare(target, observed(made.record, made.summary))
 
 
 def rounds_of(record: RunRecord) -> int:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from scipy.optimize import least_squares
 
 from analysis.errors import AnalysisError
 from analysis.record import read_record
-from analysis.summary import summarise
+from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
-from simulator.experiment import simulate
 from simulator.prediction.likeness import like, shared_cores
 from simulator.prediction.observed import CPU, Cell, Observed, observed, observed_in
 from topologies.phases.workload import generate_trace, read_data
-from topologies.progress import Reporter
 
 Progress = Callable[[int, int], None]
 """Told evaluations so far, and how many there may be."""
@@ -176,14 +171,11 @@ class Trial:
 
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config
-        self._reporter = Reporter(Console(quiet=True))
+        self._reporter = silent()
         self._trace = read_data(config, self._reporter) or generate_trace(config, lambda done: None)
 
     def of(self, hosts: Hosts) -> Observed:
         """What these hosts take."""
         config = self._config.model_copy(update={"hosts": hosts})
-        with TemporaryDirectory(prefix="hotline-") as folder:
-            run = Path(folder)
-            (run / "parts").mkdir()
-            record = asyncio.run(simulate(config, self._trace, run, self._reporter))
-            return observed(record, summarise(run, record))
+        with simulated(config, self._trace, self._reporter) as made:
+            return observed(made.record, made.summary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,8 +46,3 @@ def shared_cores(record: RunRecord) -> dict[str, int]:
 
 def _cores(placed: Any) -> int:
     return len(placed) if isinstance(placed, list) and placed else 1
-
-
-def steps_for(record: RunRecord, load: str, seconds: float) -> int:
-    """Measured steps of all workers in so many seconds of a load."""
-    return math.ceil(record.offered_rate[load] * seconds)

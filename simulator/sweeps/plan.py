@@ -41,7 +41,8 @@ TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 COMPUTE_MS = 15
 """A step's computing where training time is asked for, which the paper does not tell: with so much, twenty
 servers carry 512 workers half as fast as they could go, as there."""
-_FASTER = {"rounds": 3}
+_BASE = DDL.model_copy(update={"rounds": 3})
+_MORE_AND_MORE = (10, 20, 40, 80, 160, 320)
 _RACK = 8
 
 
@@ -57,18 +58,20 @@ def along(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sw
     """A sweep over one setting of a configuration; raises `ConfigError` for a value that it cannot have."""
     if len(set(values)) < len(values):
         raise SimulationError(f"{setting}: {', '.join(f'{value:g}' for value in values)} must differ")
-    points = [(f"{value:g}", value, {setting: value}) for value in values]
-    return _sweep(setting, f"What {setting} changes", setting, points, config)
+    return _sweep(setting, f"What {setting} changes", setting, values, lambda value: {setting: value}, config)
 
 
 def _sweep(
     name: str,
     title: str,
     axis: str,
-    points: Sequence[tuple[str, float, Changes]],
-    base: SimulationConfig = DDL,
+    values: Sequence[float],
+    changes: Callable[[float], Changes],
+    base: SimulationConfig = _BASE,
 ) -> Sweep:
-    return Sweep(name, title, axis, tuple(Point(name, each, x, changed(base, of)) for each, x, of in points))
+    """A point for each value, with these changes of the base."""
+    points = (Point(name, f"{value:.12g}", value, changed(base, changes(value))) for value in values)
+    return Sweep(name, title, axis, tuple(points))
 
 
 def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
@@ -84,67 +87,51 @@ def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
 
 
 def _clusters(name: str) -> Sweep:
-    points = [
-        (f"S{k}", float(workers), {"workers": workers, "servers": servers, **_FASTER})
+    points = (
+        Point(name, f"S{k}", workers, changed(_BASE, {"workers": workers, "servers": servers}))
         for k, (workers, servers) in enumerate(TABLE_2, start=1)
-    ]
-    return _sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", points)
+    )
+    return Sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
 
 
 def _training(name: str) -> Sweep:
-    points = [
-        (f"{workers}", float(workers), {
-            "workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack, **_FASTER,
-        })
-        for workers in (16, 32, 64, 128, 256, 512)
-        for rack in [_RACK if workers > 256 else None]
-    ]  # fmt: skip
+    def of(workers: float) -> Changes:
+        rack = _RACK if workers > 256 else None
+        return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
+
     title = f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step"
-    return _sweep(name, title, "workers", points)
+    return _sweep(name, title, "workers", (16, 32, 64, 128, 256, 512), of)
 
 
 def _hot_set(name: str) -> Sweep:
-    points = [
-        (f"{k}", float(k), {"top_k": k, **_FASTER}) for k in (1_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    ]
-    return _sweep(name, "The size of the hot set", "parameters in the switch (top-k)", points)
+    values = (1_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+    axis = "parameters in the switch (top-k)"
+    return _sweep(name, "The size of the hot set", axis, values, lambda k: {"top_k": k})
 
 
 def _skew(name: str) -> Sweep:
-    points = [
-        (f"{share:g}", share, {"workload.share": share, **_FASTER}) for share in (0.1, 0.3, 0.5, 0.7, 0.9)
-    ]
-    return _sweep(name, "Skew", "share of the updates that the top 20,000 parameters take", points)
+    axis = "share of the updates that the top 20,000 parameters take"
+    return _sweep(name, "Skew", axis, (0.1, 0.3, 0.5, 0.7, 0.9), lambda share: {"workload.share": share})
 
 
 def _bandwidth(name: str) -> Sweep:
-    points = [
-        (f"{mbit}", float(mbit), {"network.rate_mbit": mbit, **_FASTER})
-        for mbit in (250, 500, 1_000, 2_500, 10_000, 100_000)
-    ]
-    return _sweep(name, "Bandwidth", "Mbit/s of every cable", points)
+    values = (250, 500, 1_000, 2_500, 10_000, 100_000)
+    return _sweep(
+        name, "Bandwidth", "Mbit/s of every cable", values, lambda mbit: {"network.rate_mbit": mbit}
+    )
 
 
 def _incast(name: str) -> Sweep:
-    points = [
-        (f"{workers}", float(workers), {
-            "workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64, **_FASTER,
-        })
-        for workers in (10, 20, 40, 80, 160, 320)
-    ]  # fmt: skip
     title = "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB"
-    return _sweep(name, title, "workers", points)
+    narrow = {"network.rate_mbit": 1_000, "network.queue_kb": 64}
+    return _sweep(name, title, "workers", _MORE_AND_MORE, lambda workers: {"workers": workers, **narrow})
 
 
 def _connections(name: str) -> Sweep:
-    points = [
-        (f"{workers}", float(workers), {
-            "workers": workers, "servers": 40, "hosts.connection_ns": 372, **_FASTER,
-        })
-        for workers in (10, 20, 40, 80, 160, 320)
-    ]  # fmt: skip
     title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), forty of them"
-    return _sweep(name, title, "workers, each with a connection to every server", points)
+    axis = "workers, each with a connection to every server"
+    scanned = {"servers": 40, "hosts.connection_ns": 372}
+    return _sweep(name, title, axis, _MORE_AND_MORE, lambda workers: {"workers": workers, **scanned})
 
 
 _SWEEPS: dict[str, Callable[[str], Sweep]] = {

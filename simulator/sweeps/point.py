@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console
 
 from analysis.figures.connections import concurrency_of
 from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
-from analysis.summary import Summary, summarise
+from analysis.summary import Summary
+from simulator.aside import Made, silent, simulated
 from simulator.compile import digest
 from simulator.config import SimulationConfig
-from simulator.experiment import simulate
-from topologies.progress import Reporter
 
 
 class _Model(BaseModel):
@@ -57,6 +53,8 @@ class Result(_Model):
     sent: int
     """Lanes."""
     lost: int
+    mismatched_keys: int
+    """Whose value is not what was sent."""
     rpcs: int
     packet_passes: int
     virtual_s: float
@@ -89,21 +87,20 @@ def do_point(text: str, scratch: str | None = None) -> str:
     Logs go to a folder in `scratch`, or where the machine has such things, and are removed.
     """
     config = SimulationConfig.model_validate_json(text)
-    with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
-        run = Path(folder)
-        (run / "parts").mkdir()
-        record = asyncio.run(simulate(config, None, run, Reporter(Console(quiet=True))))
-        summary = summarise(run, record)
-        assert record.simulation is not None
+    with simulated(config, None, silent(), scratch) as made:
+        simulation = made.record.simulation
+        assert simulation is not None
         done = Done(
             made_of=made_of(config),
-            result=_result(run, record, summary),
-            cost=Cost(real_s=record.simulation.real_s, loop_s=record.simulation.loop_s),
+            result=result_of(made),
+            cost=Cost(real_s=simulation.real_s, loop_s=simulation.loop_s),
         )
     return done.model_dump_json(indent=2)
 
 
-def _result(run: Path, record: RunRecord, summary: Summary) -> Result:
+def result_of(made: Made) -> Result:
+    """What is kept of a run."""
+    run, record, summary = made
     assert record.simulation is not None
     pushes = _closed_pushes(run)
     callers = concurrency_of(of_run(run))
@@ -112,7 +109,8 @@ def _result(run: Path, record: RunRecord, summary: Summary) -> Result:
             arm: _arm(arm, record, summary, pushes[arm], callers[(arm,)]) for arm in record.simulation.arms
         },
         sent=summary.updates.sent,
-        lost=summary.updates.lost + summary.updates.mismatched_keys,
+        lost=summary.updates.lost,
+        mismatched_keys=summary.updates.mismatched_keys,
         rpcs=record.simulation.rpcs,
         packet_passes=record.simulation.packet_passes,
         virtual_s=record.simulation.virtual_s,

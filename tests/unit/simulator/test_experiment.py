@@ -71,7 +71,7 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert (updates["lost"], updates["mismatched_keys"], summary["overflows"]) == (0, 0, 0)
     assert updates["sent"] == updates["applied"] > 20_000
     assert 0.3 < summary["hot_update_share"] < 0.7
-    assert summary["rpcs"] == rows["rpc.parquet"] and summary["real_s"] > 0
+    assert summary["rpcs"] == rows["rpc.parquet"] and summary["real_s"] > summary["loop_s"] > 0.001
     # Nothing is sent again: an RPC passes the switch once where that answers it, and else twice.
     answered = pl.read_parquet(run / "rpc.parquet")["class"].cast(pl.String) == "all_hit"
     assert 0 < answered.sum() == 2 * summary["rpcs"] - summary["packet_passes"]
@@ -87,6 +87,8 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
         r"^measure: [\d.]+ s, at ([\d.]+) s of virtual time$", result.stderr, re.MULTILINE
     )
     assert float(measured) == pytest.approx(summary["virtual_s"], abs=0.001)
+    speed = f"{summary['packet_passes'] / summary['loop_s']:,.0f} passes a second of the event loop"
+    assert speed in " ".join(result.output.split())
     told = f"Simulated in virtual time: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
     assert told in " ".join(result.output.split())
 

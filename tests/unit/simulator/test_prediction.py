@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
 from analysis.errors import AnalysisError
-from analysis.record import RunRecord, Simulation
+from analysis.record import RunRecord, Simulation, read_record
+from analysis.summary import summarise
 from cli.commands import hotline
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
@@ -19,7 +21,7 @@ from simulator.prediction import fit as fits
 from simulator.prediction.compare import Compared, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from simulator.prediction.likeness import like, shared_cores
-from simulator.prediction.observed import Observed
+from simulator.prediction.observed import Observed, observed_in
 from topologies.config import Config
 
 CELL = {
@@ -147,14 +149,14 @@ server_cores = 1
 begin_ns = 700000
 send_ns = 9000
 program_ns = 1500
-hit_ns = 3000
+hit_ns = {hit_ns}
 """
 
 
-def as_if_real(folder: Path, seed: int) -> Path:
+def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
     """A run in virtual time whose record says that it was real: its costs are known."""
     config = folder / f"{seed}.toml"
-    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6))
+    config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
     ran = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     run = (folder / f"runs-{seed}" / "latest").resolve()
@@ -206,6 +208,35 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     assert "0 of 8 means within 15 %" in command(
         "predict", str(other), "--hosts", str(tmp_path / "wrong.toml")
     ).output  # fmt: skip
+
+
+def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
+    run = as_if_real(tmp_path, 1, hit_ns=200_000)
+    found, record = observed_in(run), read_record(run)
+    operations = pl.read_parquet(run / "operations.parquet").filter("measured", pl.col("round") >= 0)
+    assert set(found.cells) == {(load, arm) for load in ("0.3", "0.6") for arm in ("neither", "hot")}
+    for (load, arm), cell in found.cells.items():
+        blocks = [block for block in record.blocks if (str(block.load), block.arm) == (load, arm)]
+        steps = sum(block.steps for block in blocks)
+        assert cell["worker_cpu"] == pytest.approx(1e6 * sum(of.worker_cpu_s for of in blocks) / steps)
+        assert cell["ps_cpu"] == pytest.approx(1e6 * sum(of.servers.cpu_s for of in blocks) / steps)
+        mine = operations.filter(
+            pl.col("arm").cast(pl.String) == arm, (pl.col("load") - float(load)).abs() < 0.01
+        )
+        for op in ("pull", "push"):
+            took = mine.filter(pl.col("op") == op)["latency_us"].to_numpy()
+            assert cell[f"{op}_mean"] == pytest.approx(took.mean(), rel=0.01)
+            for name, q in (("p50", 0.5), ("p99", 0.99)):
+                assert cell[f"{op}_{name}"] == pytest.approx(np.quantile(took, q, method="nearest"), rel=0.01)
+    assert found.capacity == record.capacity
+    told = {}
+    for load, of_load in summarise(run, record).loads.items():
+        for metric in ("pull_mean", "push_mean"):
+            of = of_load.differences["hot"][metric]
+            assert of.ratio_low is not None and of.ratio_high is not None
+            if of.ratio_low * of.ratio_high > 0:
+                told[(load, "hot"), metric] = 1 if of.difference > 0 else -1
+    assert found.signs == told != {}
 
 
 def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:

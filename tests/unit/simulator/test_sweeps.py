@@ -12,19 +12,22 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
 from analysis.record import SimulatedArm
 from cli.commands import hotline
 from common.cluster import ClusterError
+from protocol.arms import NEITHER
+from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError
 from simulator.sweeps import spread
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
 from simulator.sweeps.plan import COMPUTE_MS, NAMES, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
-from simulator.sweeps.point import ArmResult, Cost, Done, do_point, made_of
+from simulator.sweeps.point import ArmResult, Cost, Done, do_point, made_of, result_of
 from simulator.sweeps.point import Result as PointResult
 from simulator.sweeps.spread import do_points, file_of
 from tests.harness.dask import cluster_of
@@ -145,6 +148,54 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
     assert results[1].arms["hot"].ps_packets_per_step < results[1].arms["neither"].ps_packets_per_step
 
 
+def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
+    """Every number again from the logs, by hand."""
+    config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
+    with simulated(config, None, silent()) as made:
+        result, blocks = result_of(made), made.record.blocks
+        operations = pl.read_parquet(made.run / "operations.parquet")
+        calls = pl.read_parquet(made.run / "connections.parquet").filter(pl.col("job") == NEITHER.job)
+        assert result.rpcs == len(pl.read_parquet(made.run / "rpc.parquet"))
+    operations = operations.with_columns(took=pl.col("end_us") - pl.col("start_us"))
+    for name, arm in result.arms.items():
+        mine = operations.filter(pl.col("arm").cast(pl.String) == name)
+        closed, measured = mine.filter(pl.col("round") < 0), mine.filter("measured", pl.col("round") >= 0)
+        order = closed["iteration"].unique().sort()
+        counted = closed.filter(pl.col("iteration").is_in(order[1:-1].implode()))
+        took = {op: counted.filter(pl.col("op") == op)["took"].to_numpy() for op in ("pull", "push", "step")}
+        # Logs have whole µs.
+        assert arm.capacity == pytest.approx(config.workers * 1e6 / took["step"].mean(), rel=0.01)
+        assert arm.step_ms == pytest.approx(took["step"].mean() / 1e3, rel=0.01)
+        waited = (took["pull"].sum() + took["push"].sum()) / took["step"].sum()
+        assert arm.simulated.communication == pytest.approx(waited, abs=0.01)
+        pushes = closed.filter(pl.col("op") == "push")["took"].to_numpy()
+        assert arm.closed_push_p99 == pytest.approx(np.quantile(pushes, 0.99), abs=1)
+        latencies = {op: measured.filter(pl.col("op") == op)["latency_us"].to_numpy() for op in took}
+        for op, mean, p99 in (("pull", arm.pull_mean, arm.pull_p99), ("push", arm.push_mean, arm.push_p99)):
+            assert mean == pytest.approx(latencies[op].mean(), abs=1)
+            assert p99 == pytest.approx(np.quantile(latencies[op], 0.99, method="nearest"), abs=1)
+        whole = [block for block in blocks if block.arm == name]
+        cpu = sum(block.servers.cpu_s for block in whole) / sum(block.steps for block in whole)
+        assert arm.ps_cpu_us_per_step == pytest.approx(1e6 * cpu)
+    begun = [(block.begun_us, block.ended_us) for block in blocks if block.arm == NEITHER.name]
+    in_a_block = [(calls["time_us"] >= since) & (calls["time_us"] <= until) for since, until in begun]
+    windows = calls.filter(pl.any_horizontal(*in_a_block)).group_by(pl.col("time_us") // 1_000)
+    callers = windows.agg(pl.col("worker").n_unique())["worker"]
+    neither = result.arms[NEITHER.name]
+    p50, p99 = (np.quantile(callers, q, method="inverted_cdf") for q in (0.5, 0.99))
+    assert (neither.callers_p50, neither.callers_p99) == (p50, p99) and p50 < p99
+
+
+def test_what_is_kept_of_cables_and_cores() -> None:
+    """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
+    changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
+    with simulated(changed(point(40).config, changes), None, silent()) as made:
+        arm = result_of(made).arms[NEITHER.name].simulated
+    assert 0.7 < arm.servers_busy <= 1 and 0.001 < arm.workers_busy < 0.2
+    assert 0 < arm.dropped < arm.frames / 2 and arm.lost == arm.marked == 0
+    assert arm.retransmissions >= arm.dropped and 0.5 < arm.longest_kb <= 1
+
+
 def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But what was made of other settings or by other code, or is no result."""
     points = [point(20), point(40)]
@@ -216,7 +267,7 @@ def test_updates_that_are_lost_fail_and_the_page_stays(
 
     monkeypatch.setattr(spread, "_spread", simulate)
     result = sweep(tmp_path, "--along", "top_k=20")
-    assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost" in result.output
+    assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()
 
 
@@ -287,7 +338,8 @@ def an_arm(capacity: float, **changes: float) -> ArmResult:
 def a_result(config: SimulationConfig, lost: int = 0, **arms: ArmResult) -> Done:
     result = PointResult(
         arms=arms or {"neither": an_arm(100), "hot": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
-        sent=1_000, lost=lost, rpcs=2_000, packet_passes=3_000, virtual_s=1.5,
+        sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
+        virtual_s=1.5,
     )  # fmt: skip
     return Done(made_of=made_of(config), result=result, cost=Cost(real_s=0.02, loop_s=0.01))
 
