@@ -41,6 +41,10 @@ class Command(IntEnum):
     """Tell the values that the PS holds (0 for a key that is given away)."""
     HELLO = 4
     """Is anybody there?"""
+    RENEW = 5
+    """The switch is the one in which the PS's own RPCs have the epoch that is the only key. If the PS has
+    known another, that one is gone: it takes home what the switch had of it
+    (`hosts.ps.store.Store.restore`)."""
 
 
 class Status(IntEnum):
@@ -120,7 +124,7 @@ def parse(datagram: bytes | memoryview) -> Control:
         command, status = Command(code), Status(status)
     except ValueError as error:
         raise MalformedDatagram(f"CONTROL: {error}") from None
-    limit = {Command.VALUES: MAX_VALUES_KEYS, Command.HELLO: 0}.get(command, MAX_KEYS)
+    limit = {Command.VALUES: MAX_VALUES_KEYS, Command.HELLO: 0, Command.RENEW: 1}.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
     has_values = is_answer and command is Command.VALUES and status is Status.OK

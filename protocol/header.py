@@ -144,6 +144,8 @@ def check(header: Header, length: int) -> None:
     if length != HEADER_BYTES + count * lane_bytes:
         raise MalformedDatagram(f"{length} bytes, not {HEADER_BYTES + count * lane_bytes} for {count} lanes")
     may_refuse = live & ~served if flags & RESPONSE else 0
+    if op == Op.EMPTY and flags & RESPONSE:  # of the push that was asked about
+        may_refuse = (1 << LANES) - 1
     if live >> count or served & ~live or refused & ~may_refuse:
         raise MalformedDatagram(
             f"bitmaps disagree: count {count}, live {live:#x}, served {served:#x}, refused {refused:#x}"

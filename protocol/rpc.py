@@ -91,6 +91,8 @@ def well_formed(h: Header, length: int) -> bool:
     if length != HEADER_BYTES + h.count * per_lane:
         return False
     may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
+    if h.op == EMPTY and h.flags & RESPONSE:
+        may_refuse = ALL
     if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
         return False
     if (h.op == EMPTY) != (h.live == 0):

@@ -21,7 +21,7 @@ def server_of(world: World, p: int) -> Server:
     """Server `p`."""
     s = world.servers
     share = Share(s.share.me[p], s.share.ranks[p], s.share.table[p])
-    return Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.contacts[p], share)
+    return Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.lent[p], s.contacts[p], s.journal[p], share)
 
 
 @compiled

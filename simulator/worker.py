@@ -25,7 +25,7 @@ def calls_of(world: World, w: int) -> Calls:
     c = world.calls
     return Calls(
         c.me[w], c.slots[w], c.sent[w], c.free[w], c.again[w], c.calls[w], c.spare[w], c.chains[w], c.keys[w],
-        c.positions[w], c.deltas[w], c.values[w], c.answered[w], c.served[w], c.hinted[w], c.space,
+        c.positions[w], c.deltas[w], c.values[w], c.answered[w], c.served[w], c.kept[w], c.hinted[w], c.space,
         c.groups[w], c.behind[w], c.log[w],
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -38,8 +39,11 @@ class Mover(Generic[ReplyTo]):
         clock: Callable[[], int],
         machine: Machine = COMPILED,
     ) -> None:
-        caller = Caller(job, PS_CALLER_BASE + ps, epoch)
-        self._switch = Client(caller, n_ps, space, clock, largest=MAX_KEYS, machine=machine, registers=True)
+        self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
+        self._new_client = partial(
+            Client, n_ps=n_ps, space=space, clock=clock, largest=MAX_KEYS, machine=machine, registers=True
+        )
+        self._switch = self._new_client(self._caller)
         self._space = space
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo]] = OrderedDict()
@@ -58,8 +62,19 @@ class Mover(Generic[ReplyTo]):
         if identity == control.identity:
             self.answers.append((done, reply_to))
         elif self._is_new(control):
+            if control.command is Command.RENEW:
+                self._renew(int(control.keys[0]))
             self._queue[control.identity] = control, reply_to
             self._go_on()
+
+    def _renew(self, epoch: int) -> None:
+        """The switch is that of an epoch; what another one had been asked to do is void."""
+        if epoch != self._caller.epoch:
+            self._caller = self._caller._replace(epoch=epoch)
+            self._switch = self._new_client(self._caller)
+            self._script = None
+            self._queue.clear()
+            self._store.restore()
 
     def _is_new(self, control: Control) -> bool:
         """Whether it is no copy, and not what an earlier controller, or this one long ago, has asked for.
@@ -116,6 +131,8 @@ class Mover(Generic[ReplyTo]):
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
         """A command's course; yields while register RPCs are under way."""
+        if control.command is Command.RENEW:
+            return control.answer(Status.OK)
         keys = np.unique(control.keys)
         store, at = self._store, self._store.locate(keys)
         if not store.known(at).all():

@@ -1,13 +1,19 @@
 """A parameter server as a state machine without I/O: a datagram in, its answer out.
 
-Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot is all
-there is to remember. An RPC that the switch has served in part arrives with those lanes marked.
+Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot, and the
+lanes added in it, is all there is to remember. An RPC that the switch has served in part arrives with those
+lanes marked.
+
+A caller whose switch is gone comes back with another epoch and asks what has become of a push that was not
+answered: an EMPTY with the push's `seq` as `iteration` and its epoch as `t0`. The answer's `refused` are the
+lanes that were not added, and never will be.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from hosts.ps.journal import FROM_WORKER, note
 from hosts.ps.share import locate
 from hosts.ps.state import AWAY, Server, find_caller, find_job
 from native.compile import compiled, entry_point, int64
@@ -60,16 +66,32 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
         job.duplicates += 1
     job.in_burst += 1
 
-    refused = int64(0)
+    refused, added = int64(0), int64(0)
     if h.op == PULL:
         refused = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
-        refused = push(server, j, h, rpc) if is_new else int64(caller.refused[slot])
+        added = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
+        refused = h.live & ~h.served & ~added
+    elif h.iteration:
+        refused = ALL & ~close(server, h)
     if is_new:
         caller.turns[slot] = turn
-        caller.refused[slot] = refused
-        job.refused_lanes += ones(refused)
+        caller.added[slot] = added
+        job.refused_lanes += ones(refused & h.live)
+        if me.is_durable and h.op != PULL:
+            note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, refused)
+
+
+@compiled
+def close(server: Server, h: Header) -> int:
+    """The lanes that were added of the push that an EMPTY asks about; no copy of it will add any more."""
+    earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
+    slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
+    if earlier.turns[slot] < turn:
+        earlier.turns[slot] = turn
+        earlier.added[slot] = 0
+    return int64(earlier.added[slot]) if earlier.turns[slot] == turn else int64(0)
 
 
 @compiled
@@ -106,7 +128,7 @@ def pull(server: Server, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
 
 @compiled
 def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
-    """Add what is this PS's; returns the lanes refused."""
+    """Add what is this PS's; returns the lanes added."""
     locate_lanes(server, rpc, h.count)
     wanted, added, overflow = h.live & ~h.served, int64(0), int64(0)
     for lane in range(h.count):
@@ -120,7 +142,7 @@ def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
             added |= 1 << lane
     server.jobs[j].applied_lanes += ones(added)
     server.jobs[j].overflows += overflow >> 31
-    return wanted & ~added
+    return added
 
 
 @compiled

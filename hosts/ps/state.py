@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hosts.ps.share import Share
 from native.compile import compiled, int64
 from native.plain import plain
@@ -18,9 +20,11 @@ JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
     "applied_lanes", "overflows",
 )  # fmt: skip
-_ME = record("ps", "malformed", "misdirected", "contacts", "callers", ("at", "i8", (LANES,)))
+_ME = record(
+    "ps", "malformed", "misdirected", "contacts", "callers", "is_durable", "noted", ("at", "i8", (LANES,))
+)
 _JOB = record("job", "in_burst", *JOB_COUNTERS)
-_CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("refused", "u4", (WINDOW,)))
+CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("added", "u4", (WINDOW,)))
 CELL = record(("value", "u4"), ("updates", "u4"))
 CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
 _CALLERS = 1024
@@ -35,32 +39,43 @@ class Server(NamedTuple):
     jobs: Any
     """JOB[jobs]: what each has cost."""
     callers: Any
-    """CALLER[2^k], a hash table: last turn of each slot, and the lanes refused in it."""
+    """CALLER[2^k], a hash table: last turn of each slot, and the lanes that were added in it."""
     cells: Any
     """CELL[jobs, places + 1]"""
+    lent: Any
+    """uint32[jobs, places + 1]: what the switch has been given of each value and has not given back."""
     contacts: Any
     """CONTACT[n], the first `me.contacts` in use: the connection log, which the owner takes away."""
+    journal: Any
+    """uint8[m], the first `me.noted` in use: what is to be kept before anything is sent; [0] if not
+    durable."""
     share: Share
 
 
-def make_server(ps: int, jobs: Sequence[int], share: Share) -> Server:
-    """A PS that owns all of its share in every job, all values 0."""
+def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int = 0) -> Server:
+    """A PS that owns all of its share in every job, all values 0; one with a journal is durable."""
     me = records(1, _ME)[0]
-    me.ps = ps
+    me.ps, me.is_durable = ps, journal_bytes > 0
     rows = records(len(jobs), _JOB)
     rows["job"] = jobs
     cells = records((len(jobs), share.me.places + 1), CELL)
     cells["updates"][:, -1] = AWAY
-    return Server(me, rows, records(_CALLERS, _CALLER), cells, records(CONTACTS, CONTACT), share)
+    return Server(
+        me, rows, records(_CALLERS, CALLER), cells, np.zeros(cells.shape, np.uint32),
+        records(CONTACTS, CONTACT), np.zeros(journal_bytes, np.uint8), share,
+    )  # fmt: skip
 
 
 @compiled
 def needs_room(server: Server, datagrams: int) -> bool:
-    """Whether that many datagrams might not find room for their contacts or callers."""
+    """Whether that many datagrams might not find room for their contacts or callers.
+
+    Each may be from a caller that was not known, and ask about another.
+    """
     me = server.me
     if me.contacts + datagrams > len(server.contacts):
         return True
-    return is_full(int64(me.callers) + datagrams, len(server.callers))
+    return is_full(int64(me.callers) + 2 * datagrams, len(server.callers))
 
 
 @compiled
@@ -74,13 +89,13 @@ def with_room(server: Server, datagrams: int) -> tuple[Server, Any]:
     contacts = server.contacts[: server.me.contacts]
     server.me.contacts = 0
     server = server._replace(contacts=records(max(CONTACTS, datagrams), CONTACT))
-    while _is_full(int(server.me.callers) + datagrams, len(server.callers)):
+    while _is_full(int(server.me.callers) + 2 * datagrams, len(server.callers)):
         server = server._replace(callers=_rehashed(server.callers))
     return server, contacts
 
 
 def _rehashed(callers: Any) -> Any:
-    larger = records(2 * len(callers), _CALLER)
+    larger = records(2 * len(callers), CALLER)
     for row in callers[callers.known == 1]:
         larger[_slot_of(larger, row.job, row.worker, row.epoch)] = row
     return larger

@@ -25,12 +25,14 @@ class Store:
     """Values and owners by place in the PS's share.
 
     A key that is not owned is given away to the switch, or was never this PS's: either way its lanes are
-    refused.
+    refused. With `replayed` workers keep what the switch acknowledges (`hosts.worker.state`).
     """
 
-    def __init__(self, server: Server, job: int) -> None:
+    def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
         self._share = server.share
-        self._cells = server.cells[server.jobs["job"].tolist().index(job)]
+        self._replayed = replayed
+        j = server.jobs["job"].tolist().index(job)
+        self._cells, self._lent = server.cells[j], server.lent[j]
 
     def locate(self, keys: Keys) -> Places:
         """Place of each key; that of a key which is not in the share is not `known`."""
@@ -56,12 +58,25 @@ class Store:
         values = self.values(at)
         self._cells.updates[at] |= AWAY
         self._cells.value[at] = 0
+        self._lent[at] += values
         return values
 
     def take_home(self, at: Places, values: Values) -> None:
         """Own these distinct keys, adding `values` to what is here."""
         self._cells.value[at] += values
         self._cells.updates[at] &= AWAY - 1
+        self._lent[at] = self._lent[at] - values if self._replayed else 0
+
+    def restore(self) -> None:
+        """Own all keys again: the switch that had them is gone, with all that it held.
+
+        What it was given comes back. If workers replay, what it ever gave back goes: they push again all that
+        it has acknowledged to them, and, as they would anyway, what it has not. Else what it added is lost.
+        """
+        at = np.flatnonzero(self._lent)
+        self._cells.value[at] += self._lent[at]
+        self._lent[at] = 0
+        self._cells.updates[: self._share.me.places] &= AWAY - 1
 
     def held(self) -> Held:
         """Everything, whether here or given away."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hosts.worker.recovery import keep, take_back
 from hosts.worker.refusals import refuse
 from hosts.worker.state import HASHED, NOTHING, Calls, hint
 from hosts.worker.timer import sample
@@ -77,7 +78,10 @@ def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
     """Keep values, mark what is done, learn; lanes that were refused are to be sent again."""
     me = state.me
     if h.op == EMPTY:
-        me.pending = 0
+        if call.asked:
+            take_back(state, call, h, now)
+        else:
+            me.pending = 0
         return
     done = h.live if me.registers else h.live & ~h.refused
     for lane in range(h.count):
@@ -88,6 +92,8 @@ def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
             state.values[i] = swap32(rpc.words[lane])
         elif done >> lane & 1:
             state.answered[i] = True
+            if me.keeps and h.served >> lane & 1:
+                keep(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     me.pending -= ones(done)
     foreseen = h.live if call.way == HASHED else 0

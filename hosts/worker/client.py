@@ -25,7 +25,8 @@ class Client:
 
     Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
     that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
-    became of each, no lane is sent again for a refusal, and nothing is logged or learnt.
+    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `kept` is the replay
+    log, uint32[2, size of the space]; left out: none is kept.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Client:
         largest: int | None = None,
         machine: Machine = COMPILED,
         registers: bool = False,
+        kept: NDArray[np.uint32] | None = None,
     ) -> None:
         self._space = space
         self._clock = clock
@@ -55,6 +57,7 @@ class Client:
             largest=self._largest,
             window=window,
             registers=registers,
+            kept=kept,
         )
         self._me = self.state.me
         self._sent_bytes = memoryview(self.state.sent.view(np.uint8))
@@ -147,6 +150,23 @@ class Client:
     def empty(self, ps: int) -> None:
         """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
         self._machine.start_empty(self.state, ps)
+
+    def renew(self, epoch: int) -> None:
+        """Come back with another epoch, as the switch is another one, with none of what the last one held."""
+        self._machine.renew(self.state, epoch)
+
+    @property
+    def owes(self) -> bool:
+        """What a switch that is gone had acknowledged is to be pushed again: `replay`, before anything
+        else."""
+        return bool(self._me["owes"])
+
+    def replay(self) -> None:
+        """Start to push the next part of what is owed; the client must be idle, and may stay so."""
+        n = self._machine.take_owed(self.state)
+        if n:
+            self.state = self.state._replace(answered=np.zeros(n, np.bool_))
+            self._machine.start(self.state, PUSH, 0, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""

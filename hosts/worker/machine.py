@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from hosts.worker.answers import receive
+from hosts.worker.recovery import renew, take_owed
 from hosts.worker.requests import deadline, start, start_empty, transmit, wake
 from hosts.worker.state import Calls
 from native.compile import entry_point
@@ -44,8 +45,18 @@ def _receive(state: Calls, inbox: Any, length: int, arrival: int, read: int) -> 
     return receive(borrowed(state), inbox[0], length, arrival, read)
 
 
+@entry_point
+def _renew(state: Calls, epoch: int) -> None:
+    renew(borrowed(state), epoch)
+
+
+@entry_point
+def _take_owed(state: Calls) -> int:
+    return take_owed(borrowed(state))
+
+
 class Machine(NamedTuple):
-    """What may happen to the state; see the functions of these names in `requests` and `answers`.
+    """What may happen to the state; see the functions of these names in `requests`, `answers` and `recovery`.
 
     `receive` takes the first datagram of an array.
     """
@@ -56,9 +67,11 @@ class Machine(NamedTuple):
     wake: Callable[[Calls, int], None]
     deadline: Callable[[Calls], int]
     receive: Callable[[Calls, Any, int, int, int], int]
+    renew: Callable[[Calls, int], None]
+    take_owed: Callable[[Calls], int]
 
 
-COMPILED = Machine(_start, _start_empty, _transmit, _wake, _deadline, _receive)
+COMPILED = Machine(_start, _start_empty, _transmit, _wake, _deadline, _receive, _renew, _take_owed)
 
 
 @cache

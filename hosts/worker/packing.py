@@ -81,6 +81,7 @@ def new_call(state: Calls, ps: int, way: int, refusals: int) -> int:
     c = int64(state.spare[me.spare])
     call = state.calls[c]
     call.ps, call.count, call.live, call.way, call.refusals, call.next = ps, 0, 0, way, refusals, NOTHING
+    call.asked = 0
     return c
 
 

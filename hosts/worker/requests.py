@@ -80,15 +80,20 @@ def transmit(state: Calls, now: int) -> int:
 def _encode(state: Calls, call: Any, rpc: Rpc, seq: int, now: int) -> int:
     """Write a request; returns its length."""
     me, count, live = state.me, int64(call.count), int64(call.live)
-    flags = (KEYS | VALUES if me.op == PUSH else KEYS) if me.op != EMPTY else 0
-    rpc.version, rpc.op, rpc.flag_bits = VERSION, me.op, swap16(flags)
+    op, iteration, t0 = int64(me.op), int64(me.iteration), now
+    if call.asked:
+        op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked), int64(call.asked_epoch)
+    elif me.registers:
+        t0 = 0  # what a PS says again after a restart is answered as what it said before
+    flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
+    rpc.version, rpc.op, rpc.flag_bits = VERSION, op, swap16(flags)
     rpc.job, rpc.worker, rpc.epoch = swap16(me.job), swap16(me.worker), swap32(me.epoch)
     rpc.ps, rpc.count, rpc.reserved, rpc.seq = swap16(call.ps), count, 0, swap32(seq)
-    rpc.iteration, rpc.live, rpc.served, rpc.refused = swap32(me.iteration), swap32(live), 0, 0
-    rpc.t0, rpc.ps_proc, rpc.ps_queue, rpc.residence = swap64(now), 0, 0, 0
+    rpc.iteration, rpc.live, rpc.served, rpc.refused = swap32(iteration), swap32(live), 0, 0
+    rpc.t0, rpc.ps_proc, rpc.ps_queue, rpc.residence = swap64(t0), 0, 0, 0
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY
-    if me.op != PUSH:
+    if op != PUSH:
         return HEADER_BYTES + count * KEY_BYTES
     for lane in range(count):
         delta = int64(state.deltas[call.key_at[lane]]) if live >> lane & 1 else 0

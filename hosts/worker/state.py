@@ -22,6 +22,8 @@ MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
 NEVER = 1 << 62
 NOTHING = -1
 """No call, no key."""
+HELD, OWED = 0, 1
+"""Rows of a replay log."""
 DENSE, HASHED = 0, 1
 """Ways to place keys: one after the other, or each in its hash lane."""
 
@@ -34,11 +36,16 @@ ME = record(
     "issued", "first_unsent", "last_unsent", "spare", "free", "again", "queued_again", "groups",
     "backed_off_at", "timeout", "due", ("smoothed", np.float64), ("variation", np.float64),
     "rows", "malformed", "unexpected", "retransmissions",
+    "keeps", "owes",  # a replay log; where to look for what is owed, from 1 on, or 0
 )  # fmt: skip
 SLOT = record("busy", "seq", "number", "call", "length", "t0", "sent", "deadline", "attempts", "queued")
 """One of the window. Times in ns; `number` counts what has been issued; `queued` waits to be sent again."""
-CALL = record("ps", "count", "live", "way", "refusals", "next", ("key_at", np.int32, (LANES,)))
-"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue."""
+CALL = record(
+    "ps", "count", "live", "way", "refusals", "next", "asked", "asked_epoch", ("key_at", np.int32, (LANES,))
+)
+"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue.
+Where a switch is gone that may have had it, it only asks what has become of itself: `asked` and `asked_epoch`
+are its seq and epoch then."""
 CHAIN = record(("head", np.int64, (2,)), "last", ("latest", np.int64, (LANES,)))
 """Calls of one PS that are being filled, by way; the dense call, and the latest hashed one of each lane."""
 GROUP = record("refusals", "due", "first", "last")
@@ -83,6 +90,9 @@ class Calls(NamedTuple):
     """bool[>= size]: deltas that are known to be applied; the caller's."""
     served: Any
     """bool[B]: the switch has served the key."""
+    kept: Any
+    """uint32[2, parameters], by position, the replay log: what the switch has acknowledged, and what one that
+    is gone had, which is owed to the servers; [2, 0] without one."""
     hinted: Any
     """uint8[parameters / 8 + 1], a bit a position: goes to its hash lane."""
     space: Any
@@ -107,8 +117,10 @@ def make_calls(
     window: int = WINDOW,
     rows: int = 1024,
     registers: bool = False,
+    kept: NDArray[np.uint32] | None = None,
 ) -> Calls:
-    """Calls of an idle worker; `largest` is the most keys that an operation may have."""
+    """Calls of an idle worker; `largest` is the most keys that an operation may have, `kept` its replay
+    log."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window is {window}, not 1..{WINDOW}")
     me = records(1, ME)[0]
@@ -120,6 +132,7 @@ def make_calls(
         window,
         registers,
     )
+    me.keeps = kept is not None
     me.first_unsent = me.last_unsent = NOTHING
     me.timeout, me.due = 5 * MINIMUM, NEVER
     me.spare, me.free = largest + 1, window
@@ -143,6 +156,7 @@ def make_calls(
         values=np.zeros(largest, np.uint32),
         answered=np.zeros(largest, np.bool_),
         served=np.zeros(largest, np.bool_),
+        kept=np.zeros((2, 0), np.uint32) if kept is None else kept,
         hinted=np.zeros(1 if registers else parameters // 8 + 1, np.uint8),
         space=space,
         groups=records(largest, GROUP),

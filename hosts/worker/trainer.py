@@ -104,6 +104,9 @@ class Trainer:
         """Do what is due; also to be called when answers have come."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
+            if self._client.owes:
+                self._client.replay()
+                continue
             try:
                 self._due = next(self._script)
             except StopIteration:

@@ -74,13 +74,13 @@ class JobCounters:
 
 
 class _CallerSlots:
-    """One caller's slots: last turn, and the lanes refused in it."""
+    """One caller's slots: last turn, and the lanes added in it."""
 
-    __slots__ = ("refused", "turns")
+    __slots__ = ("added", "turns")
 
     def __init__(self) -> None:
         self.turns = [0] * WINDOW
-        self.refused = [0] * WINDOW
+        self.added = [0] * WINDOW
 
 
 class ModelServer:
@@ -119,9 +119,7 @@ class ModelServer:
         counters.bytes += len(datagram)
         self.contacts.extend((arrival, header.worker, job))
         slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
-        row = self._rows.get((job, header.worker, header.epoch))
-        if row is None:
-            row = self._rows[job, header.worker, header.epoch] = _CallerSlots()
+        row = self._rows.setdefault((job, header.worker, header.epoch), _CallerSlots())
         last = row.turns[slot]
         if turn < last or turn == 0:
             counters.stale += 1
@@ -132,17 +130,18 @@ class ModelServer:
         else:
             counters.duplicates += 1
 
+        refused, added, pulled = 0, 0, None
         if header.op == Op.PULL:
             refused, pulled = self._pull(job, header, keys, values)
         elif header.op == Op.PUSH:
-            refused = self._push(job, header, keys, values) if is_new else row.refused[slot]
-            pulled = None
-        else:
-            refused, pulled = 0, None
+            added = self._push(job, header, keys, values) if is_new else row.added[slot]
+            refused = header.live & ~header.served & ~added
+        elif header.iteration:
+            refused = ~self._close(header) & 0xFFFFFFFF
         if is_new:
             row.turns[slot] = turn
-            row.refused[slot] = refused
-            counters.refused_lanes += refused.bit_count()
+            row.added[slot] = added
+            counters.refused_lanes += (refused & header.live).bit_count()
         answer = self._codec.build(_answer(header, refused, pulled))
         wall = self._clock() - read
         counters.proc_wall_ns += wall
@@ -161,8 +160,16 @@ class ModelServer:
             values = np.where(lanes_in(header.served, header.count), carried, values)
         return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
 
+    def _close(self, header: Header) -> int:
+        """Lanes that were added of the push that is asked about, which never will be again."""
+        epoch, slot, turn = header.t0 % MODULUS, header.iteration & SLOT_MASK, header.iteration >> WINDOW_BITS
+        row = self._rows.setdefault((header.job, header.worker, epoch), _CallerSlots())
+        if row.turns[slot] < turn:
+            row.turns[slot], row.added[slot] = turn, 0
+        return row.added[slot] if row.turns[slot] == turn else 0
+
     def _push(self, job: int, header: Header, keys: Keys | None, deltas: Values | None) -> int:
-        """Add what is this PS's; returns the lanes refused."""
+        """Add what is this PS's; returns the lanes added."""
         assert keys is not None and deltas is not None
         store = self._stores[job]
         at = store.locate(keys)
@@ -173,7 +180,7 @@ class ModelServer:
             at, deltas = at[lanes], deltas[lanes]
         store.add(at, deltas)
         self.counters[job].applied_lanes += added.bit_count()
-        return wanted & ~added
+        return added
 
 
 def _answer(request: Header, refused: int, values: Values | None) -> Message:

@@ -100,6 +100,9 @@ def request(random: Random, space: KeySpace) -> bytes:
         seq=64 * random.randint(0, 4) + random.randrange(3), iteration=random.getrandbits(32), live=live,
         served=served, t0=random.getrandbits(64),
     )  # fmt: skip
+    if op == Op.EMPTY and random.random() < 0.7:  # asks about an earlier RPC, or about none
+        asked = random.choice([0, 64 * random.randint(0, 5) + random.randrange(3)])
+        header = header._replace(iteration=asked, t0=random.choice([1, 2, 3]))
     if random.random() < 0.02:
         header = header._replace(flags=RESPONSE)
     values = np.array(

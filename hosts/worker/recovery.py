@@ -1,0 +1,85 @@
+"""What a worker does when the switch is gone: it keeps what the switch acknowledges, and pushes it again.
+
+A switch that restarts has neither values nor turns. Its callers come back with another epoch, so that no late
+copy of an earlier RPC is taken for a new one. An RPC that was not answered may have been lost with the
+switch, or have reached its PS: of a push the PS is asked which lanes it has added (`hosts.ps.rpc`), and the
+others are pushed again.
+
+The log is a sum for each key, as all that was acknowledged is pushed again: a PS gives up, at the same time,
+all that it ever got back from the switch (`hosts.ps.store.Store.restore`). So it is bounded by the
+parameters, a collect has nothing to tell the workers, and what was acknowledged in one generation of a hot
+set need not be told from the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosts.worker.packing import queue_call
+from hosts.worker.refusals import refuse
+from hosts.worker.state import HELD, OWED, Calls
+from native.compile import compiled, int64
+from native.words import ones
+from protocol.header import WINDOW, Header
+from protocol.rpc import ALL, PUSH
+
+
+@compiled
+def keep(state: Calls, i: int) -> None:
+    """The switch has acknowledged the delta of key `i`."""
+    at = int64(state.positions[i])
+    state.kept[HELD, at] = int64(state.kept[HELD, at]) + int64(state.deltas[i]) & ALL
+
+
+@compiled
+def renew(state: Calls, epoch: int) -> None:
+    """Come back with another epoch, as the switch has: what is not answered is asked about, or called
+    again."""
+    me = state.me
+    before, me.epoch = int64(me.epoch), epoch
+    if me.keeps:
+        for at in range(state.kept.shape[1]):
+            state.kept[OWED, at] = int64(state.kept[OWED, at]) + int64(state.kept[HELD, at]) & ALL
+            state.kept[HELD, at] = 0
+        me.owes = 1
+    me.again = me.queued_again = me.free = 0
+    for s in range(int64(me.window)):
+        slot = state.slots[s]
+        if slot.busy:
+            call = state.calls[slot.call]
+            if me.op == PUSH and not call.asked:
+                call.asked, call.asked_epoch = slot.seq, before
+            queue_call(state, int64(slot.call))
+            slot.busy = 0
+        slot.queued = 0
+        state.free[me.free] = WINDOW + me.window - 1 - s
+        me.free += 1
+
+
+@compiled
+def take_back(state: Calls, call: Any, h: Header, now: int) -> None:
+    """Its PS has told which lanes of a push it has added; the others are free to be pushed again."""
+    added = int64(call.live) & ~h.refused
+    for lane in range(int64(call.count)):
+        if int64(call.live) >> lane & 1:
+            i = int64(call.key_at[lane])
+            if added >> lane & 1:
+                state.answered[i] = True
+                state.served[i] = False
+            else:
+                refuse(state, i, int64(call.refusals), now)
+    state.me.pending -= ones(added)
+
+
+@compiled
+def take_owed(state: Calls) -> int:
+    """Make an operation's positions and deltas of the next part of what is owed; returns how many keys."""
+    me, n, at = state.me, int64(0), int64(state.me.owes) - 1
+    while at < state.kept.shape[1] and n < len(state.keys):
+        if state.kept[OWED, at]:
+            state.positions[n], state.deltas[n] = at, state.kept[OWED, at]
+            state.kept[OWED, at] = 0
+            n += 1
+        at += 1
+    me.owes = at + 1 if at < state.kept.shape[1] else 0
+    return n
