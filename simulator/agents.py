@@ -14,10 +14,10 @@ from simulator.switch import pass_through
 
 @compiled
 def arrive(world: World, a: int, f: int, now: int) -> None:
-    """Frame `f` has come to the host of agent `a`, whose buffer may be full."""
+    """Frame `f` has come to the host of agent `a`, which may be dead, or have a full buffer."""
     agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
     arrived_over(link, world.frames[f])
-    if agent.waiting == len(ring):
+    if agent.dead or agent.waiting == len(ring):
         agent.overflown += 1
         free_frame(world, f)
         return

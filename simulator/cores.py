@@ -18,7 +18,7 @@ CONTINUES, YIELDS = 0, 1
 def make_ready(world: World, a: int, now: int) -> None:
     """Agent `a` has something to do: it runs as soon as its core is free."""
     agent = world.agents[a]
-    if agent.state != BLOCKED:
+    if agent.state != BLOCKED or agent.dead:
         return
     agent.queued_at = now
     _enqueue(world, a)
@@ -55,6 +55,13 @@ def block(world: World, a: int, now: int, until: int) -> None:
         agent.alarm = until
         put_event(world, max(until, now), ALARM, a, NOBODY)
     _run_next(world, int64(agent.core), now, int64(world.costs.wake))
+
+
+@compiled
+def leave_core(world: World, a: int, now: int) -> None:
+    """Agent `a`, which runs, is dead."""
+    world.agents[a].state = BLOCKED
+    _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake))
 
 
 @compiled

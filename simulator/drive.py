@@ -10,7 +10,7 @@ from hosts.worker.loop import Driver
 from hosts.worker.state import NEVER
 from simulator.costs import Hosts
 from simulator.errors import SimulationError
-from simulator.loop import ASKED, CROWDED, IS_FULL, QUIET, awake, resume, run
+from simulator.loop import ASKED, CROWDED, IS_FULL, LEFT, QUIET, awake, resume, run
 from simulator.world import Simulated
 
 
@@ -52,6 +52,8 @@ def drive(
             take_log(w)
         elif reason == CROWDED:
             simulated.make_room()
+        elif reason == LEFT:
+            raise SimulationError(f"after {simulated.now / 1e9:.6f} s a frame is for nobody who is simulated")
         elif reason == QUIET:
             raise SimulationError(
                 f"after {simulated.now / 1e9:.6f} s nothing happens any more, and {left} workers are not done"

@@ -45,6 +45,14 @@ def free_frame(world: World, f: int) -> None:
 
 
 @compiled
+def put_aside(world: World, a: int, f: int) -> None:
+    """Leave frame `f` to Python, which stands for host `a`, or for the controller."""
+    me = world.me
+    world.aside[me.aside, 0], world.aside[me.aside, 1] = a, f
+    me.aside += 1
+
+
+@compiled
 def address_of(frame: Any) -> int:
     """Where its bytes are."""
     return int64(frame.head.ctypes.data)

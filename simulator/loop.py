@@ -6,7 +6,7 @@ from native.compile import compiled, int64
 from native.words import borrowed
 from simulator.agents import arrive
 from simulator.compile import entry_point
-from simulator.cores import YIELDS, block, go_on, make_ready, ring_alarm, take_turns
+from simulator.cores import YIELDS, block, go_on, leave_core, make_ready, ring_alarm, take_turns
 from simulator.events import drop_event, put_event
 from simulator.racks import go_down, go_up
 from simulator.server import step_server
@@ -27,9 +27,10 @@ from simulator.state import (
 from simulator.switch import come_up, depart
 from simulator.worker import FULL, WENT_ON, calls_of, step_worker
 
-QUIET, LATE, ASKED, IS_FULL, CROWDED = 0, 1, 2, 3, 4
+QUIET, LATE, ASKED, IS_FULL, CROWDED, LEFT = 0, 1, 2, 3, 4, 5
 """Why the loop has come back: nothing will happen any more; it is time; the driver of agent `me.who` is asked
-what to do; the log of agent `me.who` is full; there may be too few frames or events for what happens next."""
+what to do; the log of agent `me.who` is full; there may be too few frames or events for what happens next;
+frames are left to Python."""
 MARGIN = 512
 """Frames, and events, that one event makes at most."""
 
@@ -37,9 +38,16 @@ MARGIN = 512
 @entry_point
 def run(world: World, until: int) -> int:
     """Let everything happen that happens before a time."""
-    world = borrowed(world)
+    return go_until(borrowed(world), until)
+
+
+@compiled
+def go_until(world: World, until: int) -> int:
+    """`run`, for compiled callers."""
     me = world.me
     while me.events:
+        if me.aside:
+            return LEFT
         event = world.heap[0]
         now, kind, who, f = int64(event.time), int64(event.kind), int64(event.who), int64(event.frame)
         if now >= until:
@@ -56,6 +64,8 @@ def run(world: World, until: int) -> int:
             arrive(world, who, f, now)
         elif kind != STEP:
             _let_happen(world, kind, who, f, now)
+        elif world.agents[who].dead:
+            leave_core(world, who, now)
         elif f == YIELDS:
             take_turns(world, who, now)
         else:
@@ -67,7 +77,7 @@ def run(world: World, until: int) -> int:
                     put_event(world, now, STEP, who, f)
                     return IS_FULL
                 return ASKED
-    return QUIET
+    return LEFT if me.aside else QUIET
 
 
 @compiled
@@ -90,7 +100,12 @@ def _let_happen(world: World, kind: int, who: int, f: int, now: int) -> None:
 @entry_point
 def resume(world: World, w: int, at: int, until: int) -> None:
     """The driver of worker `w`, which was asked, is done at a time `at`, and wants to be asked again."""
-    world = borrowed(world)
+    go_on_with(borrowed(world), w, at, until)
+
+
+@compiled
+def go_on_with(world: World, w: int, at: int, until: int) -> None:
+    """`resume`, for compiled callers."""
     agent, now = world.agents[w], int64(world.me.now)
     agent.half = SENDS
     is_idle = calls_of(world, w).me.pending == 0

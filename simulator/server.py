@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from hosts.ps.rpc import handle, stamp
+from typing import Any
+
+from hosts.ps.rpc import IS_CONTROL, handle, stamp
 from hosts.ps.serve import share_cpu
 from hosts.ps.share import Share
 from hosts.ps.state import Server, needs_room
 from hosts.udp import BURST
 from hosts.worker.state import NEVER
 from native.compile import compiled, inlined, int64
+from protocol.header import PS_RPC_PORT
 from simulator.agents import drawn, flush, take_frame
 from simulator.cores import block, go_on
-from simulator.links import finish_head, free_frame, new_frame, turn_round
+from simulator.links import finish_head, free_frame, new_frame, put_aside, turn_round
 from simulator.state import HEAD_BYTES, World
 from simulator.worker import FULL, WENT_ON
+
+_PORT = 36
+"""Place of the UDP destination in a frame."""
 
 
 @inlined
@@ -25,11 +31,20 @@ def server_of(world: World, p: int) -> Server:
 
 
 @compiled
+def is_own(head: Any) -> bool:
+    """Whether a frame has come to the port of a server's own RPCs."""
+    return int64(head[_PORT]) << 8 | int64(head[_PORT + 1]) == PS_RPC_PORT
+
+
+@compiled
 def step_server(world: World, a: int, now: int) -> int:
     """A round of the loop of the server that is agent `a`."""
     server = server_of(world, a - int64(world.me.workers))
     if needs_room(server, BURST):
         return FULL
+    if world.agents[a].stalled > now:
+        go_on(world, a, now, int64(world.agents[a].stalled))
+        return WENT_ON
     costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
     if n == 0:
         block(world, a, now, NEVER)
@@ -39,6 +54,9 @@ def step_server(world: World, a: int, now: int) -> int:
     read = taken
     for _ in range(n):
         f = take_frame(world, a)
+        if is_own(world.frames[f].head):
+            put_aside(world, a, f)
+            continue
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
         arrival = int64(frame.arrival)
@@ -53,7 +71,10 @@ def step_server(world: World, a: int, now: int) -> int:
             answers += 1
         else:
             free_frame(world, g)
-        free_frame(world, f)
+        if length == IS_CONTROL:
+            put_aside(world, a, f)
+        else:
+            free_frame(world, f)
         read += took
     share_cpu(server, read - taken)
     go_on(world, a, now, flush(world, a, answers, read, int64(costs.serve_send)))

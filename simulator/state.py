@@ -28,6 +28,8 @@ BLOCKED, READY, RUNNING = 0, 1, 2
 SENDS, RECEIVES = 0, 1
 """Halves of a worker's loop."""
 QUANTILES = 256
+ASIDE = 128
+"""Frames that one event leaves to Python at most."""
 NOBODY = -1
 
 EVENT = record("time", "order", "kind", "who", "frame")
@@ -55,10 +57,11 @@ SPELL = record("host", "begins", "lasts", "every", "late", "down")
 """A host's cable is `down`, or `late` ns slower, both ways, for a time; again after `every` ns, unless 0."""
 AGENT = record(
     "core", "state", "half", "busy", "alarm", "until", "first", "waiting", "overflown", "steps", "used_ns",
-    "queued_at", "queued_ns", "cold",
+    "queued_at", "queued_ns", "cold", "dead", "stalled",
 )  # fmt: skip
 """A process, `cold` where it has woken its core up: `first` and `waiting` are of its ring of frames, and its
-driver wants to be asked at `until`."""
+driver wants to be asked at `until`. One that is `dead` does nothing, and a server nothing before
+`stalled`."""
 CORE = record("running", "first", "waiting", "since")
 """A CPU: the agent that it runs, and the ring of those that wait for it."""
 COSTS = record(
@@ -70,8 +73,10 @@ COSTS = record(
 runs `inline` a frame passes it on the core of its sender, and does not go up its cable."""
 ME = record(
     "now", "order", "events", "free", "workers", "servers", "rack", "connections", "who",
-    "process", "memory", "out", "out_bytes", "passes", "delivered", ("random", "u8"),
+    "process", "memory", "out", "out_bytes", "passes", "delivered", "is_off", "refused", "aside", ("random",
+    "u8"),
 )  # fmt: skip
+"""`is_off`: the switch is, and frames that it `refused` are gone; `aside`: frames that are left to Python."""
 
 
 class World(NamedTuple):
@@ -103,6 +108,9 @@ class World(NamedTuple):
     """Of the traffic manager, by the first host at a port; none where frames wait before their cables."""
     waiting: Any
     """uint8[slots, bytes]: the record of each packet in them."""
+    aside: Any
+    """int64[ASIDE, 2]: host, NOBODY for the switch's CPU port, and frame of what the loop leaves to
+    Python."""
     agents: Any
     """AGENT[n]"""
     inbox: Any

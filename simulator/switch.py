@@ -10,8 +10,9 @@ import numpy as np
 
 from native.compile import compiled, int64
 from native.libc import memcpy
+from protocol.addressing import CPU_PORT
 from simulator.events import put_event
-from simulator.links import address_of, free_frame, new_frame
+from simulator.links import address_of, free_frame, new_frame, put_aside
 from simulator.racks import arrived_over, send_down
 from simulator.state import DEPARTS_FROM, NOBODY, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
@@ -29,7 +30,17 @@ _record_bytes = compiled(record_bytes)
 @compiled
 def pass_through(world: World, h: int, f: int, now: int) -> int:
     """One pass of frame `f`, come from host `h`; what leaves goes to the links. Returns when that is."""
-    frame, port = world.frames[f], int64(world.ports[h])
+    return pass_from(world, int64(world.ports[h]), f, now)
+
+
+@compiled
+def pass_from(world: World, port: int, f: int, now: int) -> int:
+    """`pass_through` of a frame that has come in by a port."""
+    frame = world.frames[f]
+    if world.me.is_off:
+        world.me.refused += 1
+        free_frame(world, f)
+        return now
     world.me.passes += 1
     count = _process(world, port, address_of(frame), int64(frame.length), now)
     free_frame(world, f)
@@ -86,7 +97,10 @@ def _let_out(world: World, port: int, count: int, now: int) -> int:
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
             out.length = length
-            send_down(world, kind, g, leaves)
+            if kind == CPU_PORT:
+                put_aside(world, NOBODY, g)
+            else:
+                send_down(world, kind, g, leaves)
         at += _record_bytes(length)
     return leaves
 

@@ -26,7 +26,7 @@ from protocol.rpc import PUSH
 from simulator.costs import Hosts, Network, costs_of, links_of, shapes_of, spells_of, uplinks_of
 from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
-from simulator.state import AGENT, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
+from simulator.state import AGENT, ASIDE, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
 from simulator.switchboard import Switchboard
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
@@ -85,15 +85,18 @@ class Simulated:
 
     def __init__(
         self, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int, servers: int,
-        network: Network, hosts: Hosts, seed: int,
+        network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
         """Real time that the event loop has taken."""
         self.clients = [
-            VirtualClient(Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest)
+            VirtualClient(
+                Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest,
+                kept=np.zeros((2, space.size), np.uint32) if keeps else None,
+            )
             for number in range(1, workers + 1)
-        ]
+        ]  # fmt: skip
         n = workers + servers
         # The world has their addresses only.
         self._board, self._out = board, np.zeros(OUT_CAPACITY, np.uint8)
@@ -114,6 +117,7 @@ class Simulated:
             spells=spells_of(network, workers),
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(board)), np.uint8),
+            aside=np.zeros((ASIDE, 2), np.int64),
             agents=_agents(workers, servers, hosts),
             inbox=np.zeros((n, _INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
@@ -123,7 +127,10 @@ class Simulated:
             costs=costs_of(hosts),
             calls=_stacked_calls([client.state for client in self.clients]),
             servers=_stacked_servers(
-                [make_server(ps, [arm.job], make_share(space, ps, servers)) for ps in range(servers)]
+                [
+                    make_server(ps, [arm.job], make_share(space, ps, servers), journal_bytes)
+                    for ps in range(servers)
+                ]
             ),
         )
         self.world.me.free = frames_at_once
@@ -132,7 +139,7 @@ class Simulated:
         for w, client in enumerate(self.clients):
             client.adopt(calls_of(self.world, w))
         self.servers = [server_of(self.world, p) for p in range(servers)]
-        self.stores = [Store(server, arm.job) for server in self.servers]
+        self.stores = [Store(server, arm.job, keeps) for server in self.servers]
         self._contacts: list[list[Any]] = [[] for _ in self.servers]
 
     @property
