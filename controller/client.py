@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -127,6 +128,10 @@ class SwitchClient:
             self._write_batch(encoder, updates[start : start + BATCH])
             for start in range(0, len(updates), BATCH)
         )
+
+    def new_epoch(self) -> int:
+        """Later callers have later ones (ms, mod 2^32), so that a PS can tell a late command of an earlier."""
+        return time.time_ns() // 1_000_000 % 2**32
 
     async def send(self, frame: bytes, egress_port: int) -> None:
         """Packet-out. Port 0: process the frame as if it had arrived on the CPU port."""

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from typing_extensions import Self
 
+from common.concurrency import together
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.inband import PATIENCE, InBand
@@ -30,7 +31,7 @@ from controller.tables import (
 )
 from protocol import addressing
 from protocol.control import Command
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,11 @@ class Controller:
         primary: bool = True,
         undisturbed: bool = False,
         patience: float = PATIENCE,
+        switch: SwitchClient | None = None,
     ) -> None:
-        self._switch = SwitchClient(address, device_id=device_id, primary=primary, undisturbed=undisturbed)
+        self._switch = switch or SwitchClient(
+            address, device_id=device_id, primary=primary, undisturbed=undisturbed
+        )
         self._patience = patience
 
     async def __aenter__(self) -> Self:
@@ -128,6 +132,21 @@ class Controller:
             await self.install(changed)
         return done
 
+    async def renew(self, job: int) -> None:
+        """Tell the job's servers which switch this is, by the epochs that their rows have here.
+
+        A server that has known another takes home what that one had: it is gone. `load` does so too.
+        """
+        servers = await self._servers(job)
+        async with InBand(self._switch, patience=self._patience) as inband:
+            await self._renew(inband, servers)
+
+    async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
+        rows = await self._switch.read([Worker.TABLE], Worker.of)
+        epochs = {(row.job, row.worker): row.epoch for row in rows}
+        known = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
+        await together(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
+
     async def set_proxy(self, job: int, on: bool) -> None:
         """Let the PS see all workers of a job as one connection, or each as its own."""
         settings = await self.job(job)
@@ -165,8 +184,11 @@ class Controller:
         servers = await self._servers(job)
         moves = plan(await self._params(), job, keys, offload)
         async with InBand(self._switch, patience=self._patience) as inband:
+            asked = [move.param.key for move in moves.moves if move.command is not None]
+            if asked:
+                await self._renew(inband, servers)
             # Before the first write: does every PS answer, and know the keys?
-            await inband.check(servers, [move.param.key for move in moves.moves if move.command is not None])
+            await inband.check(servers, asked)
             await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
         return moves
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -48,7 +47,7 @@ class InBand:
     """`async with InBand(switch) as inband`: one caller, with an epoch of its own."""
 
     def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
-        self.epoch = _new_epoch()
+        self.epoch = switch.new_epoch()
         self._switch = switch
         self._patience = patience
         self._commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
@@ -91,6 +90,10 @@ class InBand:
                 f"PS {server.ps} at {server.addr} answered {command.name} of the keys {keys[0]}, ... "
                 f"with {status.name}; load again to finish"
             )
+
+    async def renew(self, server: Server, epoch: int) -> None:
+        """Tell a PS the epoch of its own RPCs in this switch."""
+        await self._command(Command.RENEW, server, [epoch])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
         """32-bit values of those of the keys that the switch holds, as signed numbers.
@@ -179,11 +182,6 @@ class InBand:
                     _answer(self._reads, header.seq, _CODEC.parse(datagram))
             except MalformedDatagram as error:
                 log.debug("packet-in that is no RPC: %s", error)
-
-
-def _new_epoch() -> int:
-    """Later callers have later epochs (ms, mod 2^32): so a PS can tell a late command of an earlier one."""
-    return time.time_ns() // 1_000_000 % 2**32
 
 
 def _numbers(slots: int, first: int) -> asyncio.Queue[int]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from controller.migrate import plan
-from controller.tables import HotParam, Row
+from controller.tables import HotParam, Row, Update, UpdateType
 from hosts.keys import KeySpace
 from protocol.codec import Values
 from protocol.header import LANES
@@ -32,15 +32,19 @@ class Switchboard:
     One that is `buffered` ends where packets wait for a port.
     """
 
-    def __init__(self, buffered: bool = False) -> None:
-        program, code = _compiled(buffered)
+    def __init__(self, buffered: bool = False, compiled: tuple[Program, MachineCode] | None = None) -> None:
+        program, code = compiled or _compiled(buffered)
         self.pipeline = CompiledPipeline(program, code)
         self._names = _by_alias(program)
         self._params: list[HotParam] = []
 
     def install(self, rows: Iterable[Row]) -> None:
         """Insert rows; raises `StateError` for the first that the switch refuses."""
-        writes = [self._write_of(row) for row in rows]
+        self.write(Update(UpdateType.INSERT, row) for row in rows)
+
+    def write(self, updates: Iterable[Update]) -> None:
+        """Insert, modify or delete rows; raises `StateError` for the first that the switch refuses."""
+        writes = [self._write_of(update.row, Change[update.type.name]) for update in updates]
         for write, error in zip(writes, self.pipeline.write_entries(writes), strict=True):
             if error is not None:
                 raise StateError(f"{write}: {error}")
@@ -53,11 +57,14 @@ class Switchboard:
 
     def held(self, job: int, space: KeySpace) -> Values:
         """Values of the job's keys in the switch, by position in the key space; 0 of all others."""
+        return self.values_of([param for param in self._params if param.job == job], space)
+
+    def values_of(self, params: Iterable[HotParam], space: KeySpace) -> Values:
+        """Values of some entries, by position in the key space; 0 of all other keys."""
         held = np.zeros(space.size, np.uint32)
         by_lane: dict[int, list[HotParam]] = {}
-        for param in self._params:
-            if param.job == job:
-                by_lane.setdefault(param.lane, []).append(param)
+        for param in params:
+            by_lane.setdefault(param.lane, []).append(param)
         for lane, params in by_lane.items():
             slots = [param.slot for param in params]
             cells = self.pipeline.read_register(f"{_INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
@@ -70,18 +77,19 @@ class Switchboard:
         names = [f"{_INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
         return sum(self.pipeline.read_counter(name, 2, 3)[0].packets for name in names)
 
-    def _write_of(self, row: Row) -> EntryWrite:
+    def _write_of(self, row: Row, change: Change) -> EntryWrite:
         if isinstance(row, HotParam):  # of which there are tens of thousands
             lane = f"{_INGRESS}lookup_{row.lane:02d}."
-            action = ActionCall(lane + row.state.value, (row.slot,))
-            return EntryWrite(Change.INSERT, f"{lane}hot_params", (row.job, row.key), action)
+            action = None if change is Change.DELETE else ActionCall(lane + row.state.value, (row.slot,))
+            return EntryWrite(change, f"{lane}hot_params", (row.job, row.key), action)
         entry: Any = row.entry()
         table = self._names[entry.table_id]
         prefix = table.rpartition(".")[0]
         name = entry.action.name.rpartition(".")[2]
         arguments = tuple(_number(value) for value in entry.action.args.values())
         key = tuple(_number(value) for value in entry.match.values())
-        return EntryWrite(Change.INSERT, table, key, ActionCall(f"{prefix}.{name}", arguments))
+        action = None if change is Change.DELETE else ActionCall(f"{prefix}.{name}", arguments)
+        return EntryWrite(change, table, key, action)
 
 
 @cache

@@ -49,7 +49,12 @@ class Played:
     def __init__(self, answer: Answer) -> None:
         self.sent: list[tuple[UdpFrame, int]] = []
         self._answer = answer
+        self.epochs = 1_000
         self._packets: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def new_epoch(self) -> int:
+        self.epochs += 1
+        return self.epochs
 
     async def send(self, frame: bytes, egress_port: int) -> None:
         parsed = frames.parse(frame)
@@ -264,11 +269,7 @@ def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> Non
     """Milliseconds in 32 bits."""
     epochs = []
     for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):
-        monkeypatch.setattr("controller.inband.time.time_ns", lambda now=now: now)
-        epochs.append(on(Played(agreeing), _epoch))
+        monkeypatch.setattr("controller.client.time.time_ns", lambda now=now: now)
+        epochs.append(SwitchClient().new_epoch())
     assert epochs == [5, 6, 7]
     struct.pack("!I", epochs[-1])
-
-
-async def _epoch(inband: InBand) -> int:
-    return inband.epoch

@@ -230,7 +230,7 @@ def test_what_cannot_be_done_changes_nothing() -> None:
                 await controller.load(9, [2])
         net.servers[1].mute_after = 0
         async with Controller(net.address, patience=SILENCE) as hurried:
-            with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer VALUES within 1 s"):
+            with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
                 await hurried.load(JOB, range(50))
         assert await states(net) == {1: State.HOT}
 
