@@ -13,7 +13,7 @@ Keys leave before others arrive, so that their slots are free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -121,13 +121,18 @@ def plan(
     new = [key for key in wanted if key not in mine]
     lanes = lanes_of(np.array(new, dtype=np.uint64)).tolist()
     _check_fits(lanes, used, slots)
-    free = [iter([slot for slot in range(slots) if slot not in taken]) for taken in used]
+    free = [_free(taken, slots) for taken in used]
     for key, lane in zip(new, lanes, strict=True):
         moves.append(Move(HotParam(job, key, lane, next(free[lane]), goal), None, goal))
     return Plan(
         leaving=tuple(move for move in moves if not move.is_arrival),
         arriving=tuple(move for move in moves if move.is_arrival),
     )
+
+
+def _free(taken: set[int], slots: int) -> Iterator[int]:
+    """Slots that are not taken, found as they are needed."""
+    return (slot for slot in range(slots) if slot not in taken)
 
 
 def _check_fits(lanes: list[int], used: list[set[int]], slots: int) -> None:

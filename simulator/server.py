@@ -40,11 +40,11 @@ def is_own(head: Any) -> bool:
 def step_server(world: World, a: int, now: int) -> int:
     """A round of the loop of the server that is agent `a`."""
     server = server_of(world, a - int64(world.me.workers))
-    if needs_room(server, BURST):
-        return FULL
     if world.agents[a].stalled > now:
         go_on(world, a, now, int64(world.agents[a].stalled))
         return WENT_ON
+    if needs_room(server, BURST):
+        return FULL
     costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
     if n == 0:
         block(world, a, now, NEVER)

@@ -13,6 +13,7 @@ from softswitch import ir
 from softswitch.jit import MachineCode
 from softswitch.memory.output import WAITING, read_records
 from softswitch.memory.process import DEPARTS
+from softswitch.memory.rows import Words
 from softswitch.memory.waiting import queued, read_queue
 from softswitch.pipeline import Depths, Output, Passed, Waiting
 from softswitch.state.memory import Memory
@@ -42,6 +43,16 @@ class CompiledPipeline(StatePipeline):
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address
         self._out = (ctypes.c_char * OUT_CAPACITY)()
+
+    def memory_image(self) -> Words:
+        """All state, tables and registers, as it is now."""
+        with self._memory.locked():
+            return self._memory.words.copy()
+
+    def load_image(self, image: Words) -> None:
+        """Be in the state of an image of this pipeline, or of one of the same program."""
+        with self._memory.locked():
+            self._memory.store(0, image)
 
     # -- packets
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -108,6 +108,31 @@ class Mover(Generic[ReplyTo]):
     def wake(self, now: int) -> None:
         """Send again what is overdue."""
         self._switch.wake(now)
+
+    @property
+    def is_idle(self) -> bool:
+        """No command is under way."""
+        return not self._queue
+
+    def standing(self) -> dict[str, Any]:
+        """What a mover that is idle must know to go on after a restart, for JSON."""
+        return {
+            "epoch": self._caller.epoch,
+            "free": self._switch.free_numbers(),
+            "controller": self._epoch,
+            "latest": self._latest,
+            "done": [[slot, *identity, answer.hex()] for slot, (identity, answer) in self._done.items()],
+        }
+
+    def take_up(self, standing: dict[str, Any]) -> None:
+        """Go on where one that has just been made stood."""
+        self._caller = self._caller._replace(epoch=standing["epoch"])
+        self._switch = self._new_client(self._caller)
+        self._switch.set_free_numbers(standing["free"])
+        self._epoch, self._latest = standing["controller"], list(standing["latest"])
+        self._done = {
+            slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in standing["done"]
+        }
 
     @property
     def malformed(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hosts.ps.journal import NOTE_BYTES
 from hosts.ps.share import Share
 from native.compile import compiled, int64
 from native.plain import plain
@@ -68,12 +69,14 @@ def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int =
 
 @compiled
 def needs_room(server: Server, datagrams: int) -> bool:
-    """Whether that many datagrams might not find room for their contacts or callers.
+    """Whether that many datagrams might not find room for their contacts, callers or notes.
 
     Each may be from a caller that was not known, and ask about another.
     """
     me = server.me
     if me.contacts + datagrams > len(server.contacts):
+        return True
+    if me.is_durable and me.noted + datagrams * NOTE_BYTES > len(server.journal):
         return True
     return is_full(int64(me.callers) + 2 * datagrams, len(server.callers))
 

@@ -168,6 +168,15 @@ class Client:
             self.state = self.state._replace(answered=np.zeros(n, np.bool_))
             self._machine.start(self.state, PUSH, 0, n)
 
+    def free_numbers(self) -> list[int]:
+        """Next sequence numbers of the slots that are free, the next to be used last."""
+        numbers: list[int] = self.state.free[: self._me["free"]].tolist()
+        return numbers
+
+    def set_free_numbers(self, numbers: list[int]) -> None:
+        """Go on with these, as one that was idle had them."""
+        self.state.free[: len(numbers)] = numbers
+
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
         me = self._me

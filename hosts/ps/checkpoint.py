@@ -1,0 +1,49 @@
+"""All that a durable PS is, as bytes by name, and a PS that is so again: its journal begins anew from
+there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hosts.ps.moves import Mover
+from hosts.ps.state import CALLER, CELL, Server, find_caller
+from native.plain import plain
+
+_CHUNK = 1 << 20
+_find_caller = plain(find_caller)
+_STANDINGS = "standings"
+
+
+def take_checkpoint(server: Server, movers: Mapping[int, Mover[Any]]) -> Iterator[tuple[str, bytes]]:
+    """Names and contents; every mover must be idle. What is 0 takes no place."""
+    yield "jobs", server.jobs.tobytes()
+    yield "callers", server.callers[server.callers.known == 1].tobytes()
+    yield _STANDINGS, json.dumps({str(job): mover.standing() for job, mover in movers.items()}).encode()
+    for j in range(len(server.jobs)):
+        for start in range(0, server.cells.shape[1], _CHUNK):
+            for name, array in (("cells", server.cells), ("lent", server.lent)):
+                part = array[j, start : start + _CHUNK]
+                if np.frombuffer(part, np.uint8).any():
+                    yield f"{name} {j} {start}", part.tobytes()
+
+
+def put_back(server: Server, movers: Mapping[int, Mover[Any]], parts: Mapping[str, bytes]) -> None:
+    """Make a PS that has just been made what another one was; there must be room for its callers."""
+    server.jobs[:] = np.frombuffer(parts["jobs"], server.jobs.dtype)
+    for caller in np.frombuffer(parts["callers"], CALLER):
+        identity = (int(caller["job"]), int(caller["worker"]), int(caller["epoch"]))
+        server.callers[_find_caller(server, *identity)] = caller
+    for job, standing in json.loads(parts[_STANDINGS]).items():
+        movers[int(job)].take_up(standing)
+    arrays = {"cells": (server.cells, CELL), "lent": (server.lent, np.dtype(np.uint32))}
+    for name, content in parts.items():
+        kind, _, place = name.partition(" ")
+        if kind in arrays:
+            array, dtype = arrays[kind]
+            j, start = map(int, place.split())
+            part = np.frombuffer(content, dtype)
+            array[j, start : start + len(part)] = part

@@ -1,0 +1,239 @@
+"""The network that schedules are played on: made once, and put back to its beginning for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.migrate import plan
+from controller.tables import HotParam, Row, Update, UpdateType
+from hosts.keys import KeySpace
+from hosts.ps.share import Share
+from native.words import borrowed
+from protocol.addressing import CPU_PORT
+from protocol.arms import Arm
+from simulator.compile import entry_point
+from simulator.config import SimulationConfig
+from simulator.cores import make_ready
+from simulator.costs import Hosts, Network
+from simulator.faults.operations import KEYS, make_operations
+from simulator.faults.schedule import SERVERS, WORKERS, Schedule
+from simulator.faults.servers import VirtualServer
+from simulator.faults.switch import VirtualSwitch, key_of
+from simulator.links import carry
+from simulator.state import AT_SWITCH, FRAME, ME, World
+from simulator.switch import pass_from
+from simulator.world import Simulated
+from softswitch.ir import Program
+from softswitch.jit import MachineCode
+from topologies.phases.provision import rows
+
+_COSTS = Hosts(
+    wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
+    serve_ns=100, lane_ns=5,
+)  # fmt: skip
+_JOURNAL_BYTES = 1 << 20
+_HEAD_AT = FRAME.fields["head"][1]  # type: ignore[index]
+_AS_THEY_WERE = ("frames", "heap", "inbox", "burst", "aside", "waiting")
+"""Arrays of a world that nobody reads where nothing has been written."""
+_NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
+
+Pristine = list[tuple[Any, Any]]
+
+
+class Bed:
+    """Three workers, two servers and a switch, in one arm. `code` is another program than ours."""
+
+    def __init__(self, arm: Arm, code: tuple[Program, MachineCode] | None = None) -> None:
+        self.arm = arm
+        self.space = KeySpace(KEYS)
+        self.config = SimulationConfig(workers=WORKERS, servers=SERVERS)
+        self.switch = VirtualSwitch(code)
+        self.network = Simulated(
+            arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
+            journal_bytes=_JOURNAL_BYTES, keeps=True,
+        )  # fmt: skip
+        self.world = self.network.world
+        self.operations = make_operations(WORKERS)
+        self.rows: list[Row] = list(rows(self.config, [arm]))
+        self.switch.write([Update(UpdateType.INSERT, row) for row in self.rows])
+        self._provisioned = self.switch.board.pipeline.memory_image()
+        self._me = self.world.me.copy()
+        self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
+        self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
+        self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
+        self.servers = [
+            VirtualServer(self.network, arm, self.space, p, SERVERS, lambda: self.now) for p in range(SERVERS)
+        ]
+
+    @property
+    def now(self) -> int:
+        """Virtual time, ns."""
+        return int(self.world.me["now"])
+
+    def reset(self, schedule: Schedule, hot: Sequence[int]) -> None:
+        """Begin again, with these keys in the switch."""
+        world, operations = self.world, self.operations
+        for octets, were in self._octets:
+            octets[:] = were
+        for name in ME.names or ():
+            world.me[name] = self._me[name]
+        for links in (world.up, world.down):
+            links.delay = schedule.delay_us * 1_000
+            links.loss, links.duplication = schedule.loss, schedule.duplication
+            links.reordering, links.late_ns = schedule.reordering, schedule.late_us * 1_000
+            links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
+        world.me.random = np.uint64(schedule.seed)
+        operations.lines[...] = np.zeros(1, operations.lines.dtype)[0]
+        me = operations.me
+        me.seed, me.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
+        me.begin_ns, me.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
+        me.pulls, me.share, me.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
+        me.answered = me.is_closing = 0
+        for server in self.servers:
+            server.forget()
+        self._reset_switch(hot)
+
+    def _reset_switch(self, hot: Sequence[int]) -> None:
+        switch = self.switch
+        switch.restart()
+        switch.restarts = switch.sessions = 0
+        switch.board.pipeline.load_image(self._provisioned)
+        switch.rows = {key_of(row): row for row in self.rows}
+        params = [move.param for move in plan([], self.arm.job, hot, offload=True).arriving]
+        switch.write([Update(UpdateType.INSERT, param) for param in params])
+        keys = np.array(hot, np.uint64)
+        for server in self.servers:
+            at = server.store.locate(keys)
+            server.lent_at_first = at[server.store.known(at)]
+            server.store.give_away(server.lent_at_first)
+        for client in self.network.clients:
+            client.hint(keys)
+
+    # -- frames
+
+    def take_left(self) -> Iterator[tuple[int, bytes]]:
+        """The frames that the loop has left: whose, and their bytes."""
+        me, world = self.world.me, self.world
+        left = world.aside[: me.aside].tolist()
+        me.aside = 0
+        for who, f in left:
+            octets = self._frame_bytes[f, _HEAD_AT : _HEAD_AT + int(world.frames.length[f])].tobytes()
+            self._free(f)
+            yield who, octets
+
+    def send(self, host: int, frame: bytes) -> None:
+        """Let a host send a frame now."""
+        _send_up(self.world, host, self._put(frame), self.now)
+
+    def packet_out(self, frame: bytes) -> None:
+        """Let the controller send a frame, with its header."""
+        _send_out(self.world, self._put(frame), self.now)
+
+    def _put(self, frame: bytes) -> int:
+        me, world = self.world.me, self.world
+        me.free -= 1
+        f = int(world.free[me.free])
+        self._frame_bytes[f, _HEAD_AT : _HEAD_AT + len(frame)] = np.frombuffer(frame, np.uint8)
+        world.frames.length[f] = len(frame)
+        return f
+
+    def _free(self, f: int) -> None:
+        me = self.world.me
+        self.world.free[me.free] = f
+        me.free += 1
+
+    # -- agents
+
+    def silence(self, a: int) -> None:
+        """Agent `a` dies, with what waits for it."""
+        agent, ring = self.world.agents[a], self.world.inbox[a]
+        for k in range(int(agent.waiting)):
+            self._free(int(ring[(int(agent.first) + k) % len(ring)]))
+        agent.dead, agent.waiting = 1, 0
+
+    def revive_worker(self, w: int, epoch: int) -> None:
+        """Worker `w` begins again; its replay log is a file, and is still there."""
+        kept = self.world.calls.kept[w].copy()
+        for array, was in self._pristine_of("calls"):
+            array[w] = was[w]
+        self.world.calls.kept[w] = kept
+        self.world.calls.me.epoch[w] = epoch
+        self._revive(w)
+
+    def revive_server(self, p: int) -> None:
+        """Server `p` begins again; its journal is a file, and is still there."""
+        noted = int(self.world.servers.me.noted[p])
+        for array, was in self._pristine_of("servers"):
+            array[p] = was[p]
+        self.world.servers.me.noted[p] = noted
+        self.servers[p].recover()
+        self._revive(WORKERS + p)
+
+    def _revive(self, a: int) -> None:
+        agent = self.world.agents[a]
+        agent.dead = agent.half = agent.stalled = agent.until = 0
+        _make_ready(self.world, a, self.now)
+
+    def wake(self, a: int) -> None:
+        """Agent `a` has something to do."""
+        _make_ready(self.world, a, self.now)
+
+    def _pristine_of(self, room: str) -> Pristine:
+        mine = {array.ctypes.data for array in _flat(getattr(self.world, room), _NOT_READ[room])}
+        return [pair for pair in self._pristine if pair[0].ctypes.data in mine]
+
+    # -- what is held
+
+    def held(self) -> NDArray[np.uint32]:
+        """Value of each key, wherever it is."""
+        total = self.switch.board.values_of(self.switch.params, self.space)
+        for server in self.servers:
+            held = server.store.held()
+            total[self.space.positions(held.keys)] += held.values
+        return total
+
+    def in_motion(self) -> list[HotParam]:
+        """Entries of keys that are on their way."""
+        return [param for param in self.switch.params if param.state.value != "hot"]
+
+
+def _arrays(world: World) -> Iterator[Any]:
+    for name, field in world._asdict().items():
+        if name in ("calls", "servers"):
+            yield from _flat(field, _NOT_READ[name])
+        elif name == "port_queues":
+            continue
+        elif name not in (*_AS_THEY_WERE, "me", "costs"):
+            yield field
+
+
+def _octets_of(array: Any) -> NDArray[np.uint8]:
+    octets: NDArray[np.uint8] = array.reshape(-1).view(np.uint8)
+    return octets
+
+
+def _flat(tuples: Any, without: Sequence[str]) -> Iterator[Any]:
+    for name, field in tuples._asdict().items():
+        if isinstance(field, Share) or name in without:
+            continue
+        yield field
+
+
+@entry_point
+def _send_up(world: World, host: int, f: int, now: int) -> None:
+    world = borrowed(world)
+    carry(world, world.up[host], f, now, AT_SWITCH, host)
+
+
+@entry_point
+def _send_out(world: World, f: int, now: int) -> None:
+    pass_from(borrowed(world), CPU_PORT, f, now)
+
+
+@entry_point
+def _make_ready(world: World, a: int, now: int) -> None:
+    make_ready(borrowed(world), a, now)

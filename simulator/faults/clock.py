@@ -1,0 +1,66 @@
+"""asyncio in virtual time: the real controller's coroutines, whose timers are events of the network's
+clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from hosts.worker.state import NEVER
+
+_NS = 1_000_000_000
+
+
+class _NoSelector:
+    """Nothing comes from outside."""
+
+    def select(self, timeout: float | None) -> list[Any]:
+        return []
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs what is due, when it is told to, and never waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        """ns"""
+        self._selector = _NoSelector()
+
+    def time(self) -> float:
+        """Virtual time, s."""
+        return self.now / _NS
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def run_due(self, now: int) -> None:
+        """Run all that is due at a time, and all that follows from it at once."""
+        self.now = now
+        while self._has_work():
+            self.call_soon(self.stop)
+            self.run_forever()
+
+    def due(self) -> int:
+        """When something is due next, ns; NEVER where nothing is."""
+        loop: Any = self
+        while loop._scheduled and loop._scheduled[0]._cancelled:
+            self.call_soon(self.stop)
+            self.run_forever()
+        # Rounded up, so that what is due then is.
+        return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
+
+    def _has_work(self) -> bool:
+        loop: Any = self
+        scheduled = loop._scheduled
+        return bool(loop._ready) or bool(scheduled and scheduled[0]._when <= self.time())
+
+    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a coroutine, as far as it gets at once."""
+        task = self.create_task(coroutine)
+        self.run_due(self.now)
+        return task

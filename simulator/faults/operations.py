@@ -1,0 +1,208 @@
+"""What workers do while faults strike: random operations one after the other, and the history of them.
+
+All is compiled, as a million schedules are played. What is pushed follows from seed, worker, operation and
+key, so that the model knows it too; the history is Jepsen's: invocations and completions on one clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hosts.worker.recovery import take_owed
+from hosts.worker.requests import start
+from hosts.worker.state import NEVER, Calls
+from native.compile import compiled, int64
+from native.records import record, records
+from native.words import borrowed
+from protocol.rpc import ALL, PULL, PUSH
+from simulator.compile import entry_point
+from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
+from simulator.state import World
+from simulator.worker import calls_of
+
+KEYS = 64
+"""Parameters, a bit each of a mask."""
+OPERATIONS = 256
+"""Of a worker at most."""
+EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
+WAITING, RUNNING, REPLAYING = 0, 1, 2
+"""Between two operations; in one; pushing again what a switch that is gone had acknowledged."""
+ENOUGH, FULL = -1, -2
+"""Why the loop has come back: so many RPCs have been answered; server `me.who` needs room."""
+
+_ME = record(
+    "begin_ns", "think_ns", "until", "answered", "rpcs", "is_closing", "is_extreme", ("pulls", "f8"),
+    ("share", "f8"), ("random", "u8"), ("seed", "u8"),
+)  # fmt: skip
+LINE = record("state", "operations", "due", "completed")
+OPERATION = record("kind", "invoked", "completed", ("mask", "u8"), ("added", "u8"))
+"""`completed` is 0 until it is; `mask` has the keys, `added` those of them whose push was acknowledged."""
+
+
+class Operations(NamedTuple):
+    """Of W workers."""
+
+    me: Any
+    """A record: `until` so many RPCs are `answered` the loop runs; a step pulls with probability `pulls`, and
+    takes each key with probability `share`."""
+    lines: Any
+    """LINE[W]"""
+    history: Any
+    """OPERATION[W, OPERATIONS]"""
+    pulled: Any
+    """uint32[W, OPERATIONS, KEYS]: what pulls have brought."""
+
+
+def make_operations(workers: int) -> Operations:
+    """None as yet."""
+    return Operations(
+        records(1, _ME)[0],
+        records(workers, LINE),
+        records((workers, OPERATIONS), OPERATION),
+        np.zeros((workers, OPERATIONS, KEYS), np.uint32),
+    )
+
+
+@compiled
+def mixed(z: Any) -> Any:
+    """A hash of 64 bits (splitmix64's)."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def delta_of(me: Any, w: int, k: int, key: int) -> int:
+    """What operation `k` of worker `w` pushes to a key."""
+    at = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
+    h = mixed(me.seed + at * np.uint64(0x9E3779B97F4A7C15))
+    chosen = int64(h >> np.uint64(40))
+    if not me.is_extreme:
+        return 1 + chosen % 1000
+    return int64(EXTREMES[chosen % len(EXTREMES)]) if chosen & 0x10000 else int64(h) & ALL
+
+
+@compiled
+def _draw(me: Any) -> float:
+    me.random += np.uint64(0x9E3779B97F4A7C15)
+    return float(mixed(me.random) >> np.uint64(11)) * 2.0**-53
+
+
+@entry_point
+def play(world: World, operations: Operations, until: int) -> int:
+    """Let everything happen before a time, until Python is needed, or ENOUGH RPCs are answered."""
+    world, operations = borrowed(world), borrowed(operations)
+    me = operations.me
+    while True:
+        reason = go_until(world, until)
+        who = int64(world.me.who)
+        if reason == IS_FULL:
+            if who >= world.me.workers:
+                return FULL
+            _count(world, operations, who)
+        elif reason == ASKED:
+            _count(world, operations, who)
+            _go_on(world, operations, who)
+            if me.answered >= me.until:
+                return ENOUGH
+        else:
+            return reason
+
+
+@compiled
+def _count(world: World, operations: Operations, w: int) -> None:
+    """Empty the log of worker `w`."""
+    calls = world.calls.me[w]
+    operations.me.answered += calls.rows
+    calls.rows = 0
+
+
+@compiled
+def _go_on(world: World, operations: Operations, w: int) -> None:
+    """Worker `w` is asked what to do."""
+    me, line, calls = operations.me, operations.lines[w], calls_of(world, w)
+    now = int64(world.me.now)
+    if calls.me.pending == 0 and line.state != WAITING:
+        if line.state == RUNNING:
+            _complete(operations, w, calls, now)
+        line.state = WAITING
+        line.due = now + int64(_draw(me) * me.think_ns)
+    at, until = now, int64(NEVER)
+    if calls.me.pending == 0:
+        if calls.me.owes:
+            n = take_owed(calls)
+            line.state = REPLAYING
+            if n:
+                _start(calls, PUSH, 0, n)
+                at = now + int64(me.begin_ns)
+            else:
+                line.state, until = WAITING, now
+        elif not (me.is_closing or line.operations == OPERATIONS):
+            until = int64(line.due)
+            if until <= now:
+                _invoke(operations, w, calls, now)
+                at = now + int64(me.begin_ns)
+    go_on_with(world, w, at, max(until, at))
+
+
+@compiled
+def _invoke(operations: Operations, w: int, calls: Calls, now: int) -> None:
+    """Begin the next operation of worker `w`."""
+    me, line = operations.me, operations.lines[w]
+    k, n, mask = int64(line.operations), int64(0), np.uint64(0)
+    kind = PULL if _draw(me) < me.pulls else PUSH
+    for key in range(KEYS):
+        if _draw(me) < me.share or (key == KEYS - 1 and n == 0):
+            calls.positions[n] = key
+            calls.deltas[n] = delta_of(me, w, k, key)
+            mask |= np.uint64(1) << np.uint64(key)
+            n += 1
+    operation = operations.history[w, k]
+    operation.kind, operation.invoked, operation.mask = kind, now, mask
+    operation.completed, operation.added = 0, np.uint64(0)
+    line.operations += 1
+    line.state = RUNNING
+    _start(calls, kind, k + 1, n)
+
+
+@compiled
+def _start(calls: Calls, kind: int, iteration: int, n: int) -> None:
+    for i in range(n):
+        calls.answered[i] = False
+    start(calls, kind, iteration, n)
+
+
+@compiled
+def _complete(operations: Operations, w: int, calls: Calls, now: int) -> None:
+    """The operation of worker `w` has ended."""
+    line = operations.lines[w]
+    k = int64(line.operations) - 1
+    operations.history[w, k].completed = now
+    line.completed += 1
+    _note(operations, w, k, calls)
+
+
+@compiled
+def _note(operations: Operations, w: int, k: int, calls: Calls) -> None:
+    """What of an operation has been answered so far."""
+    operation, added = operations.history[w, k], np.uint64(0)
+    for i in range(int64(calls.me.n_keys)):
+        key = int64(calls.positions[i])
+        if operation.kind == PULL:
+            operations.pulled[w, k, key] = calls.values[i]
+        elif calls.answered[i]:
+            added |= np.uint64(1) << np.uint64(key)
+    operation.added = added
+
+
+@entry_point
+def give_up(world: World, operations: Operations, w: int) -> None:
+    """Worker `w` is killed: what it has been answered counts."""
+    world, operations = borrowed(world), borrowed(operations)
+    _count(world, operations, w)
+    line = operations.lines[w]
+    if line.state == RUNNING:
+        _note(operations, w, int64(line.operations) - 1, calls_of(world, w))
+    line.state = WAITING

@@ -1,0 +1,137 @@
+"""Schedules: what strikes when, drawn from a seed, or read from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from random import Random
+from typing import Any
+
+from protocol.arms import BOTH, HOT, Arm
+
+WORKERS, SERVERS = 3, 2
+RPCS = 200
+"""That are answered at least."""
+ARMS = {arm.name: arm for arm in (HOT, BOTH)}
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault of a kind of `simulator.faults.strikes`."""
+
+    kind: str
+    after: int
+    """RPCs that are answered before it strikes."""
+    lasts_us: int
+    who: int
+    """Whom it hits: a host, a worker or a server, from 0 on."""
+    amount: int = 0
+    """µs that frames come later; or until the controller dies, or the next one comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One history's conditions; all that is random in it follows from `seed`."""
+
+    fault: str
+    arm: str
+    seed: int
+    rpcs: int = RPCS
+    loss: float = 0.0
+    duplication: float = 0.0
+    reordering: float = 0.0
+    late_us: int = 0
+    delay_us: int = 5
+    think_us: int = 200
+    pulls: float = 0.3
+    share: float = 0.2
+    """Of the keys, in each operation."""
+    hot: int = 24
+    """Keys in the switch at first."""
+    is_extreme: bool = False
+    """Pushes have the extreme values of 32 bits; pulls are not judged then."""
+    strikes: tuple[Strike, ...] = ()
+
+    @property
+    def of_arm(self) -> Arm:
+        """The arm of that name."""
+        return ARMS[self.arm]
+
+    def to_json(self) -> str:
+        """As a file has it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """What `to_json` has written."""
+        given: dict[str, Any] = json.loads(text)
+        return cls(**{**given, "strikes": tuple(Strike(**each) for each in given["strikes"])})
+
+
+FAULTS: Mapping[str, str] = {
+    "loss": "frames are lost, 1 to 30 %",
+    "duplication": "frames come twice, 1 to 30 %",
+    "reordering": "frames come up to 5 ms later, 1 to 30 %",
+    "delay": "a host's cable takes up to 50 ms longer for a while",
+    "link": "a host's cable is down for a while",
+    "worker killed": "a worker dies",
+    "worker restarted": "a worker dies and comes back",
+    "server restarted": "a parameter server dies and comes back, by its journal",
+    "switch restarted": "the switch comes back with empty tables and registers",
+    "controller killed": "a controller dies while it moves keys",
+    "second controller": "another controller becomes primary while one moves keys",
+    "hot set": "the hot set changes",
+    "disk full": "a parameter server's disk is full for a while",
+    "everything": "several of these, on a bad network",
+}
+"""Fault -> what it is."""
+ON_THE_WAY = ("loss", "duplication", "reordering")
+"""Faults of the whole network, from the beginning to the end."""
+_MOST_AT_ONCE = 3
+
+
+def draw(fault: str, arm: str, seed: int) -> Schedule:
+    """The schedule of a fault with a seed."""
+    random = Random(f"{fault} {arm} {seed}")
+    schedule = Schedule(
+        fault, arm, random.getrandbits(62),
+        rpcs=RPCS + random.randrange(60),
+        delay_us=random.choice([1, 5, 20]), late_us=random.choice([50, 500, 5_000]),
+        think_us=random.choice([0, 100, 400]), pulls=random.choice([0.1, 0.4]),
+        share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
+        is_extreme=random.random() < 0.25,
+    )  # fmt: skip
+    if fault in ON_THE_WAY:
+        return replace(schedule, **_rates({fault: random.choice([0.01, 0.05, 0.1, 0.3])}))
+    if fault != "everything":
+        return replace(schedule, strikes=(_strike(fault, random),))
+    kinds = [kind for kind in FAULTS if kind not in (*ON_THE_WAY, "everything", "worker killed")]
+    strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
+    rates = _rates({kind: random.choice([0.0, 0.01, 0.1]) for kind in ON_THE_WAY})
+    return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
+
+
+def _rates(of: dict[str, float]) -> Any:
+    return of
+
+
+def _strike(kind: str, random: Random) -> Strike:
+    of = {
+        "delay": WORKERS + SERVERS,
+        "link": WORKERS + SERVERS,
+        "worker killed": WORKERS,
+        "worker restarted": WORKERS,
+    }
+    return Strike(
+        kind,
+        after=random.randrange(20, RPCS - 60),
+        lasts_us=random.choice([500, 5_000, 30_000]) + random.randrange(500),
+        who=random.randrange(of.get(kind, SERVERS)),
+        amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
+    )
+
+
+def all_of(rows: int) -> list[tuple[str, str, range]]:
+    """The matrix: fault, arm and seeds of each row."""
+    return [(fault, arm, range(rows)) for fault in FAULTS for arm in ARMS]

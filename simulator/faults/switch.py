@@ -1,0 +1,191 @@
+"""The switch as its controllers see it: tables, packet-outs, one primary; and what is left when it
+restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from random import Random
+from types import TracebackType
+from typing import Any, TypeVar
+
+from typing_extensions import Self
+
+from controller.client import SwitchClient
+from controller.errors import DeviceError, NotPrimary
+from controller.tables import HOT_TABLES, HotParam, Row, Update, UpdateType
+from simulator.switchboard import PROGRAM, Switchboard
+from softswitch.errors import StateError
+from softswitch.ir import Program
+from softswitch.ir.tables import Table
+from softswitch.jit import MachineCode
+from softswitch.load import load_program
+
+T = TypeVar("T")
+_LARGEST = 64
+"""Rows of a table: what a schedule needs, so that a switch that restarts is soon empty."""
+_WINDOW = 64
+_AT_ONCE = 16
+"""Updates of a Write that take effect together at most: a controller may die between any two."""
+_SLOWEST_S = 200e-6
+
+
+@cache
+def small() -> tuple[Program, MachineCode]:
+    """Our program with small tables and registers, in machine code."""
+    return compiled(load_program(PROGRAM.read_bytes()))
+
+
+def compiled(program: Program) -> tuple[Program, MachineCode]:
+    """A program with small tables and registers, in machine code."""
+    nodes = {
+        name: replace(node, size=min(node.size, _LARGEST)) if isinstance(node, Table) else node
+        for name, node in program.ingress.nodes.items()
+    }
+    program = replace(
+        program,
+        ingress=replace(program.ingress, nodes=nodes),
+        registers=tuple(
+            replace(each, size=min(each.size, _LARGEST * (_WINDOW if "cells" in each.name else 1)))
+            for each in program.registers
+        ),
+    )
+    return program, MachineCode(program)
+
+
+class VirtualSwitch:
+    """One switch. `rows` are its entries as the controller has them."""
+
+    def __init__(self, code: tuple[Program, MachineCode] | None = None) -> None:
+        self.board = Switchboard(compiled=code or small())
+        self.rows: dict[object, Row] = {}
+        self.is_off = False
+        self.restarts = 0
+        self.primary: Session | None = None
+        self.sessions = 0
+        self._empty = self.board.pipeline.memory_image()
+
+    def restart(self) -> None:
+        """Come up with nothing: no entries, all registers 0, no controller."""
+        self.board.pipeline.load_image(self._empty)
+        self.rows.clear()
+        self.primary, self.is_off = None, False
+        self.restarts += 1
+
+    def write(self, updates: Sequence[Update]) -> None:
+        """Apply updates; `DeviceError` for what the switch refuses."""
+        try:
+            self.board.write(updates)
+        except StateError as error:
+            raise DeviceError(f"the switch refused {error}") from error
+        for update in updates:
+            if update.type is UpdateType.DELETE:
+                del self.rows[key_of(update.row)]
+            else:
+                self.rows[key_of(update.row)] = update.row
+
+    @property
+    def params(self) -> list[HotParam]:
+        """Entries of hot keys."""
+        return [row for row in self.rows.values() if isinstance(row, HotParam)]
+
+
+def key_of(row: Any) -> object:
+    """What makes two rows the same entry."""
+    return (row.job, row.key) if isinstance(row, HotParam) else row.key
+
+
+class Session(SwitchClient):
+    """A controller's connection, in virtual time: what it asks takes some, and takes effect in pieces.
+
+    One that is `killed` has no effect any more, though its coroutines may clean up.
+    """
+
+    def __init__(
+        self, switch: VirtualSwitch, random: Random, packet_out: Callable[[bytes], None]
+    ) -> None:  # no connection, so nothing of the real one's
+        self._virtual = switch
+        self._random = random
+        self._packet_out = packet_out
+        self._incarnation = switch.restarts
+        self.killed = False
+        self.written = 0
+        """Updates."""
+        self.on_write: Callable[[], None] = lambda: None
+        """Called when some have taken effect."""
+        self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        await self._pause()
+        self._check_is_on()
+        self._incarnation = self._virtual.restarts
+        self._virtual.primary = self
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._virtual.primary is self:
+            self._virtual.primary = None
+
+    def new_epoch(self) -> int:
+        """Later sessions have later ones."""
+        self._virtual.sessions += 1
+        return self._virtual.sessions
+
+    def check_pipeline(self) -> None:
+        """A switch that is on has our pipeline."""
+        self._check_is_on()
+
+    async def read(self, tables: Sequence[str], of: Callable[[Any], T]) -> list[T]:
+        """Rows of the tables as they are."""
+        await self._pause()
+        self._check_is_on()
+        names = set(tables)
+        found: list[Any] = [row for row in self._virtual.rows.values() if _table_of(row) in names]
+        return found
+
+    async def write(self, updates: Sequence[Update]) -> None:
+        """Apply updates, a few at a time."""
+        at = 0
+        while at < len(updates):
+            await self._pause()
+            self._check_may_write()
+            if self.killed:
+                return
+            some = updates[at : at + self._random.randint(1, _AT_ONCE)]
+            self._virtual.write(some)
+            self.written += len(some)
+            at += len(some)
+            self.on_write()
+        await self._pause()
+
+    async def send(self, frame: bytes, egress_port: int) -> None:
+        """Packet-out."""
+        self._check_may_write()
+        if not self.killed:
+            self._packet_out((egress_port << 7).to_bytes(2, "big") + frame)
+
+    async def packets(self) -> AsyncIterator[bytes]:
+        """Packet-ins."""
+        while True:
+            yield await self.arrived.get()
+
+    async def _pause(self) -> None:
+        if not self.killed:
+            await asyncio.sleep(self._random.random() * _SLOWEST_S)
+
+    def _check_is_on(self) -> None:
+        if self._virtual.is_off or self._incarnation != self._virtual.restarts:
+            raise DeviceError("the switch has closed the connection")
+
+    def _check_may_write(self) -> None:
+        self._check_is_on()
+        if not self.killed and self._virtual.primary is not self:
+            raise NotPrimary("another controller has become primary")
+
+
+def _table_of(row: Any) -> str:
+    return HOT_TABLES[row.lane] if isinstance(row, HotParam) else str(row.TABLE)
