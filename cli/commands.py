@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cli.faults import faults
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
@@ -48,5 +49,6 @@ for command in (
     sweep,
     fit,
     predict,
+    faults,
 ):  # fmt: skip
     hotline.add_command(command)

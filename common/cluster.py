@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from common.errors import HotlineError
 
 if TYPE_CHECKING:
     from distributed import Client
 
+T = TypeVar("T")
 # Importing it takes a second, which only those wait for who use it.
 _PATIENCE_S = 10
 _END_S = 2
@@ -64,6 +65,27 @@ def local_cluster(processes: int) -> Iterator[Client]:
         with suppress(TimeoutError):
             client.close(_END_S)
             cluster.close(_END_S)
+
+
+def side_by_side(
+    function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], scheduler: str | None, processes: int
+) -> Iterator[tuple[int, T]]:
+    """Number and result of each task, the function's arguments, as they come; its first error is raised.
+
+    `scheduler` is the address of a cluster that has this project; None is so many processes here.
+    """
+    with cluster_at(scheduler) if scheduler else local_cluster(min(processes, len(tasks))) as client:
+        from distributed import as_completed
+
+        # In this order, so that no long one is left to the end alone.
+        futures = {
+            client.submit(function, *task, pure=False, priority=-number): number
+            for number, task in enumerate(tasks)
+        }
+        for future in as_completed(futures):
+            result: T = future.result()
+            future.release()
+            yield futures[future], result
 
 
 def threads_of(client: Client) -> int:

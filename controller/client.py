@@ -130,7 +130,7 @@ class SwitchClient:
         )
 
     def new_epoch(self) -> int:
-        """Later callers have later ones (ms, mod 2^32), so that a PS can tell a late command of an earlier."""
+        """Later callers have later ones (ms, mod 2^32): a PS can tell a late command of an earlier."""
         return time.time_ns() // 1_000_000 % 2**32
 
     async def send(self, frame: bytes, egress_port: int) -> None:

@@ -79,6 +79,8 @@ class Player:
         self.evidence: list[bool] = []
         self.marks: list[tuple[int, int]] = []
         """When each fault ended, and how many RPCs had been answered when it struck."""
+        self.returned: list[tuple[int, int]] = []
+        """Workers that came back, and when."""
         self.blind: list[list[int]] = []
         self.is_closing = False
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
@@ -129,7 +131,7 @@ class Player:
 
     def _due(self) -> int:
         first = self._timers[0][0] if self._timers else NEVER
-        dues = [server.due() for server in self.bed.servers if not self._is_dead(WORKERS + server.p)]
+        dues = [server.due for server in self.bed.servers if not self._is_dead(WORKERS + server.p)]
         return (
             max(min(first, self.clock.due(), *dues), self.bed.now) if dues else min(first, self.clock.due())
         )
@@ -138,7 +140,7 @@ class Player:
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
         for server in self.bed.servers:
-            if server.due() <= now and not self._is_dead(WORKERS + server.p):
+            if server.due <= now and not self._is_dead(WORKERS + server.p):
                 server.wake(now)
                 self._send_from(server.p)
         self.clock.run_due(now)
@@ -311,7 +313,7 @@ class Player:
             if error is not None and not isinstance(error, ControllerError):
                 raise error
         history, lines = bed.operations.history, bed.operations.lines
-        recovered = 0
+        recovered = max((self._first_of(w, end) - end for w, end in self.returned), default=0)
         for end, _ in self.marks:
             for w in range(WORKERS):
                 mine = history[w, : int(lines.operations[w])]
@@ -335,6 +337,11 @@ class Player:
             at_rest=at_rest,
             judgement=judge(bed.operations, bed.held(), blind),
         )
+
+    def _first_of(self, w: int, since: int) -> int:
+        """When a worker has completed an operation for the first time since."""
+        completed = self.bed.operations.history[w].completed[: int(self.bed.operations.lines.operations[w])]
+        return int(completed[completed > since].min(initial=self.bed.now))
 
     def _end(self) -> None:
         for session in self.sessions:
@@ -392,6 +399,7 @@ def _worker_dies(player: Player, strike: Strike, n: int) -> None:
         player.epochs[w] = player.new_epoch()
         bed.revive_worker(w, player.epochs[w])
         player.begin(player.admit(w, player.epochs[w]))
+        player.returned.append((w, bed.now))
         player.heal(before)
 
     player.at(strike.lasts_us * 1_000, come_back)

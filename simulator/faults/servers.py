@@ -40,6 +40,8 @@ class VirtualServer:
         self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
         self.store = Store(self.state, arm.job, replayed=True)
         self._mover: Mover[UdpEndpoint | None] | None = None
+        self.due = NEVER
+        """When `wake` is due, as of the latest `to_send`."""
         self._checkpoint: dict[str, bytes] = {}
         self.lent_at_first = np.zeros(0, np.int64)
         """Places of the keys that the switch had at the beginning."""
@@ -56,6 +58,7 @@ class VirtualServer:
     def forget(self) -> None:
         """Be as if it had just begun, but for the arrays."""
         self._mover = None
+        self.due = NEVER
         self._checkpoint = {}
         self.lent_at_first = np.zeros(0, np.int64)
 
@@ -79,17 +82,18 @@ class VirtualServer:
         """Frames that leave now."""
         if self._mover is None:
             return
+        yield from self._frames()
+        due = self._mover.deadline()
+        self.due = NEVER if due is None else due
+
+    def _frames(self) -> Iterator[bytes]:
+        assert self._mover is not None
         while (datagram := self._mover.transmit()) is not None:
             yield frames.build(UdpFrame(self._own, self._service, bytes(datagram)))
         while self._mover.answers:
             answer, to = self._mover.answers.popleft()
             if to is not None:
                 yield frames.build(UdpFrame(self._data, to, answer))
-
-    def due(self) -> int:
-        """When `wake` is due."""
-        due = None if self._mover is None else self._mover.deadline()
-        return NEVER if due is None else due
 
     def wake(self, now: int) -> None:
         """Send again what is overdue."""

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from common.cluster import cluster_at, local_cluster
+from common.cluster import side_by_side
 from logs.errors import DataError, reason_of
 from logs.parts import write_text
 from simulator.sweeps.plan import Point
@@ -64,22 +64,9 @@ def _kept(point: Point, folder: Path) -> Done | None:
 
 def _spread(points: Sequence[Point], scheduler: str | None, processes: int) -> Iterator[tuple[Point, str]]:
     with ExitStack() as opened:
-        if scheduler is None:
-            # Ours, as a process that is killed leaves what it has written.
-            scratch: str | None = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-"))
-            client = opened.enter_context(local_cluster(processes))
-        else:
-            scratch, client = None, opened.enter_context(cluster_at(scheduler))
-        from distributed import as_completed
-
-        # In this order, so that no long one is left to the end alone.
-        futures = {
-            client.submit(
-                do_point, point.config.model_dump_json(), scratch, pure=False, priority=-number
-            ): point
-            for number, point in enumerate(points)
-        }
-        for future in as_completed(futures):
-            text: str = future.result()
-            future.release()
-            yield futures[future], text
+        # Ours, as a process that is killed leaves what it has written.
+        here = scheduler is None
+        scratch = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if here else None
+        tasks = [(point.config.model_dump_json(), scratch) for point in points]
+        for number, text in side_by_side(do_point, tasks, scheduler, processes):
+            yield points[number], text

@@ -1,0 +1,51 @@
+"""A history as rows: which worker invoked what and when, what it was told, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from native.plain import plain
+from protocol.header import Op
+from protocol.rpc import PULL
+from simulator.faults.operations import KEYS, Operations, delta_of
+
+_delta_of = plain(delta_of)
+_NS_PER_US = 1_000
+
+
+def history_of(operations: Operations) -> list[dict[str, Any]]:
+    """Operations by the time of their invocation; `completed_us` is None where that never came.
+
+    `keys` of a push has what is pushed, of a pull what it has brought, if it has; `unknown` are keys of a
+    push that were not acknowledged.
+    """
+    rows = [
+        _row(operations, w, k)
+        for w, line in enumerate(operations.lines)
+        for k in range(int(line["operations"]))
+    ]
+    return sorted(rows, key=lambda row: float(row["invoked_us"]))
+
+
+def _row(operations: Operations, w: int, k: int) -> dict[str, Any]:
+    operation = operations.history[w, k]
+    mask, added = int(operation["mask"]), int(operation["added"])
+    keys = [key for key in range(KEYS) if mask >> key & 1]
+    completed = int(operation["completed"])
+    row: dict[str, Any] = {
+        "worker": w + 1,
+        "op": Op(int(operation["kind"])).name,
+        "invoked_us": int(operation["invoked"]) / _NS_PER_US,
+        "completed_us": completed / _NS_PER_US if completed else None,
+    }
+    if operation["kind"] == PULL:
+        return {
+            **row,
+            "keys": {key: int(operations.pulled[w, k, key]) if completed else None for key in keys},
+        }
+    unknown = [key for key in keys if not added >> key & 1]
+    return {
+        **row,
+        "keys": {key: int(_delta_of(operations.me, w, k, key)) for key in keys},
+        "unknown": unknown,
+    }

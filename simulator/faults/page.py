@@ -1,0 +1,48 @@
+"""The table of docs/reliability.md, between two marks of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from logs.errors import DataError, reason_of
+from logs.parts import write_text
+from simulator.faults.schedule import FAULTS
+
+BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
+
+_NUMBERS = ("schedules", "happened", "rpcs", "during", "sent", "lost", "doubled", "misread")
+_COLUMNS = (
+    "fault", "arm", "schedules", "happened", "RPCs", "of them during it", "lanes sent", "lost", "doubled",
+    "misread", "recovery p50, ms", "p99, ms",
+)  # fmt: skip
+
+
+def renew_table(page: Path, rows: Sequence[dict[str, Any]], took_s: float) -> None:
+    """Replace what is between the marks; raises `DataError` where there are none."""
+    try:
+        before, begin, rest = page.read_text().partition(BEGIN)
+    except OSError as error:
+        raise DataError(f"{page}: cannot be read: {reason_of(error)}") from error
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise DataError(f"{page}: has no table to renew: it must have the lines {BEGIN} and {END}")
+    table = "\n".join(table_of(rows, took_s))
+    write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+
+
+def table_of(rows: Sequence[dict[str, Any]], took_s: float) -> Iterator[str]:
+    """Lines of Markdown."""
+    schedules, sent = (sum(row[name] for row in rows) for name in ("schedules", "sent"))
+    lost = sum(row["lost"] + row["doubled"] for row in rows)
+    rpcs = sum(row["rpcs"] for row in rows)
+    yield f"{schedules:,} schedules with {rpcs:,} RPCs, {sent:,} lanes acknowledged,"
+    yield f"**{lost:,} lost or doubled**; {took_s / 60:.1f} minutes."
+    yield ""
+    yield "| " + " | ".join(_COLUMNS) + " |"
+    yield "|---|---|" + "---:|" * (len(_COLUMNS) - 2)
+    for row in rows:
+        counts = [f"{row[name]:,}" for name in _NUMBERS]
+        recovery = [f"{row['recovery_ms'][name]:,.2f}" for name in ("p50", "p99")]
+        yield "| " + " | ".join([FAULTS[row["fault"]], f"*{row['arm']}*", *counts, *recovery]) + " |"
