@@ -12,6 +12,7 @@ from controller.migrate import plan
 from controller.tables import HotParam, Row, Update, UpdateType
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
+from hosts.worker.state import OWED
 from native.words import borrowed
 from protocol.addressing import CPU_PORT
 from protocol.arms import Arm
@@ -162,6 +163,7 @@ class Bed:
             array[w] = was[w]
         self.world.calls.kept[w] = kept
         self.world.calls.me.epoch[w] = epoch
+        self.world.calls.me.owes[w] = kept[OWED].any()
         self._revive(w)
 
     def revive_server(self, p: int) -> None:

@@ -30,7 +30,7 @@ from simulator.state import NOBODY
 from topologies.config import EPOCH
 
 MS = 1_000_000
-_LONGEST_NS = 120_000 * MS
+_LONGEST_NS = 1_000_000 * MS
 """After which a schedule that has not come to rest never will."""
 
 
@@ -72,6 +72,8 @@ class Player:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.sessions: list[Session] = []
         self.epochs = [EPOCH] * WORKERS
+        self.knows = [0] * WORKERS
+        """Which switch each worker has learnt of last."""
         self.latest_epoch = EPOCH
         self.strikes = list(schedule.strikes)
         self.open = 0
@@ -213,7 +215,7 @@ class Player:
         for w in range(WORKERS):
             awake(world, w)
         if self.bed.in_motion() or self.schedule.strikes:
-            self.begin(self.load_until_done(lambda: self.wanted))
+            self.begin(self.load_wanted())
 
     def _is_dead(self, a: int) -> bool:
         return bool(self.bed.world.agents.dead[a])
@@ -231,13 +233,15 @@ class Player:
         async with Controller(switch=session) as controller:
             await controller.load(self.bed.arm.job, keys)
 
-    async def load_until_done(self, keys: Callable[[], list[int]]) -> None:
-        """Controllers load a hot set, one after the other, until one has done it, or another has another."""
+    async def load_wanted(self) -> None:
+        """Controllers load the hot set that is wanted, one after the other, until one has done it.
+
+        Another that becomes primary meanwhile may be one that loads what is wanted by then, or that admits a
+        worker: what was begun is finished either way.
+        """
         while True:
             try:
-                await self.load(self.session(), keys())
-                return
-            except NotPrimary:
+                await self.load(self.session(), self.wanted)
                 return
             except ControllerError:
                 await asyncio.sleep(0.002)
@@ -290,7 +294,7 @@ class Player:
                     await controller.install(*rows, *servers)  # type: ignore[arg-type]
                     await controller.renew(self.bed.arm.job)
                     await controller.install(*(self.caller(w) for w in range(WORKERS)))
-                    await controller.load(self.bed.arm.job, self.wanted)
+                await self.load_wanted()
                 return
             except ControllerError:
                 await asyncio.sleep(0.002)
@@ -398,6 +402,9 @@ def _worker_dies(player: Player, strike: Strike, n: int) -> None:
     def come_back() -> None:
         player.epochs[w] = player.new_epoch()
         bed.revive_worker(w, player.epochs[w])
+        if player.knows[w] != bed.switch.restarts:  # as its log tells
+            bed.network.clients[w].renew(player.epochs[w])
+            player.knows[w] = bed.switch.restarts
         player.begin(player.admit(w, player.epochs[w]))
         player.returned.append((w, bed.now))
         player.heal(before)
@@ -448,6 +455,7 @@ def _switch_restarts(player: Player, strike: Strike, n: int) -> None:
     def renew(w: int, epoch: int) -> None:
         if player.epochs[w] == epoch and not world.agents.dead[w]:
             bed.network.clients[w].renew(epoch)
+            player.knows[w] = bed.switch.restarts
             bed.wake(w)
 
     player.at(strike.lasts_us * 1_000, come_back)
@@ -464,7 +472,7 @@ def _controller_dies(player: Player, strike: Strike, n: int) -> None:
 
     def follow() -> None:
         player.wanted = player.random.choice([first, _another_set(player)])
-        done = player.begin(player.load_until_done(lambda: player.wanted))
+        done = player.begin(player.load_wanted())
         done.add_done_callback(lambda _: player.heal(before))
 
     _while_moving(player, first, die)
@@ -481,7 +489,7 @@ def _second_controller(player: Player, strike: Strike, n: int) -> None:
             player.evidence[n] = task.done() and isinstance(task.exception(), NotPrimary)
             player.heal(before)
 
-        player.begin(player.load_until_done(lambda: player.wanted)).add_done_callback(end)
+        player.begin(player.load_wanted()).add_done_callback(end)
 
     _while_moving(player, _another_set(player), supersede)
 
@@ -521,7 +529,7 @@ def _hot_set_changes(player: Player, strike: Strike, n: int) -> None:
         player.evidence[n] = was != {(param.key, param.state) for param in player.bed.switch.params}
         player.heal(before)
 
-    player.begin(player.load_until_done(lambda: player.wanted)).add_done_callback(end)
+    player.begin(player.load_wanted()).add_done_callback(end)
 
 
 def _disk_is_full(player: Player, strike: Strike, n: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import hypothesis.errors
@@ -12,50 +13,43 @@ from simulator.faults.bed import Bed
 from simulator.faults.play import play_schedule
 from simulator.faults.schedule import Schedule
 
-_MOST = 300
-"""Schedules that are tried."""
+_TRIED = settings(
+    max_examples=200, database=None, deadline=None, phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 
 
 def shortest(bed: Bed, failing: Schedule) -> Schedule:
-    """A part of a failing schedule that fails, as short and as plain as is found; itself, if nothing else
-    is."""
-    tried = settings(
-        max_examples=_MOST, database=None, deadline=None, phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-    try:
-        return find(parts_of(failing), lambda part: not play_schedule(bed, part).holds, settings=tried)
-    except hypothesis.errors.NoSuchExample:
-        return failing
+    """A part of a failing schedule that fails, as short and as plain as is found.
+
+    One thing after the other is made less: strikes, faults of the network, keys, and RPCs.
+    """
+    for less in range(len(list(_parts_of(failing)))):
+        parts = list(_parts_of(failing))[less]
+        try:
+            failing = find(parts, lambda part: not play_schedule(bed, part).holds, settings=_TRIED)
+        except hypothesis.errors.NoSuchExample:
+            continue
+    return failing
 
 
-def parts_of(schedule: Schedule) -> st.SearchStrategy[Schedule]:
-    """Schedules with less: fewer RPCs, strikes, keys, and a better network. Each part is whole half the
-    time."""
-    indexes = range(len(schedule.strikes))
-
-    def part(
-        rpcs: int, kept: set[int], share: float, hot: int, rates: tuple[float, float, float]
-    ) -> Schedule:
-        strikes = tuple(
-            replace(schedule.strikes[k], after=min(schedule.strikes[k].after, rpcs)) for k in sorted(kept)
-        )
-        loss, duplication, reordering = rates
-        return replace(
-            schedule, rpcs=rpcs, strikes=strikes, share=share, hot=hot, loss=loss, duplication=duplication,
-            reordering=reordering,
-        )  # fmt: skip
-
-    return st.builds(
-        part,
-        st.one_of(st.integers(1, schedule.rpcs), st.just(schedule.rpcs)),
-        st.one_of(st.sets(st.sampled_from(indexes)) if indexes else st.just(set()), st.just(set(indexes))),
-        st.one_of(st.just(0.02), st.just(schedule.share)),
-        st.one_of(st.integers(1, schedule.hot), st.just(schedule.hot)),
-        st.tuples(
-            *(
-                st.one_of(st.just(0.0), st.just(rate))
-                for rate in (schedule.loss, schedule.duplication, schedule.reordering)
-            )
-        ),
+def _parts_of(schedule: Schedule) -> Iterator[st.SearchStrategy[Schedule]]:
+    """Of each thing the schedules that have less of it, the whole one among them."""
+    strikes = schedule.strikes
+    yield st.sets(st.integers(0, max(len(strikes) - 1, 0))).map(
+        lambda kept: replace(schedule, strikes=tuple(strikes[k] for k in sorted(kept) if k < len(strikes)))
     )
+    yield st.tuples(st.booleans(), st.booleans(), st.booleans()).map(
+        lambda on: replace(
+            schedule, loss=on[0] * schedule.loss, duplication=on[1] * schedule.duplication,
+            reordering=on[2] * schedule.reordering,
+        )
+    )  # fmt: skip
+    yield st.sampled_from([0.02, schedule.share]).map(lambda share: replace(schedule, share=share))
+    yield st.integers(1, schedule.hot).map(lambda hot: replace(schedule, hot=hot))
+    yield st.integers(1, schedule.rpcs).map(lambda rpcs: _with_rpcs(schedule, rpcs))
+
+
+def _with_rpcs(schedule: Schedule, rpcs: int) -> Schedule:
+    strikes = tuple(replace(strike, after=min(strike.after, rpcs)) for strike in schedule.strikes)
+    return replace(schedule, rpcs=rpcs, strikes=strikes)

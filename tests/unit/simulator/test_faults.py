@@ -1,0 +1,163 @@
+"""No fault loses or doubles an update: 10,000 schedules here, a million in `make soak`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.commands import hotline
+from simulator.faults import page as pages
+from simulator.faults.matrix import ROWS, Tally, as_rows, bed_of, play_some, play_striking
+from simulator.faults.play import play_schedule
+from simulator.faults.schedule import ARMS, FAULTS, RPCS, SERVERS, WORKERS, Schedule, draw
+from simulator.state import HEAD_BYTES
+
+SCHEDULES = 10_000
+OF_A_ROW = -(-SCHEDULES // len(ROWS))
+SOAKED = -(-1_000_000 // len(ROWS))
+PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+
+
+@pytest.mark.parametrize(("fault", "arm"), ROWS)
+@pytest.mark.parametrize(
+    ("first", "schedules"),
+    [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED, marks=pytest.mark.soak)],
+    ids=["some", "many"],
+)
+def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> None:
+    tally = Tally.model_validate_json(play_some(fault, arm, first, schedules))
+    assert tally.failures == ()
+    assert (tally.lost, tally.doubled, tally.misread, tally.stuck) == (0, 0, 0, 0)
+    assert tally.happened == tally.schedules == schedules
+    assert tally.rpcs >= RPCS * schedules and tally.during >= schedules and tally.sent >= schedules
+
+
+def test_there_are_enough_agents_and_faults() -> None:
+    assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and set(ARMS) == {"hot", "both"}
+    assert len(FAULTS) >= 13 and len(ROWS) == 2 * len(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_schedule_is_a_history(fault: str) -> None:
+    """Played again it is the same to the last byte, whatever was played before."""
+    bed, schedule = bed_of("both"), draw(fault, "both", 77)
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    found = []
+    for _ in range(2):
+        play_schedule(bed, draw("everything", "both", 5))
+        outcome = play_schedule(bed, schedule)
+        found.append((outcome, bed.operations.history.tobytes(), bed.now, bed.held().tolist()))
+        assert max(bed.operations.lines.operations) > 3
+    assert found[0] == found[1]
+
+
+def test_a_row_adds_up() -> None:
+    bed = bed_of("hot")
+    each = [play_striking(bed, "link", "hot", seed) for seed in range(3)]
+    whole = Tally.model_validate_json(play_some("link", "hot", 0, 3))
+    assert sum(each, Tally()) == whole and whole.holds
+    (row,) = as_rows({("link", "hot"): whole})
+    assert row["recovery_ms"] == {
+        "p50": round(sorted(whole.recovery_ms)[1], 3),
+        "p99": round(max(whole.recovery_ms), 3),
+    }
+    numbers = (
+        "schedules",
+        "happened",
+        "redrawn",
+        "rpcs",
+        "during",
+        "sent",
+        "lost",
+        "doubled",
+        "misread",
+        "stuck",
+    )
+    for name in numbers:
+        assert row[name] == sum(getattr(tally, name) for tally in each)
+    assert (row["fault"], row["arm"], len(row)) == ("link", "hot", len(numbers) + 3)
+    for wrong in ({"lost": 1}, {"doubled": 1}, {"misread": 1}, {"stuck": 1}, {"happened": 2}):
+        assert not whole.model_copy(update=wrong).holds
+
+
+def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
+    """What was lost is sent again after a timeout, of 20 ms at least; and as long as it is down it is in vain."""
+    whole = Tally.model_validate_json(play_some("link", "hot", 0, 100))
+    assert 15 < sorted(whole.recovery_ms)[50] < 45 and max(whole.recovery_ms) < 100
+    assert HEAD_BYTES == 42
+
+
+# -- the command
+
+
+def faults(*options: str) -> Result:
+    return CliRunner().invoke(hotline, ["faults", *options], catch_exceptions=False)
+
+
+def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n\n{pages.BEGIN}\nold\n{pages.END}\n\nafter\n")
+    into = tmp_path / "some" / "faults.json"
+    options = ["--schedules", "2", "--processes", "1", "--into", str(into), "--page", str(page), "--json"]
+    ran = faults("link", "loss", *options)
+    assert ran.exit_code == 0, ran.output
+    rows = json.loads(ran.stdout)
+    assert rows == json.loads(into.read_text())
+    assert [(row["fault"], row["arm"]) for row in rows] == [
+        (fault, arm) for fault in ("loss", "link") for arm in ARMS
+    ]
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert f"| {FAULTS['link']} | *both* | 2 | 2 | {rows[3]['rpcs']:,} |" in text
+    assert (
+        f"8 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
+        and "**0 lost or doubled**" in text
+    )
+    ran = faults("link", "--arm", "hot", "--schedules", "2", "--processes", "1", "--into", str(into))
+    assert ran.exit_code == 0 and "2 schedules in" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["fire"], "fault 'fire' is none of loss, duplication,"),
+        (["--arm", "neither"], "arm 'neither' is none of hot, both"),
+        (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_not_there_is_told(options: list[str], text: str) -> None:
+    ran = faults(*options)
+    assert ran.exit_code == 1 and text in ran.output
+
+
+def test_a_page_without_marks_and_a_file_without_a_schedule_are_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    options = ["--schedules", "1", "--processes", "1", "--into", str(tmp_path / "f.json")]
+    ran = faults("link", *options, "--page", str(page))
+    assert ran.exit_code == 1 and f"{page}: has no table to renew" in ran.output
+    ran = faults("--replay", str(page))
+    assert ran.exit_code == 1 and f"{page}: is no schedule" in ran.output
+
+
+def test_a_schedule_is_played_again_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "schedule.json"
+    file.write_text(draw("worker killed", "hot", 3).to_json())
+    ran = faults("--replay", str(file), "--json")
+    assert ran.exit_code == 0
+    played = json.loads(ran.stdout)
+    assert played["holds"] is True
+    history = played["history"]
+    assert [row["invoked_us"] for row in history] == sorted(row["invoked_us"] for row in history)
+    assert {row["op"] for row in history} == {"PULL", "PUSH"} and {row["worker"] for row in history} == {
+        1,
+        2,
+        3,
+    }
+    never = [row for row in history if row["completed_us"] is None]
+    assert len(never) == 1 and (never[0]["op"] == "PULL" or never[0]["unknown"])
+    ran = faults("--replay", str(file))
+    assert ran.exit_code == 0 and len(ran.stdout.splitlines()) == len(history) + 2

@@ -1,0 +1,224 @@
+"""The model that judges histories, on histories that are made by hand; and broken systems, which it must
+find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.commands import hotline
+from hosts.ps.store import Store
+from hosts.worker.client import Client
+from native.plain import plain
+from protocol.arms import BOTH
+from protocol.codec import Values
+from protocol.rpc import PULL, PUSH
+from simulator.faults import matrix
+from simulator.faults.bed import Bed
+from simulator.faults.model import Judgement, judge
+from simulator.faults.operations import EXTREMES, KEYS, Operations, delta_of, make_operations
+from simulator.faults.play import Outcome, play_schedule
+from simulator.faults.schedule import Schedule, draw
+from simulator.faults.shortest import shortest
+from simulator.faults.switch import compiled
+from simulator.switchboard import PROGRAM
+from softswitch.load import load_program
+
+_delta_of = plain(delta_of)
+SOON = 1_000
+"""Schedules within which what is broken has to show."""
+
+
+def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> Operations:
+    """(worker, kind, invoked, completed or 0, keys); what is not completed is not acknowledged."""
+    made = make_operations(3)
+    made.me.seed = np.uint64(seed)
+    for w, kind, invoked, completed, keys in operations:
+        k = int(made.lines[w].operations)
+        operation = made.history[w, k]
+        operation.kind, operation.invoked, operation.completed = kind, invoked, completed
+        operation.mask = np.uint64(sum(1 << key for key in keys))
+        operation.added = operation.mask if completed else np.uint64(0)
+        made.lines[w].operations += 1
+    return made
+
+
+def held(operations: Operations, *pushes: tuple[int, int, int]) -> Values:
+    """What is held after pushes (worker, operation, key)."""
+    values = np.zeros(KEYS, np.uint32)
+    for w, k, key in pushes:
+        values[key] += np.uint32(_delta_of(operations.me, w, k, key))
+    return values
+
+
+TWO = ((0, PUSH, 10, 20, [3, 5]), (1, PUSH, 15, 30, [5]))
+
+
+def test_what_was_acknowledged_is_held() -> None:
+    made = history(*TWO)
+    whole = held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5))
+    assert judge(made, whole) == Judgement(sent=3, lost=0, doubled=0, early=0, late=0)
+    assert judge(made, whole).holds
+    lost = judge(made, held(made, (0, 0, 3), (0, 0, 5)))
+    assert (lost.lost, lost.doubled, lost.holds) == (1, 0, False)
+    doubled = judge(made, held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5), (1, 0, 5)))
+    assert (doubled.lost, doubled.doubled, doubled.holds) == (0, 1, False)
+
+
+def test_what_a_dead_worker_was_not_told_of_is_there_once_or_not() -> None:
+    made = history(*TWO, (2, PUSH, 40, 0, [3, 9]))
+    sure = [(0, 0, 3), (0, 0, 5), (1, 0, 5)]
+    for unknown in ([], [(2, 0, 3)], [(2, 0, 9)], [(2, 0, 3), (2, 0, 9)]):
+        assert judge(made, held(made, *sure, *unknown)).holds
+    assert judge(made, held(made, *sure, (2, 0, 9), (2, 0, 9))).doubled == 1
+
+
+def test_a_pull_brings_what_was_acknowledged_before_and_nothing_that_was_not_begun() -> None:
+    def pulled(value: int, invoked: int, completed: int, blind: list[list[int]] | None = None) -> Judgement:
+        made = history(*TWO, (2, PULL, invoked, completed, [5]))
+        made.pulled[2, 0, 5] = value
+        intervals = np.array(blind or [[0, 0]], np.int64)
+        return judge(made, held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5)), intervals)
+
+    made = history(*TWO)
+    first, second = (int(_delta_of(made.me, w, 0, 5)) for w in (0, 1))
+    assert first != second
+    assert pulled(first + second, 31, 40).holds
+    assert (pulled(first, 31, 40).early, pulled(first, 31, 40).holds) == (1, False)
+    assert pulled(first, 20, 40).holds and pulled(first, 29, 40).holds
+    assert pulled(0, 19, 40).holds and pulled(0, 20, 40).early == 1
+    assert pulled(first + second + 1, 31, 40).late == 1
+    assert pulled(first + second, 2, 12).late == 1 and pulled(first, 2, 12).holds
+    assert pulled(first, 31, 40, [[39, 50]]).holds and pulled(first, 31, 40, [[40, 50]]).early == 1
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**62), st.booleans())
+def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> None:
+    made = history(*TWO, seed=seed)
+    made.me.is_extreme = is_extreme
+    deltas = [int(_delta_of(made.me, 0, k, key)) for k in range(8) for key in range(KEYS)]
+    assert len(set(deltas)) > 50
+    if is_extreme:
+        assert set(EXTREMES.tolist()) <= set(deltas) and max(deltas) < 2**32
+    else:
+        assert min(deltas) >= 1 and max(deltas) <= 1000
+
+
+# -- the suite bites
+
+
+def program_without(action: str, field: str) -> Any:
+    """Our program, without the assignment to a field in an action, in machine code."""
+    description = json.loads(PROGRAM.read_bytes())
+    found = 0
+    for each in description["actions"]:
+        if each["name"] == action:
+            kept = [step for step in each["primitives"] if field not in json.dumps(step["parameters"][0])]
+            found += len(each["primitives"]) - len(kept)
+            each["primitives"] = kept
+    assert found == 1
+    return compiled(load_program(json.dumps(description).encode()))
+
+
+def fails_soon(bed: Bed, fault: str) -> tuple[Schedule, Outcome]:
+    for seed in range(SOON):
+        schedule = draw(fault, bed.arm.name, seed)
+        outcome = play_schedule(bed, schedule)
+        if not outcome.holds:
+            return schedule, outcome
+    raise AssertionError(f"{SOON} schedules of {fault!r} hold")
+
+
+def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short() -> None:
+    bed = Bed(BOTH, program_without("exactly_once26", "is_duplicate"))
+    schedule, outcome = fails_soon(bed, "duplication")
+    assert outcome.judgement.doubled or outcome.judgement.late
+    short = shortest(bed, schedule)
+    assert not play_schedule(bed, short).holds
+    assert short.rpcs < schedule.rpcs and (short.loss, short.reordering) == (0, 0)
+
+
+def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
+    """A duplicate is told today's hits: what was hot then and is not now is added twice, and the other way
+    lost."""
+    fails_soon(Bed(BOTH, program_without("exactly_once29", "served")), "everything")
+
+
+def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_away = Store.give_away
+
+    def keep(store: Store, at: Any) -> Values:
+        updates = store._cells.updates[at].copy()
+        values = give_away(store, at)
+        store._cells.updates[at] = updates
+        return values
+
+    monkeypatch.setattr(Store, "give_away", keep)
+    _, outcome = fails_soon(Bed(BOTH), "hot set")
+    assert outcome.judgement.early
+
+
+def test_a_worker_that_does_not_replay_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    renew = Client.renew
+
+    def forget(client: Client, epoch: int) -> None:
+        renew(client, epoch)
+        client.state.kept[:] = 0
+
+    monkeypatch.setattr(Client, "renew", forget)
+    _, outcome = fails_soon(Bed(BOTH), "switch restarted")
+    assert outcome.judgement.lost
+
+
+def test_a_server_that_forgets_what_it_noted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.faults.servers.read_notes", lambda octets: iter(()))
+    _, outcome = fails_soon(Bed(BOTH), "server restarted")
+    assert outcome.judgement.lost
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Bed]]:
+    """The command's beds are broken ones; played here, as its processes would not be."""
+    bed = Bed(BOTH, program_without("exactly_once26", "is_duplicate"))
+    monkeypatch.setattr(matrix, "bed_of", lambda arm: bed)
+
+    def here(function: Any, tasks: Any, scheduler: Any, processes: Any) -> Iterator[tuple[int, Any]]:
+        for number, task in zip(count(), tasks, strict=False):
+            yield number, function(*task)
+
+    monkeypatch.setattr(matrix, "side_by_side", here)
+    yield lambda arm: bed
+
+
+def test_the_command_writes_the_shortest_schedule_that_fails(
+    broken: Callable[[str], Bed], tmp_path: Path
+) -> None:
+    command = [
+        "faults",
+        "duplication",
+        "--arm",
+        "both",
+        "--schedules",
+        "40",
+        "--into",
+        str(tmp_path / "f.json"),
+    ]
+    ran = CliRunner().invoke(hotline, command)
+    assert ran.exit_code == 1
+    file = tmp_path / "fault-duplication-both.json"
+    assert f"the shortest schedule that fails is in {file}: hotline faults --replay {file}" in ran.output
+    short = Schedule.from_json(file.read_text())
+    assert not play_schedule(broken("both"), short).holds
+    assert CliRunner().invoke(hotline, ["faults", "--replay", str(file)]).exit_code == 1
+    (row,) = json.loads((tmp_path / "f.json").read_text())
+    assert row["doubled"] + row["misread"] > 0
