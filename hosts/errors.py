@@ -11,3 +11,11 @@ class AgentConfigError(HotlineError):
 
 class LedgerError(HotlineError):
     """A ledger file that cannot be read as one."""
+
+
+class DurabilityError(HotlineError):
+    """A PS's file that cannot be opened, read or written, or that is another PS's."""
+
+
+class DurabilityPaused(DurabilityError):
+    """The disk is full: what is not kept is not acknowledged, until there is room."""

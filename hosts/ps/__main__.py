@@ -17,10 +17,11 @@ from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settl
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import ParameterServer
+from hosts.ps.durable import Durable
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import Sockets, dialect
 from hosts.ps.service import make_service
-from hosts.ps.state import JOB_COUNTERS
+from hosts.ps.state import JOB_COUNTERS, JOURNAL_BYTES
 from hosts.sockets import Address, clock_offset
 from logs.parts import save_arrays
 
@@ -29,6 +30,9 @@ class PsProcess:
     """The process: its state machine, its logs, and the commands."""
 
     def __init__(self, config: PsConfig, offset: int) -> None:
+        self._config, self._offset = config, offset
+        self.recovered = 0
+        """Notes that were taken in again."""
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: ParameterServer[Address] = ParameterServer(
             config.ps,
@@ -36,10 +40,27 @@ class PsProcess:
             space,
             {job.job: job.epoch for job in config.jobs},
             time.monotonic_ns,
+            journal_bytes=JOURNAL_BYTES if config.durable else 0,
+            replayed=config.replayed,
         )
-        self._config, self._offset = config, offset
+        self._durable = self._open_durable() if config.durable else None
         self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
         self.done = False
+
+    def _open_durable(self) -> Durable:
+        """The file, and the PS as it was when it was last kept."""
+        kept, config = self._config.durable, self._config
+        assert kept is not None
+        identity = {
+            "ps": config.ps,
+            "n_ps": config.n_ps,
+            "jobs": {str(job.job): job.epoch for job in config.jobs},
+            "parameters": config.parameters,
+            "keys": str(config.keys) if config.keys else None,
+        }
+        durable = Durable(kept.file, identity, kept.fsync, round(kept.checkpoint_mb * 2**20))
+        self.recovered = self.core.recover(durable.parts(), durable.notes())
+        return durable
 
     def sockets(self) -> Sockets:
         """The sockets that it serves on."""
@@ -53,6 +74,7 @@ class PsProcess:
             make_service(**config.service_time.model_dump()),
             self.write_full_logs,
             dialect(config.codec),
+            self._durable,
         )
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
@@ -100,6 +122,8 @@ class PsProcess:
             self.flush()
         finally:
             self._logs.close()
+            if self._durable is not None:
+                self._durable.close()
 
     def quit(self) -> dict[str, object]:
         """End the process after this answer."""
@@ -130,7 +154,7 @@ def main(path: Path) -> None:
         process = PsProcess(config, offset)
         with closing(process.sockets()) as sockets:
             settle(config.cpu)
-            say(ready=True)
+            say(ready=True, recovered=process.recovered)
             serve(process, sockets, Commands(sys.stdin.fileno()))
     except (HotlineError, OSError) as error:
         say(error=str(error))

@@ -38,6 +38,15 @@ class ServiceTime(Strict):
     """That share the PS's RPCs."""
 
 
+class DurableConfig(Strict):
+    """What a PS keeps on disk (`hosts.ps.durable`)."""
+
+    file: Path
+    fsync: Literal["always", "checkpoint", "never"] = "never"
+    checkpoint_mb: float = Field(default=64.0, gt=0, allow_inf_nan=False)
+    """Of notes, after which a checkpoint is made instead."""
+
+
 class PsConfig(Strict):
     """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
 
@@ -52,6 +61,9 @@ class PsConfig(Strict):
     codec: Literal["fast", "scapy"] = "fast"
     cpu: int | None = None
     service_time: ServiceTime = ServiceTime()
+    durable: DurableConfig | None = None
+    replayed: bool = False
+    """Workers keep replay logs."""
     parameters: int | None = Field(default=None, ge=1)
     keys: Path | None = None
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Generic
 
 from hosts.keys import KeySpace
+from hosts.ps.checkpoint import put_back, take_checkpoint
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
+from hosts.ps.state import CALLER
 from hosts.ps.store import Store
 from hosts.worker.machine import COMPILED, plain_machine
 from protocol import control
@@ -19,7 +23,10 @@ _OP_AT = offset_of("op")
 
 
 class ParameterServer(Generic[ReplyTo]):
-    """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch."""
+    """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch.
+
+    With a journal it is durable; workers that keep replay logs are what `replayed` says.
+    """
 
     def __init__(
         self,
@@ -29,10 +36,14 @@ class ParameterServer(Generic[ReplyTo]):
         epochs: Mapping[int, int],
         clock: Callable[[], int],
         as_plain: bool = False,
+        *,
+        journal_bytes: int = 0,
+        replayed: bool = False,
     ) -> None:
         self.ps = ps
-        self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain)
-        self.stores = {job: Store(self.server.state, job) for job in epochs}
+        self._clock = clock
+        self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain, journal_bytes)
+        self.stores = {job: Store(self.server.state, job, replayed) for job in epochs}
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {
             job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
@@ -51,7 +62,7 @@ class ParameterServer(Generic[ReplyTo]):
         self.command(datagram, source)
         return None
 
-    def command(self, datagram: bytes | memoryview, source: ReplyTo) -> None:
+    def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
         """A CONTROL at the data port."""
         try:
             command = control.parse(datagram)
@@ -62,6 +73,7 @@ class ParameterServer(Generic[ReplyTo]):
         if mover is None or command.ps != self.ps or command.is_answer:
             self.server.count_misdirected()
         else:
+            self.server.note(FROM_CONTROLLER, datagram)
             mover.command(command, source)
 
     def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
@@ -75,7 +87,38 @@ class ParameterServer(Generic[ReplyTo]):
         if mover is None:
             self.server.count_misdirected()
         else:
+            self.server.note(FROM_SWITCH, datagram)
             mover.receive(datagram, read)
+
+    @property
+    def is_idle(self) -> bool:
+        """No command is under way, so that a checkpoint can be made."""
+        return all(mover.is_idle for mover in self._movers.values())
+
+    def checkpoint(self) -> Iterator[tuple[str, bytes]]:
+        """All that it is, if it is idle (`hosts.ps.checkpoint`)."""
+        return take_checkpoint(self.server.state, self._movers)
+
+    def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
+        """Be what one was that has kept these; nobody is answered. Returns how many notes there were."""
+        state, notes = self.server.state, 0
+        if parts:
+            self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
+            put_back(self.server.state, self._movers, parts)
+        state.me.is_durable = 0
+        for source, datagram in chain.from_iterable(map(read_notes, journal)):
+            notes += 1
+            if source == FROM_WORKER:
+                self.server.handle(datagram, 0, 0)
+            elif source == FROM_CONTROLLER:
+                self.command(datagram, None)
+            else:
+                self.receive_own(datagram, self._clock())
+            for _ in self.transmit():
+                pass
+        self.server.take_contacts()
+        self.server.state.me.is_durable = 1
+        return notes
 
     def transmit(self) -> Iterator[memoryview]:
         """Register RPCs to be sent at once, to the PS's own service address."""

@@ -5,6 +5,7 @@ The compiled loop answers workers; what it leaves to Python is rare: commands, t
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import time
@@ -12,16 +13,22 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hosts.agent import Commands, SignalPipe
+from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
 from hosts.ps.core import ParameterServer
-from hosts.ps.serve import COMMAND, FOR_CONTROL, MARKED, NEWCOMER, OWN, ROOM, SIGNAL, make_sources
+from hosts.ps.durable import Durable
+from hosts.ps.serve import COMMAND, FOR_CONTROL, MARKED, NEWCOMER, OWN, QUIET, ROOM, SIGNAL, make_sources
 from hosts.ps.server import job_of
 from hosts.ps.service import Service
 from hosts.sockets import Address, Receiver, open_udp, send
 from hosts.udp import BURST, address_of, datagram_of, make_udp
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 
+log = logging.getLogger(__name__)
+
 _NEVER = 2**62
+_FULL_DISK_S = 0.1
+"""Between two attempts to write to a disk that is full."""
 
 
 class Dialect(NamedTuple):
@@ -47,7 +54,8 @@ def dialect(codec: str) -> Dialect:
 class Sockets:
     """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
 
-    `on_room` is called when a part of the connection log has become full.
+    `on_room` is called when a part of the connection log has become full. With `durable` what changes the PS
+    is kept there before anybody is answered.
     """
 
     def __init__(
@@ -60,8 +68,11 @@ class Sockets:
         service_time: Service,
         on_room: Callable[[], None] = lambda: None,
         dialect: Dialect | None = None,
+        durable: Durable | None = None,
     ) -> None:
         self._core = core
+        self._durable = durable
+        self._is_paused = False
         self._service = service
         self._connected = connected
         self._local = (address, HOTLINE_PORT)
@@ -109,6 +120,8 @@ class Sockets:
 
     def _turn(self) -> int:
         """Answer workers until Python is needed, and do what it is needed for; returns why it was."""
+        if self._is_paused and not self._keep():
+            return self._wait_for_room()
         core = self._core
         due = core.deadline()
         reason = self._call(_NEVER if due is None else due)
@@ -124,8 +137,34 @@ class Sockets:
             self._look_at_marked()
         if due is not None:
             core.wake(time.monotonic_ns())
-        self._own_traffic()
+        if self._keep():
+            self._own_traffic()
         return reason
+
+    def _keep(self) -> bool:
+        """Keep what has been noted, before anything is sent; False where the disk is full."""
+        durable, server = self._durable, self._core.server
+        if durable is None:
+            return True
+        try:
+            if server.state.me.noted:
+                durable.append(server.notes)
+                server.forget_notes()
+            if durable.wants_checkpoint and self._core.is_idle:
+                durable.checkpoint(self._core.checkpoint())
+        except DurabilityPaused as error:
+            if not self._is_paused:
+                log.warning("%s: nothing is answered until there is room", error)
+            self._is_paused = True
+            return False
+        self._is_paused = False
+        return True
+
+    def _wait_for_room(self) -> int:
+        """Let a moment pass, for whoever makes room; commands are heard."""
+        commands = self._sources.state.commands
+        ready, _, _ = select.select([commands], [], [], _FULL_DISK_S)
+        return COMMAND if ready else QUIET
 
     def _call(self, until: int) -> int:
         return self._dialect.serve(

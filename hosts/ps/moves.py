@@ -46,7 +46,7 @@ class Mover(Generic[ReplyTo]):
         self._switch = self._new_client(self._caller)
         self._space = space
         self._store = store
-        self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo]] = OrderedDict()
+        self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._script: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
         self._latest = [-1] * SLOTS
@@ -56,11 +56,14 @@ class Mover(Generic[ReplyTo]):
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller, with whom they go to; the owner sends and removes them."""
 
-    def command(self, control: Control, reply_to: ReplyTo) -> None:
-        """A command of the controller; one under way is not begun again, one that is done is answered."""
+    def command(self, control: Control, reply_to: ReplyTo | None) -> None:
+        """A command of the controller; one under way is not begun again, one that is done is answered.
+
+        With nobody to reply to, as it is taken in again after a restart, it is answered when it is repeated.
+        """
         identity, done = self._done.get(control.seq % SLOTS, (None, b""))
         if identity == control.identity:
-            self.answers.append((done, reply_to))
+            self._answer(done, reply_to)
         elif self._is_new(control):
             if control.command is Command.RENEW:
                 self._renew(int(control.keys[0]))
@@ -75,6 +78,10 @@ class Mover(Generic[ReplyTo]):
             self._script = None
             self._queue.clear()
             self._store.restore()
+
+    def _answer(self, answer: bytes, reply_to: ReplyTo | None) -> None:
+        if reply_to is not None:
+            self.answers.append((answer, reply_to))
 
     def _is_new(self, control: Control) -> bool:
         """Whether it is no copy, and not what an earlier controller, or this one long ago, has asked for.
@@ -152,7 +159,7 @@ class Mover(Generic[ReplyTo]):
                 del self._queue[identity]
                 answer = build(end.value)
                 self._done[identity[1] % SLOTS] = identity, answer
-                self.answers.append((answer, reply_to))
+                self._answer(answer, reply_to)
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
         """A command's course; yields while register RPCs are under way."""

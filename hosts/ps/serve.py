@@ -25,13 +25,13 @@ from hosts.udp import (
 from native.compile import compiled, entry_point, int64
 from native.libc import epoll_wait
 from native.records import checked, record, records
-from native.words import borrowed, swap16
-from protocol.rpc import BUFFER_BYTES
+from native.words import borrowed, swap16, swap32
+from protocol.rpc import ALL, BUFFER_BYTES
 from softswitch.ports.layout import EPOLL_EVENT
 
-QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM = 0, 1, 2, 3, 4, 5
+QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
-the inbox are marked; the server needs room."""
+the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
 ANSWERED, FOR_CONTROL, NEWCOMER = 0, 1, 2
 """Marks of datagrams: nothing is left to do; it is the controller's; its caller was not known before."""
 EVENTS = 64
@@ -49,14 +49,15 @@ _EVENT = checked(
     )
 )
 """struct epoll_event, whose `data` is a name that numpy's records have."""
-_STATE = record("epoll", "commands", "signals", "own", "fd", "taken")
+_STATE = record("epoll", "commands", "signals", "own", "fd", "taken", "unsent", "marked", "noted_at")
 
 
 class Sources(NamedTuple):
     """What the loop waits for."""
 
     state: Any
-    """A record of file descriptors, -1 for none; `fd` and `taken`: whose and how many datagrams came."""
+    """A record of file descriptors, -1 for none; `fd` and `taken`: whose and how many datagrams came; whether
+    their answers are `unsent`, and some `marked`."""
     events: Any
     """EVENT[EVENTS]"""
     marks: Any
@@ -79,6 +80,11 @@ def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: i
     udp, sources = borrowed(udp), borrowed(sources)
     state, events = sources.state, sources.events
     while True:
+        if state.unsent:
+            state.unsent = 0
+            send_noted(service, udp, sources)
+            if state.marked:
+                return MARKED
         if needs_room(server, BURST):
             return ROOM
         release(service, udp)
@@ -93,10 +99,27 @@ def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: i
                 return SIGNAL
             if fd == state.own:
                 return OWN
-            if answer_burst(server, service, udp, sources, fd):
+            marked = answer_burst(server, service, udp, sources, fd)
+            if server.me.noted:
+                state.unsent, state.marked, state.noted_at = 1, marked, clock(udp, MONOTONIC)
+                return NOTED
+            flush(udp, fd)
+            if marked:
                 return MARKED
             if needs_room(server, BURST):
                 return ROOM
+
+
+@compiled
+def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
+    """Send the answers to a burst that has been kept; that is processing, too."""
+    state = sources.state
+    if not is_given(service):
+        took = clock(udp, MONOTONIC) - int64(state.noted_at)
+        for k in range(int64(state.taken)):
+            answer = udp.outbox[k]
+            answer.ps_proc = swap32(min(swap32(answer.ps_proc) + took, ALL))
+    flush(udp, int64(state.fd))
 
 
 @compiled
@@ -110,7 +133,7 @@ def patience_ms(service: Service, udp: Udp, until: int) -> int:
 
 @compiled
 def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """Answer what waits at a data socket; whether some of it is marked.
+    """Answer what waits at a data socket, with the next flush; whether some of it is marked.
 
     The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
     """
@@ -131,7 +154,6 @@ def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, f
         marked |= mark != ANSWERED
         read = clock(udp, MONOTONIC)
     share_cpu(server, 0 if is_given(service) else clock(udp, THREAD_CPU) - began)
-    flush(udp, fd)
     return marked
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hosts.ps.journal import add_note
 from hosts.ps.rpc import IS_CONTROL, NOTHING, handle_one, stamp_one
 from hosts.ps.share import Share
 from hosts.ps.state import make_server, needs_room, with_room
@@ -28,13 +29,19 @@ def job_of(datagram: bytes) -> int:
 class RpcServer:
     """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing.
 
-    `as_plain` runs the same functions as plain Python.
+    `as_plain` runs the same functions as plain Python; with a journal it is durable (`hosts.ps.journal`).
     """
 
     def __init__(
-        self, ps: int, jobs: Sequence[int], share: Share, clock: Callable[[], int], as_plain: bool = False
+        self,
+        ps: int,
+        jobs: Sequence[int],
+        share: Share,
+        clock: Callable[[], int],
+        as_plain: bool = False,
+        journal_bytes: int = 0,
     ) -> None:
-        self.state = make_server(ps, jobs, share)
+        self.state = make_server(ps, jobs, share, journal_bytes)
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[Any] = []
@@ -80,8 +87,24 @@ class RpcServer:
         octets = answer[:answered].tobytes()
         return job_of(octets), octets
 
+    def note(self, source: int, datagram: bytes | memoryview) -> None:
+        """Note what somebody else than a worker has sent, if this PS is durable."""
+        me = self.state.me
+        if me.is_durable:
+            me.noted = add_note(self.state.journal, int(me.noted), source, datagram)
+
+    @property
+    def notes(self) -> bytes:
+        """All that has been noted and is not kept."""
+        notes: bytes = self.state.journal[: self.state.me.noted].tobytes()
+        return notes
+
+    def forget_notes(self) -> None:
+        """They have been kept."""
+        self.state.me.noted = 0
+
     def make_room(self, datagrams: int) -> None:
-        """Room for that many datagrams, whoever they are from."""
+        """Room for that many datagrams, whoever they are from; notes must have been taken."""
         if _needs_room(self.state, datagrams):
             self.state, contacts = with_room(self.state, datagrams)
             self._full_logs.append(contacts)

@@ -30,6 +30,8 @@ CELL = record(("value", "u4"), ("updates", "u4"))
 CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
 _CALLERS = 1024
 CONTACTS = 1 << 16
+JOURNAL_BYTES = 1 << 20
+"""Room for the notes of some bursts."""
 
 
 class Server(NamedTuple):

@@ -98,7 +98,7 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
         fault, arm, random.getrandbits(62),
         rpcs=RPCS + random.randrange(60),
         delay_us=random.choice([1, 5, 20]), late_us=random.choice([50, 500, 5_000]),
-        think_us=random.choice([0, 100, 400]), pulls=random.choice([0.1, 0.4]),
+        think_us=random.choice([50, 200, 600]), pulls=random.choice([0.1, 0.4]),
         share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
         is_extreme=random.random() < 0.25,
     )  # fmt: skip
@@ -126,7 +126,7 @@ def _strike(kind: str, random: Random) -> Strike:
     return Strike(
         kind,
         after=random.randrange(20, RPCS - 60),
-        lasts_us=random.choice([500, 5_000, 30_000]) + random.randrange(500),
+        lasts_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
         who=random.randrange(of.get(kind, SERVERS)),
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )

@@ -39,7 +39,7 @@ class VirtualServer:
         self._rpcs = rpcs(2)
         self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
         self.store = Store(self.state, arm.job, replayed=True)
-        self._mover: Mover[UdpEndpoint | None] | None = None
+        self._mover: Mover[UdpEndpoint] | None = None
         self.due = NEVER
         """When `wake` is due, as of the latest `to_send`."""
         self._checkpoint: dict[str, bytes] = {}
@@ -47,7 +47,7 @@ class VirtualServer:
         """Places of the keys that the switch had at the beginning."""
 
     @property
-    def mover(self) -> Mover[UdpEndpoint | None]:
+    def mover(self) -> Mover[UdpEndpoint]:
         """Made when it is needed."""
         if self._mover is None:
             self._mover = Mover(
@@ -92,8 +92,7 @@ class VirtualServer:
             yield frames.build(UdpFrame(self._own, self._service, bytes(datagram)))
         while self._mover.answers:
             answer, to = self._mover.answers.popleft()
-            if to is not None:
-                yield frames.build(UdpFrame(self._data, to, answer))
+            yield frames.build(UdpFrame(self._data, to, answer))
 
     def wake(self, now: int) -> None:
         """Send again what is overdue."""

@@ -1,0 +1,228 @@
+"""A PS that is killed at any moment and comes back is what it was; what was not kept was not acknowledged."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.errors import DurabilityError, DurabilityPaused
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.ps.durable import Durable, Fsync
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, add_note, read_notes
+from hosts.ps.state import JOURNAL_BYTES
+from protocol import control
+from protocol.codec import FastCodec, Message
+from protocol.control import Command, Control
+from protocol.hashing import lane_of, ps_ids_of
+from protocol.header import KEYS, LAYOUT, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op, unpack
+from tests.harness.effort import examples
+from tests.unit.test_ps_compiled import CODEC, DENSE, JOBS, N_PS, PS, SPARSE, request
+
+IDENTITY = {"ps": PS}
+
+
+class Kept:
+    """A PS, and what it has kept, as its loop does: before anybody is told."""
+
+    def __init__(self, space: KeySpace, durable: Durable) -> None:
+        self.now = 0
+        self.space, self.durable = space, durable
+        self.core = self.made()
+        self.core.recover(durable.parts(), durable.notes())
+
+    def made(self) -> ParameterServer[str]:
+        return ParameterServer(
+            PS,
+            N_PS,
+            self.space,
+            dict.fromkeys(JOBS, 1),
+            lambda: self.now,
+            journal_bytes=JOURNAL_BYTES,
+            replayed=True,
+        )
+
+    def keep(self) -> list[bytes]:
+        """Keep what was noted; then what leaves."""
+        server = self.core.server
+        if server.state.me.noted:
+            self.durable.append(server.notes)
+            server.forget_notes()
+        sent = [bytes(each) for each in self.core.transmit()]
+        return sent + [answer for answer, _ in self.core.control_answers()]
+
+    def standing(self) -> list[Any]:
+        """All that must be the same after a restart, but what only pulls have changed."""
+        state = self.core.server.state
+        known = state.callers[state.callers.known == 1]
+        turned = {
+            (int(c.job), int(c.worker), int(c.epoch)): list(
+                zip(c.turns.tolist(), c.added.tolist(), strict=True)
+            )
+            for c in known
+        }
+        return [state.cells.tobytes(), state.lent.tobytes(), turned]
+
+
+def answered_by_switch(sent: bytes, random: Random) -> bytes:
+    """The switch's answer to a register RPC: some lanes have entries."""
+    h = unpack(sent)
+    served = h.live & random.getrandbits(32) if random.random() < 0.2 else h.live
+    values = (
+        np.array([random.getrandbits(32) for _ in range(h.count)], np.uint32) if h.op == Op.PULL else None
+    )
+    flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
+    return bytes(CODEC.build(Message(h._replace(flags=flags, served=served), None, values)))
+
+
+def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]:
+    cells, lent, turned = standing
+    kept = {
+        (*caller, slot): turn
+        for caller, slots in turned.items()
+        for slot, turn in enumerate(slots)
+        if turn != (0, 0) and (*caller, slot) not in pulls
+    }
+    return [cells, lent, kept]
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(seed=st.integers(0, 2**32), is_sparse=st.booleans(), fsync=st.sampled_from(["never", "checkpoint"]))
+def test_a_ps_that_comes_back_is_what_it_was(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync
+) -> None:
+    """Whatever it was doing: pushes, questions, moves that are under way; and whenever a checkpoint was made."""
+    random, space = Random(seed), SPARSE if is_sparse else DENSE
+    file = tmp_path_factory.mktemp("ps") / "ps.db"
+    ps = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))
+    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    pulls: set[tuple[Any, ...]] = set()
+    waiting: list[bytes] = []
+    for step in range(random.randrange(120)):
+        chance = random.random()
+        if chance < 0.7:
+            datagram = request(random, space)
+            h = Header._make(LAYOUT.unpack_from(datagram))  # which may be malformed
+            if h.op == Op.PULL or (h.op == Op.EMPTY and not h.iteration):
+                pulls.add((h.job, h.worker, h.epoch, h.seq & SLOT_MASK))
+            ps.core.handle(datagram, 0, 0, "worker")
+        elif chance < 0.8:
+            keys = np.array(random.sample(mine, random.randint(1, 20)), np.uint64)
+            command = random.choice([Command.SEED, Command.SEED, Command.COLLECT, Command.RENEW])
+            if command is Command.RENEW:
+                keys = np.array([random.choice([1, 2, 3])], np.uint64)
+            asked = Control(command, JOBS[0], PS, epoch=9, seq=step, keys=keys)
+            ps.core.handle(control.build(asked), 0, 0, "controller")
+        elif chance < 0.97 and waiting:
+            ps.core.receive_own(answered_by_switch(waiting.pop(random.randrange(len(waiting))), random), 0)
+        elif ps.core.is_idle:
+            ps.keep()
+            ps.durable.checkpoint(ps.core.checkpoint())
+        waiting += [each for each in ps.keep() if unpack(each).op != Op.CONTROL]
+    before = ps.standing()
+    # Killed: nothing is closed, and another process opens the file.
+    again = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))
+    assert without_pulls(again.standing(), pulls) == without_pulls(before, pulls)
+    # Both go on alike.
+    for each in (ps, again):
+        each.core.wake(10**12)
+    assert {unpack(sent).seq for sent in ps.keep()} == {unpack(sent).seq for sent in again.keep()}
+
+
+def push(seq: int, key: int, value: int) -> bytes:
+    header = Header(
+        op=Op.PUSH, flags=KEYS | VALUES, job=JOBS[0], worker=1, epoch=1, ps=PS, count=1, seq=seq, live=1
+    )
+    return bytes(FastCodec().build(Message(header, np.array([key], np.uint64), np.array([value], np.uint32))))
+
+
+MINE = next(key for key in range(200) if int(ps_ids_of(np.array([key], np.uint64), N_PS)[0]) == PS)
+
+
+def test_a_push_is_added_once_though_its_answer_was_lost_with_the_ps(tmp_path: Path) -> None:
+    ps = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "always", 1 << 30))
+    assert ps.core.handle(push(1 << WINDOW_BITS, MINE, 5), 0, 0, "w") is not None
+    ps.keep()
+    again = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "always", 1 << 30))
+    answered = again.core.handle(push(1 << WINDOW_BITS, MINE, 5), 0, 0, "w")
+    assert answered is not None and unpack(answered[1]).refused == 0
+    held = again.core.stores[JOBS[0]].held()
+    assert held.values[held.keys == MINE].tolist() == [5] and held.updates[held.keys == MINE].tolist() == [1]
+    assert lane_of(MINE) < 32
+
+
+def test_what_was_not_kept_is_not_there(tmp_path: Path) -> None:
+    ps = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30))
+    ps.core.handle(push(1 << WINDOW_BITS, MINE, 5), 0, 0, "w")
+    again = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30))
+    assert not again.core.stores[JOBS[0]].held().values.any()
+
+
+def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(tmp_path: Path) -> None:
+    durable = Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30)
+    pages = durable._open.execute("PRAGMA page_count").fetchone()[0]
+    durable._open.execute(f"PRAGMA max_page_count = {pages + 2}")
+    durable.append(b"x" * 100)
+    with pytest.raises(DurabilityPaused, match=r"ps\.db: database or disk is full"):
+        durable.append(b"y" * 100_000)
+    with pytest.raises(DurabilityPaused):
+        durable.checkpoint([("cells 0 0", b"z" * 100_000)])
+    assert (list(durable.notes()), durable.parts()) == ([b"x" * 100], {})
+    durable._open.execute("PRAGMA max_page_count = 1000000")
+    durable.append(b"y" * 100_000)
+    durable.checkpoint([("cells 0 0", b"z")])
+    assert (list(durable.notes()), durable.parts()) == ([], {"cells 0 0": b"z"})
+
+
+def test_a_journal_ends_in_a_checkpoint(tmp_path: Path) -> None:
+    durable = Durable(tmp_path / "ps.db", IDENTITY, "never", 1000)
+    durable.append(b"x" * 999)
+    assert not durable.wants_checkpoint
+    durable.append(b"x")
+    assert durable.wants_checkpoint
+    again = Durable(tmp_path / "ps.db", IDENTITY, "never", 1000)
+    assert sum(map(len, again.notes())) == 1000 and again.wants_checkpoint
+    again.checkpoint([])
+    assert not again.wants_checkpoint
+
+
+@pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
+def test_the_policy_is_sqlites(tmp_path: Path, fsync: Fsync, number: int) -> None:
+    durable = Durable(tmp_path / "ps.db", IDENTITY, fsync, 1000)
+    assert durable._open.execute("PRAGMA synchronous").fetchone() == (number,)
+    assert durable._open.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_another_ps_s_file_and_what_is_none_are_told(tmp_path: Path) -> None:
+    Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
+    with pytest.raises(
+        DurabilityError, match=r'is of the PS \{"n_ps": 2, "ps": 1\}, this one is \{"n_ps": 3'
+    ):
+        Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 3}, "never", 1000)
+    (tmp_path / "text").write_text("nothing of the kind, but long enough to be read as something" * 10)
+    with pytest.raises(DurabilityError, match=r"text: file is not a database"):
+        Durable(tmp_path / "text", IDENTITY, "never", 1000)
+    with pytest.raises(DurabilityError, match=r"nowhere/ps\.db: unable to open database file"):
+        Durable(tmp_path / "nowhere" / "ps.db", IDENTITY, "never", 1000)
+    assert json.loads(sqlite3.connect(tmp_path / "ps.db").execute("SELECT what FROM identity").fetchone()[0])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH]), st.binary(max_size=1500)),
+        max_size=20,
+    )
+)
+def test_notes_are_read_as_they_were_written(notes: list[tuple[int, bytes]]) -> None:
+    journal, at = np.zeros(20 * 1600, np.uint8), 0
+    for source, datagram in notes:
+        at = add_note(journal, at, source, datagram)
+    assert list(read_notes(journal[:at].tobytes())) == notes
