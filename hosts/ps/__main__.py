@@ -154,7 +154,7 @@ def main(path: Path) -> None:
         process = PsProcess(config, offset)
         with closing(process.sockets()) as sockets:
             settle(config.cpu)
-            say(ready=True, recovered=process.recovered)
+            say(ready=True, **({"recovered": process.recovered} if config.durable else {}))
             serve(process, sockets, Commands(sys.stdin.fileno()))
     except (HotlineError, OSError) as error:
         say(error=str(error))

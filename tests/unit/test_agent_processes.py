@@ -207,6 +207,46 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     )
 
 
+@pytest.mark.parametrize("job", JOBS)
+def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) -> None:
+    """Again and again, by kill -9 in the middle of a block; checkpoints come and go."""
+
+    def start(ps: int) -> Agent:
+        durable = {"file": str(log_dir / f"ps-{ps}.db"), "checkpoint_mb": 0.05}
+        return Agent("hosts.ps", ps_config(log_dir, ps, durable=durable), log_dir)
+
+    def answered(server: Agent) -> int:
+        return int(server.call(cmd="stats")["jobs"][str(job)]["rpcs"])
+
+    servers = [start(ps) for ps in range(2)]
+    worker = Agent("hosts.worker", worker_config(log_dir), log_dir)
+    recovered = []
+    try:
+        for victim in (0, 1, 0):
+            before = answered(servers[victim])
+            worker.send(cmd="run", job=job, first_step=0, steps=30, start_ns=0, period_ns=20 * MS)
+            while answered(servers[victim]) < before + 10:
+                pass
+            servers[victim].process.kill()
+            servers[victim].close()
+            servers[victim] = start(victim)
+            recovered.append(servers[victim].first["recovered"])
+            with worker.limited():
+                while "progress" in (answer := worker.read()):
+                    pass
+            assert answer["steps"] == 30
+        assert max(recovered) > 0
+        assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
+        values = held(servers, log_dir, job)
+        with np.load(log_dir / "ledger.npz") as books:
+            sent = np.zeros(SIZE, np.uint32)
+            sent[books[f"job{job}_keys"].astype(np.int64)] = books[f"job{job}_sent"]
+            assert not books[f"job{job}_unknown"].any()
+        assert sent.any() and (values == sent).all()
+    finally:
+        assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
+
+
 def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
     """At the end, and with nothing to send twice."""
 
