@@ -42,11 +42,15 @@ class Commands:
 
     def next(self) -> str | None:
         """The next complete line, or None."""
-        line, newline, rest = self._buffer.partition(b"\n")
-        if not newline:
-            return None
-        self._buffer = rest
-        return line.decode("utf-8", "replace")
+        line = self.peek()
+        if line is not None:
+            self._buffer = self._buffer.partition(b"\n")[2]
+        return line
+
+    def peek(self) -> str | None:
+        """The same, which stays the next."""
+        line, newline, _ = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace") if newline else None
 
 
 class SignalPipe:
@@ -74,10 +78,14 @@ def say(**answer: object) -> None:
     print(json.dumps(answer), flush=True)
 
 
-def execute(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]]) -> None:
-    """Run one command line and print its one answer, an error included."""
+def execute(
+    line: str, handlers: Mapping[str, Callable[..., dict[str, object]]], is_answered: bool = True
+) -> None:
+    """Run one command line and print its one answer, an error included, or but for an error nothing."""
     try:
-        say(ok=True, **_dispatch(line, handlers))
+        answer = _dispatch(line, handlers)
+        if is_answered:
+            say(ok=True, **answer)
     except (HotlineError, OSError) as error:
         say(error=str(error))
 

@@ -27,7 +27,7 @@ from protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from protocol.rpc import ALL, CONTROL, PULL, PUSH, Rpc, decode, well_formed
+from protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode, well_formed
 
 NOTHING = 0
 IS_CONTROL = -1
@@ -72,14 +72,14 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
     elif h.op == PUSH:
         added = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
         refused = h.live & ~h.served & ~added
-    elif h.iteration:
+    elif h.op == EMPTY and h.iteration:
         refused = ALL & ~close(server, h)
     if is_new:
         caller.turns[slot] = turn
         caller.added[slot] = added
         job.refused_lanes += ones(refused & h.live)
-        if me.is_durable and h.op != PULL:
-            note(server, FROM_WORKER, rpc, length)
+    if me.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
+        note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, refused)
 
 

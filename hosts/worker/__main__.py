@@ -28,7 +28,8 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line, Sockets, make_operate
 from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
+from hosts.worker.replay import ReplayLog
+from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
 from logs.parts import save_arrays
@@ -42,6 +43,10 @@ class WorkerJob:
         self, config: WorkerConfig, job: JobConfig, trace: Trace, sockets: Sockets, stack: ExitStack
     ) -> None:
         self.arm = job.arm
+        self.log: ReplayLog | None = None
+        if config.replay_log:
+            path = config.log_dir / f"replay-worker-{config.worker}-job-{job.job}.bin"
+            self.log = ReplayLog(trace.space.size, config.switch, path)
         self.client = Client(
             Caller(job.job, config.worker, job.epoch),
             config.n_ps,
@@ -50,6 +55,7 @@ class WorkerJob:
             config.window,
             largest=trace.largest_batch,
             machine=plain_machine() if config.codec == "scapy" else COMPILED,
+            kept=None if self.log is None else self.log.kept,
         )
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
@@ -66,7 +72,7 @@ class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
-        sockets = Sockets(make_udp(offset), commands, signals, make_operate(config.codec))
+        sockets = Sockets(make_udp(offset), commands, signals, make_operate(config.codec), self.heed)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -93,6 +99,7 @@ class WorkerProcess:
             "ledger": self.ledger,
             "flush": self.flush,
             "quit": self.quit,
+            "renew": self.renew,
         }
 
     def hint(self, job: int, file: str | None) -> dict[str, object]:
@@ -164,8 +171,31 @@ class WorkerProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Nothing is left to write: every block has written its parts when it answers. Tells rows dropped."""
+        """Push what is owed; else nothing is left: every block has written its parts when it answers.
+
+        Tells rows dropped.
+        """
+        for job, own in self._jobs.items():
+            if own.client.owes:
+                self._drive(
+                    Replay(own.client), own, Origin(self._config.worker, job, own.arm, -1, 0.0, 0), _silent
+                )
         return {"dropped_rows": self._rpcs.dropped}
+
+    def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
+        """The switch is another one, which knows the jobs' callers by these epochs."""
+        for job, epoch in epochs.items():
+            own = self._job(int(job))
+            own.client.renew(epoch)
+            if own.log is not None:
+                own.log.is_of(switch)
+        return {}
+
+    def heed(self) -> None:
+        """Do what is not to wait for the end of a block."""
+        while (line := self._commands.peek()) is not None and '"renew"' in line:
+            self._commands.next()
+            execute(line, {"renew": self.renew}, is_answered=False)
 
     def quit(self) -> dict[str, object]:
         """End the process after this answer."""
@@ -197,9 +227,14 @@ class WorkerProcess:
         }
 
 
+def _silent() -> None:
+    """Nothing is told."""
+
+
 def serve(worker: WorkerProcess, commands: Commands) -> None:
     """Answer commands until `quit` or the end of standard input."""
     while not (worker.done or commands.closed):
+        worker.heed()
         line = commands.next()
         if line is not None:
             execute(line, worker.handlers())

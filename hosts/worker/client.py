@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.state import NEVER, NOTHING, ROW, make_calls
+from hosts.worker.state import NEVER, NOTHING, OWED, ROW, make_calls
 from native.records import records
 from protocol.codec import Caller, Keys, Values
 from protocol.header import WINDOW
@@ -60,6 +60,7 @@ class Client:
             kept=kept,
         )
         self._me = self.state.me
+        self._me["owes"] = kept is not None and bool(kept[OWED].any())
         self._sent_bytes = memoryview(self.state.sent.view(np.uint8))
 
     @property

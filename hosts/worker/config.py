@@ -46,6 +46,10 @@ class WorkerConfig(Strict):
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
     """Value units of 1.0."""
     learning_rate: float = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
+    replay_log: bool = False
+    """Keep what the switch acknowledges, to push it again when that is gone."""
+    switch: int = 0
+    """Number of the switch, another one after each of its restarts."""
     window: int = Field(default=WINDOW, ge=1, le=WINDOW)
     compute_ns: int = Field(default=0, ge=0, le=60_000_000_000)
     """What the computing between pull and push takes at least, as a busy wait; 0: what it takes here."""

@@ -60,7 +60,7 @@ class Ledger:
         if path is None:
             content = np.zeros(n_bytes, dtype=np.uint8)
         else:
-            _reserve(path, n_bytes)
+            reserve(path, n_bytes)
             content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
         self._head, self._book = _views(content, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
@@ -122,7 +122,7 @@ def read(path: Path) -> Sums:
     return _settle(*_views(content, size, capacity))
 
 
-def _reserve(path: Path, n_bytes: int) -> None:
+def reserve(path: Path, n_bytes: int) -> None:
     """A file of zeros that has its place on the disk: where a mapping has none, SIGBUS ends the process."""
     try:
         with path.open("wb") as file:

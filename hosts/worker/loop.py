@@ -46,6 +46,8 @@ class Sockets(NamedTuple):
     commands: Commands
     signals: SignalPipe
     operate: Operate
+    heed: Callable[[], None] = lambda: None
+    """Does what commands ask for that is not to wait."""
 
 
 def make_operate(codec: str) -> Operate:
@@ -104,3 +106,4 @@ class Line:
             commands.read()
             if commands.closed:
                 sys.exit(0)
+            self._sockets.heed()

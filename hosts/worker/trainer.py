@@ -162,6 +162,28 @@ class Trainer:
         return None if np.isnan(mean) else mean
 
 
+class Replay:
+    """Nothing but what is owed, to its end."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def finished(self) -> bool:
+        """All has been pushed."""
+        return self._client.idle and not self._client.owes
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return 0 if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        """Do what is due; also to be called when answers have come."""
+        self._client.wake(now)
+        if self._client.idle and self._client.owes:
+            self._client.replay()
+
+
 class EmptyCalls:
     """A closed loop of empty RPCs, to one PS after the other: what transport alone costs ([DDL] Fig. 9)."""
 
