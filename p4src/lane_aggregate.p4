@@ -6,12 +6,14 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, 
                      (bit<8> lane) {
     register<bit<32>>(SLOTS) values;
     counter(LANE_EVENTS, CounterType.packets) lane_stats;
+    counter(SLOTS, CounterType.packets) pushes;     // by slot, as a PS counts updates by key
 
     bit<32> held;
+    bit<32> uncounted;
 
-    // All ones where the lane is not to be counted: any event | these is LANE_UNCOUNTED.
+    // All ones where the lane is not to be counted: any event | these is LANE_UNCOUNTED, and any slot is no cell.
     action count_lane(in bit<32> event) {
-        bit<32> uncounted = (bit<32>)(meta.counted >> lane & 1) - 1;
+        uncounted = (bit<32>)(meta.counted >> lane & 1) - 1;
         lane_stats.count((event | uncounted) & LANE_UNCOUNTED);
     }
 
@@ -22,6 +24,7 @@ control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, 
         bit<32> overflow = ((held ^ sum) & (value.value ^ sum)) >> 31;
         lane_stats.count(LANE_OVERFLOW | (overflow ^ 1));
         count_lane(LANE_HIT);
+        pushes.count((bit<32>)slot | uncounted);
     }
 
     action pull() {

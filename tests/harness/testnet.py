@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from controller.status import DROP_REASONS
-from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER
+from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER, SLOTS
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -114,6 +114,12 @@ def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:
     """(hits, misses, overflows) of a lane."""
     hit, miss, overflow = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
     return hit.packets, miss.packets, overflow.packets
+
+
+def pushes(pipeline: ControlPlane, lane: int) -> dict[int, int]:
+    """Pushes that the lane's slots have served, zeros left out."""
+    cells = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.pushes", 0, SLOTS)
+    return {slot: value.packets for slot, value in enumerate(cells) if value.packets}
 
 
 def state_of(pipeline: ControlPlane) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:

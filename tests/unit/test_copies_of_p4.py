@@ -232,6 +232,8 @@ def test_sizes_of_tables_and_registers() -> None:
     assert P4["CELLS"] == ROWS * header.WINDOW
     assert registers == {f"{INGRESS}aggregate_{lane:02d}.values": (SLOTS, 32) for lane in range(LANES)}
     assert header.MODULUS == 1 << 32
+    counters = sizes("counters")
+    assert {counters[f"aggregate_{lane:02d}.pushes"] for lane in range(LANES)} == {SLOTS}
 
 
 def test_the_largest_run_fits_into_the_tables() -> None:

@@ -278,6 +278,16 @@ def test_lane_stats_count_fresh_lanes_of_workers_only(switch: CompiledPipeline) 
     assert testnet.lane_stats(switch, 1) == (0, 1, 0)
 
 
+def test_the_pushes_of_a_slot_are_those_of_workers_each_counted_once(switch: CompiledPipeline) -> None:
+    make(switch, "hot", 0, 2)
+    make(switch, "draining", 3)
+    for turn, worker in ((1, 1), (1, 1), (2, 1), (1, 2)):
+        push(switch, turn, 0, 1, 3, worker=worker)
+    pull(switch, 3, 0, 2)
+    push(switch, 1, 0, 3, worker=PS_CALLER_BASE)
+    assert [testnet.pushes(switch, lane) for lane in range(4)] == [{5: 3}, {}, {}, {}]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
