@@ -1,7 +1,7 @@
 """CONTROL: the controller's commands to a PS, in-band by packet-out and packet-in.
 
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
-answer to VALUES n values of 4 B. The header's job and ps say whose keys; its seq is the command's number.
+answer to VALUES or BUSIEST n values of 4 B. The header's job and ps say whose keys; its seq is its number.
 A command is idempotent: the controller repeats it until an answer with the same seq comes. As for RPCs, a
 number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the last: a number below
 the latest of its slot is a late copy, however far other slots have got.
@@ -45,6 +45,12 @@ class Command(IntEnum):
     """The switch is the one in which the PS's own RPCs have the epoch that is the only key. If the PS has
     known another, that one is gone: it takes home what the switch had of it
     (`hosts.ps.store.Store.restore`)."""
+    BUSIEST = 6
+    """Tell the most updated keys, most updates first, with how many since rank 0 was last asked for.
+
+    Its two keys are a rank, from which the answer goes on as far as a datagram does, and how many keys are to
+    be ranked. Rank 0 is all keys together, as NO_KEY; the ranking is kept until this is asked for again.
+    """
 
 
 class Status(IntEnum):
@@ -62,15 +68,17 @@ SLOTS = 4
 MAX_KEYS = 128
 """Keys of one SEED or COLLECT."""
 MAX_VALUES_KEYS = 117
-"""Keys of one VALUES: its answer, 12 B a key, must not be fragmented (MTU 1500)."""
+"""Keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
 
 _BODY = struct.Struct("!BBHI")
 _NO_KEYS = np.empty(0, dtype=np.uint64)
+_WITH_VALUES = (Command.VALUES, Command.BUSIEST)
+"""Answered with keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A CONTROL datagram. `keys` has shape [n], `values` [n] in an answer to VALUES, else None."""
+    """A CONTROL datagram. `keys` has shape [n], `values` [n] in answers to VALUES and BUSIEST, else None."""
 
     command: Command
     job: int
@@ -88,8 +96,14 @@ class Control:
         return self.epoch, self.seq
 
     def answer(self, status: Status, values: Values | None = None) -> Control:
-        """The PS's answer; only an answer to VALUES repeats the keys."""
+        """The PS's answer; only one with values repeats the keys."""
         return replace(self, is_answer=True, status=status, values=values)
+
+    def page(self, keys: Keys, counts: Values) -> Control:
+        """The PS's answer to BUSIEST, of all that it has ranked [n]: as much from the rank on as it takes."""
+        first = int(self.keys[0])
+        some = slice(first, first + MAX_VALUES_KEYS)
+        return replace(self, keys=keys[some], is_answer=True, values=counts[some])
 
 
 def build(control: Control) -> bytes:
@@ -112,7 +126,7 @@ def build(control: Control) -> bytes:
 
 
 def parse(datagram: bytes | memoryview) -> Control:
-    """A command or answer; raises `MalformedDatagram`. An answer but to VALUES has no keys."""
+    """A command or answer; raises `MalformedDatagram`. An answer without values has no keys."""
     header = unpack(datagram)
     if header.op != Op.CONTROL or header.worker != CONTROLLER_CALLER:
         raise MalformedDatagram(f"op {header.op} of worker {header.worker:#x} is no CONTROL")
@@ -124,10 +138,17 @@ def parse(datagram: bytes | memoryview) -> Control:
         command, status = Command(code), Status(status)
     except ValueError as error:
         raise MalformedDatagram(f"CONTROL: {error}") from None
-    limit = {Command.VALUES: MAX_VALUES_KEYS, Command.HELLO: 0, Command.RENEW: 1}.get(command, MAX_KEYS)
+    limit = {
+        Command.HELLO: 0,
+        Command.RENEW: 1,
+        **dict.fromkeys(_WITH_VALUES, MAX_VALUES_KEYS),
+    }.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
-    has_values = is_answer and command is Command.VALUES and status is Status.OK
+    needed = {Command.RENEW: 1, Command.BUSIEST: 2}.get(command, n)
+    if n != needed and not is_answer:
+        raise MalformedDatagram(f"{command.name} with {n} keys, not {needed}")
+    has_values = is_answer and command in _WITH_VALUES and status is Status.OK
     has_keys = not is_answer or has_values
     length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * has_values)
     if len(datagram) != length:

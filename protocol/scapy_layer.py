@@ -42,12 +42,12 @@ from protocol.header import (
 from protocol.packing import Packing
 
 _OPS = {op.value: op.name.lower() for op in Op}
-_COMMANDS = {1: "seed", 2: "collect", 3: "values", 4: "hello"}
+_COMMANDS = {1: "seed", 2: "collect", 3: "values", 4: "hello", 5: "renew", 6: "busiest"}
 
 
 def _answers_values(packet: Packet) -> bool:
     header = packet.underlayer
-    return bool(packet.getfieldval("command") == 3 and header is not None and header.flags & RESPONSE)
+    return bool(packet.getfieldval("command") in (3, 6) and header is not None and header.flags & RESPONSE)
 
 
 class HotlineControl(Packet):

@@ -53,6 +53,8 @@ class Mover(Generic[ReplyTo]):
         """The newest controller's latest number of each slot."""
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
         """The last answer of each slot, and to which command."""
+        self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+        """Keys and counts as BUSIEST tells them, page by page."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller, with whom they go to; the owner sends and removes them."""
 
@@ -165,6 +167,8 @@ class Mover(Generic[ReplyTo]):
         """A command's course; yields while register RPCs are under way."""
         if control.command is Command.RENEW:
             return control.answer(Status.OK)
+        if control.command is Command.BUSIEST:
+            return self._page(control)
         keys = np.unique(control.keys)
         store, at = self._store, self._store.locate(keys)
         if not store.known(at).all():
@@ -199,6 +203,13 @@ class Mover(Generic[ReplyTo]):
         taken = self._switch.served
         self._store.take_home(self._store.locate(at_switch[taken]), values[taken])
         return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
+
+    def _page(self, control: Control) -> Control:
+        """The answer to BUSIEST; what is asked for from rank 0 on is ranked anew."""
+        rank, most = control.keys.tolist()
+        if rank == 0:
+            self._ranked = self._store.busiest(most)
+        return control.page(*self._ranked)
 
     def _pull(self, keys: Keys) -> None:
         """Begin to read the registers of these distinct keys."""

@@ -90,6 +90,20 @@ def places_of(share: Share, keys: Keys) -> Places:
     return places
 
 
+def keys_at(share: Share, places: Places) -> Keys:
+    """Keys of places that have one."""
+    if len(share.table):
+        keys: Keys = share.table[places]
+        return keys
+    if not len(share.ranks):
+        return places.astype(np.uint64)
+    words = np.searchsorted(share.ranks.before, places, side="right") - 1
+    bits = np.unpackbits(share.ranks.bits[words].view(np.uint8), bitorder="little").reshape(-1, 32)
+    before = bits.cumsum(axis=1, dtype=np.uint8) <= (places - share.ranks.before[words])[:, np.newaxis]
+    ranked: Keys = (32 * words + before.sum(axis=1)).astype(np.uint64)
+    return ranked
+
+
 @compiled
 def locate(share: Share, key: Any) -> int:
     """Place of a key."""

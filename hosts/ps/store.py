@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.ps.share import Places, keys_of, places_of
+from hosts.ps.share import Places, keys_at, keys_of, places_of
 from hosts.ps.state import AWAY, Server
 from protocol.codec import Keys, Values
+from protocol.header import NO_KEY
 
 
 class Held(NamedTuple):
@@ -19,6 +20,9 @@ class Held(NamedTuple):
     values: Values
     owned: NDArray[np.bool_]
     updates: NDArray[np.uint32]
+
+
+_LEVELS = 1 << 12
 
 
 class Store:
@@ -33,6 +37,8 @@ class Store:
         self._replayed = replayed
         j = server.jobs["job"].tolist().index(job)
         self._cells, self._lent = server.cells[j], server.lent[j]
+        self._told = np.zeros(len(self._cells), np.uint32)
+        """Updates as `busiest` has last seen them; memory is taken when it does."""
 
     def locate(self, keys: Keys) -> Places:
         """Place of each key; that of a key which is not in the share is not `known`."""
@@ -83,3 +89,28 @@ class Store:
         places, keys = keys_of(self._share)
         cells = self._cells[places]
         return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))
+
+    def busiest(self, most: int) -> tuple[Keys, Values]:
+        """The `most` keys with most updates since this was last asked, and how many: descending, [n] each.
+
+        Before them is NO_KEY, with the updates of all keys together, as far as 32 bits count.
+        """
+        updates = self._cells.updates & np.uint32(AWAY - 1)
+        counts = updates - self._told
+        self._told = updates
+        top = _largest(counts, most)
+        total = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)
+        keys = np.append(np.uint64(NO_KEY), keys_at(self._share, top))
+        return keys, np.append(np.uint32(total), counts[top])
+
+
+def _largest(counts: Values, most: int) -> Places:
+    """Where the `most` largest counts above 0 are, in descending order."""
+    # Of keys by the million few are updated often: what is sure to be too small is not looked at twice.
+    levels = np.minimum(counts, _LEVELS - 1)
+    at_least = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
+    enough = np.flatnonzero(at_least >= most)
+    top = np.flatnonzero(levels >= max(1, enough[-1] if len(enough) else 0))
+    if most < len(top):
+        top = top[np.argpartition(counts[top], -most)[len(top) - most :]]
+    return top[np.argsort(counts[top])[::-1]]

@@ -96,7 +96,8 @@ def test_parameter_server(as_plain: bool, count: int) -> None:
     worker.pull(1, np.arange(SIZE))
     requests += sent(worker)
     for command in Command:
-        keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
+        number = {Command.HELLO: 0, Command.RENEW: 1, Command.BUSIEST: 2}.get(command, 3)
+        keys = np.arange(number, dtype=np.uint64)
         requests.append(control.build(Control(command, 1, 0, 5, 6, keys)))
     before, counters = fingerprint(server), str(server.server.counters)
     tried = 0

@@ -227,6 +227,55 @@ def test_commands_wait_for_each_other() -> None:
     assert hello.command is Command.HELLO and hello.status is Status.OK
 
 
+def busiest(bench: Bench, rank: int, most: int, seq: int) -> list[tuple[int, int]]:
+    bench.command(Command.BUSIEST, [rank, most], seq)
+    (answer,) = bench.answers()
+    assert answer.command is Command.BUSIEST and answer.status is Status.OK and answer.values is not None
+    return list(zip(answer.keys.tolist(), answer.values.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("space", [SPACE, SPARSE], ids=["dense", "sparse"])
+def test_the_busiest_keys_are_those_updated_since_they_were_asked_for(space: KeySpace) -> None:
+    bench = Bench(space=space)
+    a, b, c, _ = MINE
+    for turn, keys in enumerate(([a, b, c], [b, c], [b]), 1):
+        bench.call(Op.PUSH, keys, 64 * turn)
+    assert busiest(bench, 0, 10, 1) == [(NO_KEY, 6), (b, 3), (c, 2), (a, 1)]
+    bench.call(Op.PULL, [a], 64 * 4)
+    assert busiest(bench, 0, 10, 2) == [(NO_KEY, 0)]
+    for turn, keys in enumerate(([a, c], [a, b, c], [c]), 5):
+        bench.call(Op.PUSH, keys, 64 * turn)
+    assert busiest(bench, 0, 2, 3) == [(NO_KEY, 6), (c, 3), (a, 2)]
+
+
+def test_what_was_added_to_a_key_before_it_was_given_away_is_told() -> None:
+    """The switch counts what is added from then on: nothing is missing, nothing twice."""
+    bench = Bench()
+    bench.call(Op.PUSH, MINE[:2], 64)
+    bench.command(Command.SEED, MINE[:1], 1)
+    bench.registers()
+    assert bench.answers()[0].status is Status.OK
+    bench.call(Op.PUSH, MINE[:2], 128)
+    assert busiest(bench, 0, 10, 2) == [(NO_KEY, 3), (MINE[1], 2), (MINE[0], 1)]
+
+
+def test_the_busiest_are_told_page_by_page_of_one_moment() -> None:
+    bench = Bench(space=KeySpace(600))
+    keys = [key for key in range(600) if ps_of(key, 2) == 0]
+    assert len(keys) > 2 * control.MAX_VALUES_KEYS
+    for turn in range(0, len(keys), 20):
+        bench.call(Op.PUSH, keys[turn : turn + 20], 64 * (turn + 1))
+    first = busiest(bench, 0, len(keys), 1)
+    assert len(first) == control.MAX_VALUES_KEYS and first[0] == (NO_KEY, len(keys))
+    bench.call(Op.PUSH, keys[:1], 64 * 1000)
+    # An answer that was lost is given again; the other pages are of the time of the first.
+    assert busiest(bench, 0, len(keys), 1) == first
+    rest = busiest(bench, 117, 0, 2) + busiest(bench, 234, 0, 3)
+    assert sorted(first[1:] + rest) == [(key, 1) for key in keys]
+    assert busiest(bench, len(keys) + 1, 0, 4) == busiest(bench, NO_KEY, 0, 5) == []
+    assert busiest(bench, 0, 0, 6) == [(NO_KEY, 1)]
+
+
 def test_a_lost_register_rpc_is_sent_again() -> None:
     bench = Bench()
     bench.command(Command.SEED, MINE, 1)

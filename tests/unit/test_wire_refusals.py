@@ -137,6 +137,25 @@ def test_a_command_has_so_many_keys_and_no_more(code: Command, most: int) -> Non
 
 
 @pytest.mark.parametrize(
+    ("code", "keys", "needed"),
+    [(Command.RENEW, 0, 1), *((Command.BUSIEST, keys, 2) for keys in (0, 1, 3))],
+)
+def test_what_a_command_tells_in_place_of_keys_must_be_there(code: Command, keys: int, needed: int) -> None:
+    assert len(control.parse(command(code, needed)).keys) == needed
+    with pytest.raises(MalformedDatagram, match=rf"^{code.name} with {keys} keys, not {needed}$"):
+        control.parse(command(code, keys))
+
+
+@pytest.mark.parametrize("keys", [0, 1, MAX_VALUES_KEYS])
+def test_the_busiest_are_told_with_their_counts(keys: int) -> None:
+    answer = control.parse(command(Command.BUSIEST, keys, answer=Status.OK, values=True))
+    assert answer.values is not None
+    assert answer.keys.tolist() == answer.values.tolist() == list(range(keys))
+    with pytest.raises(MalformedDatagram, match=r"^BUSIEST with 118 keys \(at most 117\), status 0$"):
+        control.parse(command(Command.BUSIEST, MAX_VALUES_KEYS + 1, answer=Status.OK, values=True))
+
+
+@pytest.mark.parametrize(
     ("datagram", "text"),
     [
         (command(Command.SEED, 2)[:63], "63 bytes, too short for a CONTROL"),
