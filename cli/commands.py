@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cli.faults import faults
+from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
@@ -45,7 +46,8 @@ def hotline(verbose: bool) -> None:
 
 
 for command in (
-    hotset, load, unload, status, watch, registers, offload, proxy, logs, report, figures, compare, simulate,
+    hotset, load, unload, follow, status, watch, registers, offload, proxy, logs, report, figures, compare,
+    simulate,
     sweep,
     fit,
     predict,

@@ -61,9 +61,9 @@ def on_switch(
     action: Callable[[Controller], Awaitable[T]],
     *,
     primary: bool = True,
-    again: str | None = None,
+    again: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action on a connection of its own; `again` is what to ask for where Ctrl-C stops it."""
+    """Run an action on a connection of its own; `again` tells what to ask for where Ctrl-C stops it."""
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:
@@ -73,7 +73,7 @@ def on_switch(
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            click.echo(interrupted(again), err=True)
+            click.echo(interrupted(again()), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 

@@ -60,7 +60,9 @@ def _move(
         with progress_bar(label) as progress:
             return await controller.load(job, keys, progress=progress)
 
-    plan = on_switch(address, device_id, action, primary=not dry_run, again=None if dry_run else label)
+    plan = on_switch(
+        address, device_id, action, primary=not dry_run, again=lambda: None if dry_run else label
+    )
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
 
@@ -85,7 +87,7 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
             return before, await controller.set_offload(job, on, progress=progress)
 
     again = None if dry_run else f"offload {state}"
-    before, plan = on_switch(address, device_id, action, primary=not dry_run, again=again)
+    before, plan = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
     _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
 
 
@@ -106,7 +108,7 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
         return before
 
     again = None if dry_run else f"proxy {state}"
-    before = on_switch(address, device_id, action, primary=not dry_run, again=again)
+    before = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
     _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
 
 

@@ -116,9 +116,13 @@ class SwitchClient:
 
     async def counter(self, name: str) -> list[int]:
         """Packet counts of all cells of an indirect counter."""
-        with self._failures("read"):
-            cells = [cell async for cell in self._entities(fy.P4CounterEntry(name))]
-        return [cell.packet_count for cell in sorted(cells, key=lambda cell: cell.index or 0)]
+        counts = await self._counts(fy.P4CounterEntry(name))
+        return [counts[index] for index in sorted(counts)]
+
+    async def counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
+        """Packet counts of some cells of an indirect counter."""
+        counts = await self._counts([fy.P4CounterEntry(name, index=index) for index in indices])
+        return [counts[index] for index in indices]
 
     async def write(self, updates: Sequence[Update]) -> None:
         """Apply updates of different entries, in any order, `BATCH` in a Write."""
@@ -175,9 +179,13 @@ class SwitchClient:
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error
 
-    def _entities(self, wildcard: E) -> AsyncIterator[E]:
+    async def _counts(self, wanted: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
+        with self._failures("read"):
+            return {cell.index or 0: cell.packet_count async for cell in self._entities(wanted)}
+
+    def _entities(self, wanted: E | list[E]) -> AsyncIterator[E]:
         # finsy's overloads have no yield, so that mypy takes this generator for a coroutine.
-        return cast("AsyncIterator[E]", self._switch.read(wildcard))
+        return cast("AsyncIterator[E]", self._switch.read(wanted))
 
     async def _connect(
         self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS

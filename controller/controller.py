@@ -14,7 +14,7 @@ from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.inband import PATIENCE, InBand
 from controller.migrate import Plan, Progress, execute, plan
-from controller.status import Counters, SwitchStatus, read_counters, read_status
+from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
     HOT_TABLES,
@@ -30,6 +30,7 @@ from controller.tables import (
     Worker,
 )
 from protocol import addressing
+from protocol.codec import Keys, Values
 from protocol.control import Command
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
 
@@ -161,6 +162,23 @@ class Controller:
         """All tables and counters."""
         self._switch.check_pipeline()
         return await read_status(self._switch)
+
+    async def entries(self) -> list[HotParam]:
+        """The entries of all jobs."""
+        self._switch.check_pipeline()
+        return await self._params()
+
+    async def pushes(self, params: Sequence[HotParam]) -> list[int]:
+        """How many pushes the switch has added to the slot of each entry, as a PS counts updates."""
+        self._switch.check_pipeline()
+        return await read_pushes(self._switch, params)
+
+    async def busiest(self, job: int, most: int) -> list[tuple[Keys, Values]]:
+        """Of each PS, `InBand.busiest` of its share of `most` keys."""
+        servers = await self._servers(job)
+        share = -(-most // len(servers))
+        async with InBand(self._switch, patience=self._patience) as inband:
+            return await together(inband.busiest(server, share) for server in servers)
 
     async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
         """The job's entries, all or those of `keys`, by key, with values read through the data plane.

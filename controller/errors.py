@@ -39,3 +39,7 @@ class NoAnswer(ControllerError):
 
 class MoveRefused(ControllerError):
     """A parameter server answered a SEED or COLLECT with an error status."""
+
+
+class OffloadIsOff(ControllerError):
+    """A job whose hot set the switch does not serve."""

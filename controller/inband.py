@@ -21,7 +21,7 @@ from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
 from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec, Message
+from protocol.codec import Caller, FastCodec, Keys, Message, Values
 from protocol.control import Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
@@ -94,6 +94,19 @@ class InBand:
     async def renew(self, server: Server, epoch: int) -> None:
         """Tell a PS the epoch of its own RPCs in this switch."""
         await self._command(Command.RENEW, server, [epoch])
+
+    async def busiest(self, server: Server, most: int) -> tuple[Keys, Values]:
+        """The `most` keys of a PS with most updates since this was last asked, and how many: [n] each.
+
+        The first is `NO_KEY`, with the updates of all its keys.
+        """
+        pages: list[tuple[Keys, Values]] = []
+        while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
+            asked = [len(pages) * control.MAX_VALUES_KEYS, most]
+            answer = await self._command(Command.BUSIEST, server, asked)
+            assert answer.values is not None
+            pages.append((answer.keys, answer.values))
+        return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
         """32-bit values of those of the keys that the switch holds, as signed numbers.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.client import SwitchClient
@@ -104,3 +105,15 @@ async def read_status(switch: SwitchClient) -> SwitchStatus:
         params=tuple(await switch.read(HOT_TABLES, HotParam.of)),
         counters=await read_counters(switch),
     )
+
+
+async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[int]:
+    """How many lanes of workers' fresh pushes the slot of each entry has served, whichever keys it had."""
+    slots: defaultdict[int, list[int]] = defaultdict(list)
+    for param in params:
+        slots[param.lane].append(param.slot)
+    pushes: dict[tuple[int, int], int] = {}
+    for lane, wanted in slots.items():
+        counts = await switch.counter_cells(f"aggregate_{lane:02d}.pushes", wanted)
+        pushes |= {(lane, slot): count for slot, count in zip(wanted, counts, strict=True)}
+    return [pushes[param.lane, param.slot] for param in params]

@@ -93,21 +93,28 @@ class PsHost:
 
 
 class _Load:
-    """A worker that pushes to random keys as long as it runs."""
+    """A worker that pushes to random keys as long as it runs, mostly to those that it `favours`."""
 
     def __init__(self, job: int, worker: int, keys: int, n_ps: int, seed: int) -> None:
         host = addressing.worker(worker)
         self.row = Worker(job, worker, EPOCH, worker, host.mac, host.address, 20_000 + job, worker)
         self.sent: Counter[int] = Counter()
+        """Sums by key."""
+        self.updates: Counter[int] = Counter()
+        """Numbers of pushes by key."""
+        self.favours = range(keys)
+        self.operations = 0
         self.running = True
         self._random = np.random.default_rng(seed)
         self._keys = keys
         caller = Caller(job, worker, EPOCH)
         self._client = Client(caller, n_ps, KeySpace(keys), time.monotonic_ns)
 
-    async def run(self, inject: Callable[[int, bytes], None]) -> None:
+    async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
+        """Push as long as it is `running`, or so many times."""
         source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)
-        while self.running or not self._client.idle:
+        end = None if operations is None else self.operations + operations
+        while (self.running and self.operations != end) or not self._client.idle:
             if self._client.idle:
                 self._push()
             while (item := self._client.transmit()) is not None:
@@ -123,9 +130,13 @@ class _Load:
         return []
 
     def _push(self) -> None:
-        positions = self._random.choice(self._keys, size=_KEYS_AT_A_TIME, replace=False)
+        favoured = self._random.choice(self.favours, size=_KEYS_AT_A_TIME - 1, replace=False)
+        others = np.setdiff1d(np.arange(self._keys), favoured)
+        positions = np.append(favoured, self._random.choice(others))
         deltas = self._random.integers(0, 1000, size=_KEYS_AT_A_TIME, dtype=np.uint32)
         self.sent.update(dict(zip(positions.tolist(), deltas.tolist(), strict=True)))
+        self.updates.update(positions.tolist())
+        self.operations += 1
         self._client.push(0, positions, deltas, np.zeros(self._keys + 1, dtype=np.bool_))
 
 
@@ -199,6 +210,10 @@ class LiveNet:
                 *(Route(load.row.mac, load.row.port) for load in self.loads),
                 *(self._own_caller(row) for row in rows),
             )
+
+    async def work(self, operations: int) -> None:
+        """Let each worker push so many times."""
+        await asyncio.gather(*(load.run(self.inject, operations) for load in self.loads))
 
     async def work_while(self, action: Coroutine[Any, Any, T]) -> T:
         """Run an action while the workers push; then let them finish what they have begun."""

@@ -104,3 +104,20 @@ def test_wrong_usage_is_told_by_the_command_line() -> None:
     assert run("hotset", "build", "--top-k", "1", "x").exit_code == 2
     assert run("status", "--device-id", "0").exit_code == 2
     assert run("hotset", "build", "--top-k", "0", "-o", "x", "y").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--top-k", "0"), "0 is not in the range 1<=x<=131072"),
+        (("--top-k", "131073"), "131073 is not in the range 1<=x<=131072"),
+        (("--every", "-1"), "-1.0 is not in the range 0.2<=x<=86400"),
+        (("--margin", "0.9"), "0.9 is not in the range 1<=x<=1000"),
+        (("--moves", "0"), "0 is not in the range x>=1"),
+        (("--periods", "0"), "0 is not in the range x>=1"),
+    ],
+)
+def test_what_cannot_be_followed_is_told_in_one_line(option: tuple[str, str], told: str) -> None:
+    result = run("follow", "--job", "1", "--top-k", "5", *option)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: Invalid value for '{option[0]}': {told}."

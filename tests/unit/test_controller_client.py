@@ -108,6 +108,7 @@ ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
     ("read", lambda c: c.read(["jobs"], Job.of)),
     ("read", lambda c: c.counter("rpcs")),
+    ("read", lambda c: c.counter_cells("pushes", [1])),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
 
@@ -200,6 +201,12 @@ def test_a_counters_cells_are_in_order(switch: type[Switch]) -> None:
     switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (2, None, 1)]
     assert on(lambda c: c.counter("rpcs")) == [10, 11, 12]
     assert switch.asked == [[fy.P4CounterEntry("rpcs")]]
+
+
+def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch]) -> None:
+    switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (None, 2, 7)]
+    assert on(lambda c: c.counter_cells("pushes", [7, 0, 2])) == [17, 10, 12]
+    assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
 
 
 def test_each_table_is_a_request_of_its_own(switch: type[Switch]) -> None:

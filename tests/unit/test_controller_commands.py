@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -19,6 +19,8 @@ from cli.commands import hotline
 from controller import hotset
 from controller.controller import Register
 from controller.errors import UnknownJob
+from controller.follow.follower import Period
+from controller.follow.selection import Rule
 from controller.migrate import Move, Plan
 from controller.tables import HotParam, Job, State
 
@@ -183,6 +185,46 @@ def test_proxy(played: type[Played]) -> None:
     assert json.loads(output("proxy", "off", "--job", "4", "--json")) == {"dry_run": False, "proxy": None}
     played.before = Job(4, offload=False, proxy=True)
     assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
+
+
+class Follower:
+    """Stands in for the one that follows: what it was made of, and periods as they may be."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, controller: Played, job: int, rule: Rule) -> None:
+        self.made.append((job, rule))
+        self._periods = iter(
+            [
+                Period(None, None, 20_000, 0, 20_000, 2.25),
+                Period(250_000, 123_250, 1, 1, 20_000, 0.504),
+                Period(0, 0, 0, 0, 20_000, 1.0),
+            ]
+        )
+        self.is_moving = False
+
+    async def period(self) -> Period:
+        return next(self._periods)
+
+
+def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.follow.Follower", Follower)
+    asked = ("follow", "--job", "4", "--top-k", "20000", "--every", "0.2", "--periods", "2")
+    assert output(*asked) == (
+        "beginning: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
+        "period 1: 1 in, 1 out: 20,000 keys; 250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
+        "period 2: 0 in, 0 out: 20,000 keys; 0 updates; took 1.00 s\n"
+    )
+    lines = [
+        json.loads(line) for line in output(*asked, "--margin", "2", "--moves", "7", "--json").splitlines()
+    ]
+    assert lines[1] == {
+        "period": 1, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1, "keys": 20_000,
+        "seconds": 0.504, "share": 0.493,
+    }  # fmt: skip
+    assert [(line["period"], line["share"]) for line in lines] == [(0, None), (1, 0.493), (2, None)]
+    assert Follower.made == [(4, Rule(20_000)), (4, Rule(20_000, 2.0, 7))]
+    assert played.calls == [PRIMARY, END] * 2
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from protocol.codec import FastCodec, Message
 from protocol.control import MAX_VALUES_KEYS, Command, Control, Status
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of, ps_of
-from protocol.header import CONTROLLER_CALLER, RESPONSE, VALUES, Header, Op
+from protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB = 4
 CODEC = FastCodec()
@@ -157,6 +157,25 @@ def test_a_key_that_its_ps_does_not_know_is_refused() -> None:
         f"PS 0 at 10.0.2.1 does not have all of the keys {key}, ...: not all are parameters of job 4; "
         "nothing was changed"
     )
+
+
+@pytest.mark.parametrize("number", [0, 5, MAX_VALUES_KEYS - 1, MAX_VALUES_KEYS, 3 * MAX_VALUES_KEYS + 2])
+def test_the_busiest_keys_of_a_ps_come_page_by_page(number: int) -> None:
+    ranked = np.append(np.uint64(NO_KEY), np.arange(number, dtype=np.uint64))
+    counts = np.arange(number + 1, dtype=np.uint32)[::-1]
+
+    def answer(frame: UdpFrame) -> list[bytes]:
+        return [framed(control.build(control.parse(frame.payload).page(ranked, counts)))]
+
+    switch = Played(answer)
+    keys, told = on(switch, lambda inband: inband.busiest(SERVERS[1], number))
+    assert (keys.tolist(), told.tolist()) == (ranked.tolist(), counts.tolist())
+    asked = [control.parse(frame.payload) for frame, _ in switch.sent]
+    assert {(command.command, command.ps) for command in asked} == {(Command.BUSIEST, 1)}
+    pages = 1 + (number + 1) // MAX_VALUES_KEYS
+    assert [command.keys.tolist() for command in asked] == [
+        [MAX_VALUES_KEYS * page, number] for page in range(pages)
+    ]
 
 
 def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:

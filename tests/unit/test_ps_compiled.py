@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hosts.keys import KeySpace
 from hosts.ps.server import RpcServer
-from hosts.ps.share import keys_of, make_share, places_of
+from hosts.ps.share import keys_at, keys_of, make_share, places_of
 from hosts.ps.state import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.store import Store
 from native.plain import plain
@@ -173,6 +173,7 @@ def test_every_key_of_a_share_has_a_place_of_its_own(
         assert found.dtype == np.uint64
         assert sorted(found.tolist()) == sorted(set(asked[is_ours].tolist()))
         assert places_of(share, found).tolist() == known.tolist()
+        assert keys_at(share, known[::-2]).tolist() == found[::-2].tolist()
 
 
 def test_more_callers_and_contacts_than_there_was_room_for() -> None:

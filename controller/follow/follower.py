@@ -1,0 +1,153 @@
+"""One period after the other: count, choose, move.
+
+An update is a lane of a worker's fresh push, counted once, where it is added: by its PS, by key, or by the
+switch, by slot. So counts of hot and cold keys compare as they are, and those of a key that has moved add up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.words import counted
+from controller.controller import Controller
+from controller.errors import HotSetError, OffloadIsOff
+from controller.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.tables import SLOTS, HotParam, State
+from protocol.codec import Keys, Values
+from protocol.header import LANES
+
+_Slot = tuple[int, int, int]
+"""Key, lane and slot of an entry."""
+_CANDIDATES = 2
+"""Cold keys that are looked at, for each that may become hot in a period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What a period has counted, and what was done at its end."""
+
+    updates: int | None
+    """Of the job; None in the first period, whose beginning nobody has seen."""
+    in_switch: int | None
+    """How many of them the switch has added."""
+    keys_in: int
+    keys_out: int
+    keys: int
+    """In the hot set after it."""
+    seconds: float
+    """What counting, choosing and moving took."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the updates that the switch has added; None where there was none, or nobody knows."""
+        return self.in_switch / self.updates if self.updates and self.in_switch is not None else None
+
+
+class Follower:
+    """Makes the hot set of a job what `rule` says; `period` is to be awaited at even intervals.
+
+    What it raises ends it; a move that it has left unfinished is finished by any other follower or load.
+    """
+
+    def __init__(self, controller: Controller, job: int, rule: Rule) -> None:
+        self._controller = controller
+        self._job = job
+        self._rule = rule
+        self._rates = Rates.none()
+        self._pushes: dict[_Slot, int] | None = None
+        """Counts of the job's slots when they were last read; None before the first period."""
+        self.is_moving = False
+        """Whether keys are on their way, which should not be left there."""
+
+    async def period(self) -> Period:
+        """End a period and begin the next.
+
+        The first has no beginning: it fills a set that is too small, by what was ever counted, and no more.
+        Raises a `ControllerError`.
+        """
+        began = time.monotonic()
+        mine, room = await self._entries()
+        hot = np.array([entry.key for entry in mine], dtype=np.uint64)
+        is_first = self._pushes is None
+        cold, counts, at_servers = await self._busiest(self._rule.top_k - len(mine))
+        pushes = await self._pushes_since(mine)
+        change = self._choose(summed(np.append(hot, cold), np.append(pushes, counts)), hot, room, is_first)
+        if change or any(entry.state is not State.HOT for entry in mine):
+            await self._move(change.applied(hot.tolist()))
+        in_switch = int(pushes.sum())
+        return Period(
+            updates=None if is_first else at_servers + in_switch,
+            in_switch=None if is_first else in_switch,
+            keys_in=len(change.arriving),
+            keys_out=len(change.leaving),
+            keys=len(mine) + len(change.arriving) - len(change.leaving),
+            seconds=time.monotonic() - began,
+        )
+
+    async def _entries(self) -> tuple[list[HotParam], list[int]]:
+        """The job's entries, and how many each lane has room for; raises where the rule cannot be kept."""
+        if not (await self._controller.job(self._job)).offload:
+            raise OffloadIsOff(f"job {self._job} has its offload off; `hotline offload on` brings it back")
+        entries = await self._controller.entries()
+        others = Counter(entry.lane for entry in entries if entry.job != self._job)
+        room = [SLOTS - others[lane] for lane in range(LANES)]
+        if self._rule.top_k > sum(room):
+            raise HotSetError(
+                f"top-k {self._rule.top_k} is too large: the switch has room for {counted(sum(room), 'key')} "
+                f"of job {self._job}"
+            )
+        return [entry for entry in entries if entry.job == self._job], room
+
+    async def _busiest(self, missing: int) -> tuple[Keys, Values, int]:
+        """Keys that were updated most at their PS in this period, [n], how often, and how often all were."""
+        most = max(missing, 0) + _CANDIDATES * self._rule.swaps
+        shares = await self._controller.busiest(self._job, most)
+        keys = np.concatenate([keys[1:] for keys, _ in shares])
+        counts = np.concatenate([counts[1:] for _, counts in shares])
+        return keys, counts, sum(int(counts[0]) for _, counts in shares)
+
+    async def _pushes_since(self, entries: Sequence[HotParam]) -> NDArray[np.int64]:
+        """What the switch has added for each entry since it was last read, [n]; 0 for one that was not."""
+        before = self._pushes or {}
+        self._pushes = await self._read(entries)
+        since = [count - before.get(slot, count) for slot, count in self._pushes.items()]
+        return np.array(since, dtype=np.int64)
+
+    def _choose(self, counts: Rates, hot: Keys, room: Sequence[int], is_first: bool) -> Change:
+        if is_first:
+            rule = replace(self._rule, top_k=max(self._rule.top_k, len(hot)), swaps=0)
+            return choose(counts, hot, rule, room)
+        self._rates = smoothed(self._rates, counts)
+        return choose(self._rates, hot, self._rule, room)
+
+    async def _move(self, wanted: Sequence[int]) -> None:
+        self.is_moving = True
+        plan = await self._controller.load(self._job, wanted)
+        self.is_moving = False
+        # A slot's count goes on from key to key.
+        assert self._pushes is not None
+        self._pushes |= await self._read([move.param for move in plan.arriving])
+
+    async def _read(self, entries: Sequence[HotParam]) -> dict[_Slot, int]:
+        slots = [(entry.key, entry.lane, entry.slot) for entry in entries]
+        return dict(zip(slots, await self._controller.pushes(entries), strict=True))
+
+
+async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[Period]:
+    """The first period at once, then so many more, or without end; one every so many seconds."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    for number in count():
+        yield await follower.period()
+        if number == periods:
+            return
+        due = max(due + every, loop.time())
+        await asyncio.sleep(due - loop.time())

@@ -1,0 +1,300 @@
+"""A hot set that follows what workers push to, on a live switch with parameter servers, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from controller.client import SwitchClient
+from controller.controller import Controller
+from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
+from controller.follow.follower import Follower, Period, follow
+from controller.follow.selection import Rule
+from controller.tables import HotParam, State, Update, UpdateType
+from protocol.hashing import lane_of
+from tests.harness.livenet import LiveNet
+from tests.harness.waiting import PATIENCE_S
+from tests.unit.test_controller_live import JOB, check_sums, hotline, start_hotline, states
+
+KEYS = 300
+FIRST, SECOND = range(20), range(100, 120)
+"""What the workers push to, and later."""
+RULE = Rule(len(FIRST))
+LANES_A_PUSH = 12
+
+
+def on_net(
+    scenario: Callable[[LiveNet], Coroutine[Any, Any, None]], *, offload: bool = True, loss: float = 0.0
+) -> None:
+    async def run() -> None:
+        async with LiveNet(JOB, KEYS, loss=loss) as net:
+            await net.set_up(offload=offload)
+            favour(net, FIRST)
+            await scenario(net)
+
+    asyncio.run(run())
+
+
+def favour(net: LiveNet, keys: range) -> None:
+    for load in net.loads:
+        load.favours = keys
+
+
+def updates(net: LiveNet) -> Counter[int]:
+    return sum((load.updates for load in net.loads), Counter[int]())
+
+
+async def hot(net: LiveNet) -> set[int]:
+    found = await states(net)
+    assert set(found.values()) <= {State.HOT}
+    return set(found)
+
+
+def changes(period: Period) -> tuple[int, int, int]:
+    return period.keys_in, period.keys_out, period.keys
+
+
+def test_it_fills_counts_exactly_rests_and_follows() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await net.work(40)
+            follower = Follower(controller, JOB, RULE)
+            beginning = await follower.period()
+            assert (beginning.updates, beginning.in_switch, beginning.share) == (None, None, None)
+            assert changes(beginning) == (20, 0, 20) and await hot(net) == set(FIRST)
+            for _ in range(3):
+                before = updates(net)
+                await net.work(40)
+                counted = updates(net) - before
+                period = await follower.period()
+                assert period.updates == counted.total() == 2 * 40 * LANES_A_PUSH
+                assert period.in_switch == sum(counted[key] for key in FIRST)
+                assert period.share is not None and 0.9 < period.share < 1
+                assert changes(period) == (0, 0, 20)
+            favour(net, SECOND)
+            seen = []
+            for _ in range(4):
+                await net.work(40)
+                period = await follower.period()
+                assert period.updates == 2 * 40 * LANES_A_PUSH
+                seen.append(period)
+            # At the end of the first most of those that were hot are still as good; of the second none is.
+            assert seen[0].keys_in < 5 and seen[0].keys_in + seen[1].keys_in == 20
+            assert [changes(period) for period in seen[2:]] == [(0, 0, 20)] * 2
+            assert await hot(net) == set(SECOND)
+            assert [period.share is not None and period.share > 0.9 for period in seen] == [0, 0, 1, 1]
+        await check_sums(net)
+
+    on_net(scenario)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_under_load_nobody_stops_and_nothing_is_lost(loss: float) -> None:
+    async def drift(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            follower = Follower(controller, JOB, Rule(20, swaps=7))
+            for keys in (FIRST, SECOND, FIRST):
+                favour(net, keys)
+                for _ in range(8):
+                    operations = [load.operations for load in net.loads]
+                    await follower.period()
+                    await more_than(net, operations, 20)
+                assert await hot(net) == set(keys)
+
+    async def more_than(net: LiveNet, before: list[int], number: int) -> None:
+        """Until each worker has ended so many more pushes, whatever was moved meanwhile."""
+        while any(load.operations <= start + number for load, start in zip(net.loads, before, strict=True)):
+            await asyncio.sleep(0.001)
+
+    async def scenario(net: LiveNet) -> None:
+        await net.work_while(drift(net))
+        await check_sums(net)
+
+    on_net(scenario, loss=loss)
+
+
+def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, range(10, 40))
+            await net.work(40)
+            larger = Follower(controller, JOB, Rule(40))
+            assert changes(await larger.period()) == (10, 0, 40)
+            assert await hot(net) == set(range(40))
+            await net.work(40)
+            smaller = Follower(controller, JOB, RULE)
+            assert changes(await smaller.period()) == (0, 0, 40)  # nobody has counted yet what is hot
+            await net.work(40)
+            assert changes(await smaller.period()) == (0, 20, 20)
+            assert await hot(net) == set(FIRST)
+        await check_sums(net)
+
+    on_net(scenario)
+
+
+def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
+    """What the last key of a slot was pushed, here before anybody follows, is not its next key's."""
+
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, FIRST)
+            await net.work(40)
+            await controller.load(JOB, [])
+            favour(net, SECOND)
+            await net.work(60)
+            follower = Follower(controller, JOB, RULE)
+            await follower.period()
+            assert await hot(net) == set(SECOND)
+            before = updates(net)
+            await net.work(20)
+            counted = updates(net) - before
+            period = await follower.period()
+            assert (period.updates, period.in_switch) == (
+                counted.total(),
+                sum(counted[key] for key in SECOND),
+            )
+
+    on_net(scenario)
+
+
+def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, FIRST)
+        async with SwitchClient(net.address) as switch:
+            (entry,) = [entry for entry in await controller_entries(net) if entry.key == 7]
+            left = HotParam(entry.job, entry.key, entry.lane, entry.slot, State.DRAINING)
+            await switch.write([Update(UpdateType.MODIFY, left)])
+        async with Controller(net.address) as controller:
+            assert changes(await Follower(controller, JOB, RULE).period()) == (0, 0, 20)
+        assert await hot(net) == set(FIRST)
+
+    async def controller_entries(net: LiveNet) -> list[HotParam]:
+        async with Controller(net.address, primary=False) as controller:
+            return await controller.entries()
+
+    on_net(scenario)
+
+
+def test_what_cannot_be_followed() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
+                await Follower(controller, 9, RULE).period()
+            text = "^job 3 has its offload off; `hotline offload on` brings it back$"
+            with pytest.raises(OffloadIsOff, match=text):
+                await Follower(controller, JOB, RULE).period()
+            await controller.set_offload(JOB, True)
+            others = HotParam(8, 5, lane_of(5), 0, State.HOT)
+            async with SwitchClient(net.address) as switch:
+                await switch.write([Update(UpdateType.INSERT, others)])
+        async with Controller(net.address) as controller:
+            text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
+            with pytest.raises(HotSetError, match=text):
+                await Follower(controller, JOB, Rule(131_072)).period()
+            await Follower(controller, JOB, Rule(131_071)).period()
+
+    on_net(scenario, offload=False)
+
+
+def test_periods_are_even_and_as_many_as_asked_for() -> None:
+    class Played(Follower):
+        def __init__(self) -> None:
+            self.times: list[float] = []
+
+        async def period(self) -> Period:
+            self.times.append(asyncio.get_running_loop().time())
+            return Period(1, 0, 0, 0, 0, 0.0)
+
+    async def run() -> list[float]:
+        played = Played()
+        assert len([period async for period in follow(played, 0.05, 3)]) == 4
+        return played.times
+
+    times = asyncio.run(run())
+    assert all(late - early >= 0.045 for early, late in pairwise(times))
+
+
+def test_it_ends_where_another_controller_takes_over() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            follower = Follower(controller, JOB, RULE)
+            await follower.period()
+            async with Controller(net.address):
+                with pytest.raises(NotPrimary, match=r"^another controller has become primary of switch 127"):
+                    await follower.period()
+
+    on_net(scenario)
+
+
+FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
+
+
+def test_the_command() -> None:
+    async def scenario(net: LiveNet) -> None:
+        await net.work(40)
+        code, output, errors = await hotline(net, *FOLLOW, "--every", "0.2", "--periods", "2", "--json")
+        assert (code, errors) == (0, "")
+        lines = [json.loads(line) for line in output.splitlines()]
+        assert [line["period"] for line in lines] == [0, 1, 2]
+        assert lines[0] | {"seconds": 0} == {
+            "period": 0, "updates": None, "in_switch": None, "share": None,
+            "keys_in": 20, "keys_out": 0, "keys": 20, "seconds": 0,
+        }  # fmt: skip
+        assert lines[1] | {"seconds": 0} == {
+            "period": 1, "updates": 0, "in_switch": 0, "share": None,
+            "keys_in": 0, "keys_out": 0, "keys": 20, "seconds": 0,
+        }  # fmt: skip
+        assert await hot(net) == set(FIRST)
+        code, output, errors = await hotline(net, "follow", "--job", "9", "--top-k", "20")
+        assert (code, output, errors) == (1, "", "Error: job 9 is not on the switch; its jobs: 3\n")
+
+    on_net(scenario)
+
+
+def test_ctrl_c_between_periods_and_in_a_move() -> None:
+    async def interrupted(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+        return process.returncode, errors.decode()
+
+    async def scenario(net: LiveNet) -> None:
+        favour(net, range(KEYS))
+        await net.work(40)
+        everything = ("follow", "--job", str(JOB), "--top-k", str(KEYS))
+        for server in net.servers:
+            server.mute_after = 1
+        process = await start_hotline(net, *everything)
+        await asyncio.wait_for(asyncio.gather(*(server.muted.wait() for server in net.servers)), PATIENCE_S)
+        assert await interrupted(process) == (130, "hotline: interrupted; follow again to finish\n")
+        for server in net.servers:
+            server.mute_after = None
+        process = await start_hotline(net, *everything, "--every", "3600")
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+        assert line.startswith(b"beginning: ")
+        assert await interrupted(process) == (130, "hotline: interrupted\n")
+        assert await hot(net) == set(updates(net))
+        await check_sums(net)
+
+    on_net(scenario)
+
+
+def test_the_command_ends_where_another_controller_takes_over() -> None:
+    async def scenario(net: LiveNet) -> None:
+        process = await start_hotline(net, *FOLLOW, "--every", "0.2")
+        assert process.stdout is not None
+        await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+        async with Controller(net.address):
+            _, errors = await process.communicate()
+        text = f"Error: another controller has become primary of switch {net.address}\n"
+        assert (process.returncode, errors.decode()) == (1, text)
+
+    on_net(scenario)

@@ -1,0 +1,197 @@
+"""Which keys a hot set changes: small cases by hand, and what must hold whatever the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.follow import selection
+from controller.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.migrate import WAVE
+from controller.tables import SLOTS
+from protocol.hashing import lane_of
+from protocol.header import LANES
+
+ROOM = [SLOTS] * LANES
+SETTLED = 60
+"""Periods after which a smoothed rate is its count but for rounding."""
+
+
+def rates_of(counts: Mapping[int, float]) -> Rates:
+    keys = sorted(counts)
+    return Rates(np.array(keys, dtype=np.uint64), np.array([counts[key] for key in keys], dtype=np.float64))
+
+
+def chosen(counts: Mapping[int, float], hot: list[int], rule: Rule, room: list[int] | None = None) -> Change:
+    return choose(rates_of(counts), np.array(hot, dtype=np.uint64), rule, ROOM if room is None else room)
+
+
+def test_the_defaults() -> None:
+    assert Rule(1) == Rule(top_k=1, margin=1.25, swaps=1024) == Rule(1, selection.MARGIN, WAVE)
+
+
+def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> None:
+    counted = summed(np.array([7, 3, 7], dtype=np.uint64), np.array([100, 5, 60]))
+    assert (counted.keys.tolist(), counted.rates.tolist()) == ([3, 7], [5.0, 160.0])
+    nothing = summed(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+    rates, seen = Rates.none(), []
+    for each in (counted, counted, nothing, nothing, nothing):
+        rates = smoothed(rates, each)
+        seen.append(rates.of(np.array([7, 3, 9], dtype=np.uint64)).tolist())
+    assert seen == [[80, 2.5, 0], [120, 3.75, 0], [60, 1.875, 0], [30, 0.9375, 0], [15, 0.46875, 0]]
+
+
+def test_what_is_hardly_updated_is_forgotten() -> None:
+    rates = smoothed(rates_of({1: 0.3, 2: 0.1}), Rates.none())
+    assert rates.keys.tolist() == [1]
+
+
+def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
+    change = chosen({1: 1000, 2: 400, 3: 900, 4: 300}, [1, 2], Rule(2))
+    assert change == Change(swaps=((3, 2),), filling=(), surplus=())
+    assert change.applied([1, 2]) == [1, 3] and (change.arriving, change.leaving) == ([3], [2])
+
+
+@pytest.mark.parametrize(
+    ("cold", "hot", "moves"),
+    [
+        (1250, 1000, False),
+        (1300, 1000, True),  # beyond the margin, and 6.3 times what chance does: 1300 - 1000 of 2 * 27.7
+        (20, 14, False),  # beyond the margin, as chance has it: 6 of 2 * 3.4
+        (21, 14, True),  # 7 of 2 * 3.4
+        (1, 0, False),  # 1 of 2 * 0.6
+        (2, 0, True),  # 2 of 2 * 0.8
+    ],
+)
+def test_the_margin_and_chance(cold: float, hot: float, moves: bool) -> None:
+    assert bool(chosen({1: hot, 2: cold}, [1], Rule(1))) is moves
+
+
+@pytest.mark.parametrize(("newcomer", "periods"), [(5200, 1), (4900, 2), (3600, 2), (3300, 3), (2400, 0)])
+def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> None:
+    """Beside 2,000 updates a period: 2.5 times as many in its first, 1.25 times as many in the long run."""
+    rates = rates_of({1: 2000})
+    counts = rates_of({1: 2000, 2: newcomer})
+    hot = np.array([1], dtype=np.uint64)
+    taken = 0
+    for period in range(1, SETTLED):
+        rates = smoothed(rates, counts)
+        if choose(rates, hot, Rule(1), ROOM):
+            taken = period
+            break
+    assert taken == periods
+
+
+def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> None:
+    counts = {key: 100.0 * key for key in range(1, 9)}
+    assert chosen(counts, [1], Rule(4, swaps=0)).filling == (8, 7, 6)
+    assert chosen(counts, [1, 8, 3, 7], Rule(2, swaps=0)).surplus == (3, 1)
+    full = chosen(counts, [1, 2], Rule(3, swaps=1))
+    assert full == Change(swaps=((7, 1),), filling=(8,), surplus=())
+
+
+def test_so_many_swaps_a_period() -> None:
+    counts = {key: 1.0 for key in range(10)} | {key: 1000.0 + key for key in range(10, 20)}
+    assert len(chosen(counts, list(range(10)), Rule(10, swaps=4)).swaps) == 4
+    assert len(chosen(counts, list(range(10)), Rule(10)).swaps) == 10
+
+
+def test_in_a_full_lane_a_key_takes_the_place_of_one_of_its_lane() -> None:
+    lane = [key for key in range(1000) if lane_of(key) == 5]
+    others = [key for key in range(1000) if lane_of(key) != 5]
+    counts = {lane[0]: 500.0, lane[1]: 900.0, others[0]: 100.0, others[1]: 800.0, lane[2]: 400.0}
+    room = [1] * LANES
+    change = chosen(counts, [lane[0], others[0]], Rule(2), room)
+    assert change.swaps == ((lane[1], lane[0]), (others[1], others[0]))
+    assert chosen(counts, [], Rule(4), room).filling == (lane[1], others[1], others[0])
+    # One that finds no place there keeps no other from its own, and a lane that was left has a place again.
+    counts[lane[0]] = 800.0
+    assert chosen(counts, [lane[0], others[0]], Rule(2), room).swaps == ((others[1], others[0]),)
+    counts[lane[0]] = 50.0
+    counts[others[1]] = 1000.0
+    swaps = chosen(counts, [lane[0], others[0]], Rule(2), room).swaps
+    assert swaps == ((others[1], lane[0]), (lane[1], others[0]))
+
+
+counts_of = st.dictionaries(st.integers(0, 60), st.integers(0, 3000), max_size=40)
+rules = st.builds(Rule, top_k=st.integers(1, 30), margin=st.floats(1, 3), swaps=st.integers(0, 20))
+rooms = st.lists(st.integers(0, 3), min_size=LANES, max_size=LANES)
+
+
+@st.composite
+def hot_sets(draw: st.DrawFn, room: list[int]) -> list[int]:
+    """Keys that the lanes have room for, known or not."""
+    free = list(room)
+    hot = []
+    for key in draw(st.lists(st.integers(0, 60), unique=True)):
+        if free[lane_of(key)]:
+            free[lane_of(key)] -= 1
+            hot.append(key)
+    return hot
+
+
+@given(counts_of, rules, st.data())
+def test_whatever_is_counted(counts: dict[int, int], rule: Rule, data: st.DataObject) -> None:
+    room = data.draw(rooms)
+    hot = data.draw(hot_sets(room))
+    change = chosen(counts, hot, rule, room)
+    after = change.applied(hot)
+    rate = Counter(counts)
+    assert len(after) == len(set(after)) <= rule.top_k
+    assert all(number <= room[lane] for lane, number in Counter(map(lane_of, after)).items())
+    assert len(change.swaps) <= rule.swaps
+    assert not set(change.arriving) & set(hot) and set(change.leaving) <= set(hot)
+    assert set(change.arriving) <= set(counts)
+    for arrived, left in change.swaps:
+        assert rate[arrived] > rule.margin * rate[left]
+    assert len(change.surplus) == max(0, len(hot) - rule.top_k)
+    # What stays out is no better than what comes in, where lanes have room.
+    if room == [3] * LANES and change.arriving:
+        worst = min(rate[key] for key in change.arriving)
+        assert all(rate[key] <= worst for key in counts if key not in after and key not in hot)
+
+
+@given(
+    st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
+    st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
+    st.builds(Rule, top_k=st.integers(1, 40), margin=st.floats(1, 2), swaps=st.integers(1, 30)),
+)
+def test_the_set_follows_and_then_comes_to_rest(
+    before: dict[int, int], after: dict[int, int], rule: Rule
+) -> None:
+    """When other keys become hot the set has them, but for the margin and chance, in a bounded time."""
+    rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
+    for counts in (before, after):
+        for _ in range(SETTLED + -(-rule.top_k // rule.swaps)):
+            rates = smoothed(rates, rates_of(counts))
+            hot = np.array(choose(rates, hot, rule, ROOM).applied(hot.tolist()), dtype=np.uint64)
+        rates = smoothed(rates, rates_of(counts))
+        assert not choose(rates, hot, rule, ROOM)
+    coldest = min((after.get(key, 0) for key in hot.tolist()), default=0)
+    left_out = [count for key, count in after.items() if key not in set(hot.tolist())]
+    if len(hot) < rule.top_k:
+        assert not any(left_out)
+    assert not any(rule.beats(count - 1e-6, coldest) for count in left_out if count)
+
+
+def test_what_varies_by_chance_alone_hardly_moves() -> None:
+    """Counts of a Poisson process: without regard to it a tenth of the set would change every period."""
+    random = np.random.default_rng(1)
+    keys = np.arange(20_000, dtype=np.uint64)
+    shares = (keys.astype(np.float64) + 1) ** -0.85
+    expected = 100_000 * shares / shares.sum()
+    rule = Rule(1000)
+    rates, hot = Rates.none(), keys[:1000]
+    moved = []
+    for _ in range(20):
+        rates = smoothed(rates, summed(keys, random.poisson(expected)))
+        change = choose(rates, hot, rule, ROOM)
+        moved.append(len(change.swaps))
+        hot = np.array(change.applied(hot.tolist()), dtype=np.uint64)
+    assert max(moved[5:]) <= 20
+    assert expected[hot.astype(np.int64)].sum() > 0.98 * expected[:1000].sum()
