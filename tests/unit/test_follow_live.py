@@ -160,6 +160,10 @@ def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
                 counted.total(),
                 sum(counted[key] for key in SECOND),
             )
+            # Nor where somebody else has moved a key there.
+            await controller.load(JOB, [*SECOND, *FIRST])
+            period = await follower.period()
+            assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
 
     on_net(scenario)
 
