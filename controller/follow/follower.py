@@ -118,7 +118,11 @@ class Follower:
         """What the switch has added for each entry since it was last read, [n]; 0 for one that was not."""
         before = self._pushes or {}
         self._pushes = await self._read(entries)
-        since = [count - before.get(slot, count) for slot, count in self._pushes.items()]
+        # Counters that have gone back were committed anew, and count from then.
+        since = [
+            count - before.get(slot, count) if count >= before.get(slot, 0) else count
+            for slot, count in self._pushes.items()
+        ]
         return np.array(since, dtype=np.int64)
 
     def _choose(self, counts: Rates, hot: Keys, room: Sequence[int], is_first: bool) -> Change:

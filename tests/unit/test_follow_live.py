@@ -19,6 +19,7 @@ from controller.follow.follower import Follower, Period, follow
 from controller.follow.selection import Rule
 from controller.tables import HotParam, State, Update, UpdateType
 from protocol.hashing import lane_of
+from softswitch.pipeline import CounterValue
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
 from tests.unit.test_controller_live import JOB, check_sums, hotline, start_hotline, states
@@ -164,6 +165,25 @@ def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
             await controller.load(JOB, [*SECOND, *FIRST])
             period = await follower.period()
             assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
+
+    on_net(scenario)
+
+
+def test_counters_that_have_gone_back_count_from_then() -> None:
+    async def scenario(net: LiveNet) -> None:
+        async with Controller(net.address) as controller:
+            await controller.load(JOB, FIRST)
+            await net.work(40)
+            follower = Follower(controller, JOB, RULE)
+            await follower.period()
+            assert net.pipeline is not None
+            for entry in await controller.entries():
+                name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
+                net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
+            before = updates(net)
+            await net.work(5)
+            counted = updates(net) - before
+            assert (await follower.period()).in_switch == sum(counted[key] for key in FIRST)
 
     on_net(scenario)
 
