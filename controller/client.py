@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -111,7 +111,8 @@ class SwitchClient:
         rows: list[T] = []
         with self._failures("read"):
             for table in tables:
-                rows += [of(entry) async for entry in self._entities(fy.P4TableEntry(table))]
+                entries = await self._unless_closed(self._entities(fy.P4TableEntry(table)))
+                rows += [of(entry) for entry in entries]
         return rows
 
     async def counter(self, name: str) -> list[int]:
@@ -162,12 +163,14 @@ class SwitchClient:
         with self._failures("packet-out"):
             if not self._switch.is_primary:
                 raise self._not_primary()
-            await self._switch.write([fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)])
+            packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
+            await self._unless_closed(self._switch.write([packet]))
 
     async def _write_batch(self, encoder: Encoder, batch: Sequence[Update]) -> None:
         with self._failures("write"):
             try:
-                await self._switch.write([encoder.encode(update) for update in batch])
+                encoded = [encoder.encode(update) for update in batch]
+                await self._unless_closed(self._switch.write(encoded))
             except fy.P4ClientError as error:
                 if not error.details:
                     raise
@@ -181,11 +184,24 @@ class SwitchClient:
 
     async def _counts(self, wanted: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
         with self._failures("read"):
-            return {cell.index or 0: cell.packet_count async for cell in self._entities(wanted)}
+            cells = await self._unless_closed(self._entities(wanted))
+        return {cell.index or 0: cell.packet_count for cell in cells}
 
-    def _entities(self, wanted: E | list[E]) -> AsyncIterator[E]:
+    async def _entities(self, wanted: E | list[E]) -> list[E]:
         # finsy's overloads have no yield, so that mypy takes this generator for a coroutine.
-        return cast("AsyncIterator[E]", self._switch.read(wanted))
+        return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(wanted))]
+
+    async def _unless_closed(self, rpc: Coroutine[object, object, T]) -> T:
+        """What an RPC gives. Where the connection ends finsy cancels it, which must not cancel who waits."""
+        calling = asyncio.ensure_future(rpc)
+        try:
+            await asyncio.wait([calling])
+        finally:
+            calling.cancel()
+            await asyncio.wait([calling])
+        if calling.cancelled():
+            raise self._closed()
+        return calling.result()
 
     async def _connect(
         self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS

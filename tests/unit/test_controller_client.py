@@ -29,7 +29,7 @@ class Switch:
 
     opened: list[fy.SwitchOptions]
     asked: list[list[Any]]
-    error: Exception | None
+    error: BaseException | None
     answers: list[Any]
     is_up: bool
     is_primary: bool
@@ -122,6 +122,14 @@ def test_an_rpc_that_fails_is_one_clear_error(switch: type[Switch], what: str, s
     switch.error = failed(grpc.StatusCode.PERMISSION_DENIED)
     assert told(scenario, NotPrimary) == LOST
     switch.error = grpc.aio.UsageError()
+    assert told(scenario) == CLOSED
+
+
+@pytest.mark.parametrize(("what", "scenario"), ASKING)
+def test_a_connection_that_ends_cancels_its_rpcs_and_nobody_else(
+    switch: type[Switch], what: str, scenario: Scenario
+) -> None:
+    switch.error = asyncio.CancelledError()
     assert told(scenario) == CLOSED
 
 
