@@ -118,7 +118,8 @@ def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
             continue
         what = (
             f"{fault}, {arm}: {tally.lost} keys lost, {tally.doubled} doubled, "
-            f"{tally.misread} values misread, {tally.stuck} schedules stuck, {tally.schedules - tally.happened} without their fault"
+            f"{tally.misread} values misread, {tally.stuck} schedules stuck, "
+            f"{tally.schedules - tally.happened} without their fault"
         )
         if tally.failures:
             failing = Schedule.from_json(tally.failures[0].schedule)

@@ -29,31 +29,41 @@ _GRACE_S = 0.5
 class Agent:
     """One agent process. Commands are answered one at a time."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, log_file: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], log_file: Path, comes_back: bool = False) -> None:
         self.name = name
-        self._process = process
+        self.restarts = 0
+        self._command = command
+        self._comes_back = comes_back
         self._log_file = log_file
-        self._unanswered = 1  # its first line
-        self._is_ready = False
+        self._process: asyncio.subprocess.Process
+        self._lives = asyncio.Event()
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str], config: Answer, log_dir: Path) -> Agent:
-        """Start `command --config FILE`, without waiting until it is ready."""
+    async def start(
+        cls, name: str, command: Sequence[str], config: Answer, log_dir: Path, comes_back: bool = False
+    ) -> Agent:
+        """Start `command --config FILE`, without waiting until it is ready.
+
+        One that `comes_back` is started again when it dies.
+        """
         config_file = log_dir / f"{name}.json"
         config_file.write_text(json.dumps(config, indent=2))
-        log_file = log_dir / f"{name}.log"
-        with log_file.open("ab") as stderr:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                "--config",
-                str(config_file),
+        agent = cls(name, [*command, "--config", str(config_file)], log_dir / f"{name}.log", comes_back)
+        await agent._begin()
+        return agent
+
+    async def _begin(self) -> None:
+        self._unanswered = 1  # its first line
+        self._is_ready = False
+        with self._log_file.open("ab") as stderr:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
                 limit=_LINE_LIMIT,
                 start_new_session=True,
             )
-        return cls(name, process, log_file)
 
     @property
     def pid(self) -> int:
@@ -70,6 +80,7 @@ class Agent:
         try:
             await asyncio.wait_for(self._answer(None), _READY_S)
             self._is_ready = True
+            self._lives.set()
         except asyncio.TimeoutError:
             raise AgentFailed(
                 f"{self.name} was not ready in {_READY_S:.0f} s; see {self._log_file}"
@@ -78,7 +89,26 @@ class Agent:
     async def call(
         self, command: Answer, patience: float = 30.0, on_progress: OnProgress | None = None
     ) -> Answer:
-        """Send a command and wait for its answer; AgentFailed when that is an error, or does not come."""
+        """Send a command and wait for its answer; AgentFailed when that is an error, or does not come.
+
+        One that comes back is asked again then.
+        """
+        while True:
+            lives = self.restarts
+            try:
+                return await self._call(command, patience, on_progress)
+            except AgentFailed:
+                if not self._comes_back or (self.alive and lives == self.restarts):
+                    raise
+                await asyncio.wait_for(self._lives.wait(), _READY_S)
+
+    async def tell(self, command: Answer) -> None:
+        """Send a command that is not answered, whatever else is under way."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command).encode() + b"\n")
+        await self._process.stdin.drain()
+
+    async def _call(self, command: Answer, patience: float, on_progress: OnProgress | None) -> Answer:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -97,8 +127,15 @@ class Agent:
             await asyncio.wait_for(self._answer(None), _SETTLE_S)
 
     async def until_it_dies(self) -> None:
-        """Wait for the end of the process and raise it as AgentFailed."""
+        """Wait for the end of the process and raise it as AgentFailed, unless it comes back."""
         await self._process.wait()
+        while self._comes_back:
+            self._lives.clear()
+            self.restarts += 1
+            log.warning("%s; it is started again", self._died())
+            await self._begin()
+            await self.ready()
+            await self._process.wait()
         raise self._died()
 
     async def quit(self) -> None:

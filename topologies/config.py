@@ -92,6 +92,16 @@ class ServerCost(_Model):
     """That serve RPCs side by side."""
 
 
+class Recovery(_Model):
+    """What is kept so that agents, or the switch, may be killed: then they are started again, and nothing is
+    lost."""
+
+    durable: Literal["always", "checkpoint", "never"] | None = None
+    """Servers keep a journal, which is synced to the disk so often; None: they keep nothing."""
+    replay_log: bool = False
+    """Workers keep what the switch acknowledges."""
+
+
 class WorkloadShape(_Model):
     """The built-in click data: their size and skew."""
 
@@ -173,6 +183,7 @@ class Config(_Model):
     placement: PlacementConfig = PlacementConfig()
     server: ServerCost = ServerCost()
     worker: WorkerCost = WorkerCost()
+    recovery: Recovery = Recovery()
     workload: WorkloadShape = WorkloadShape()
 
     @property

@@ -35,6 +35,7 @@ from topologies.phases.select_load import load, select
 from topologies.phases.workload import choose_training, describe, make_trace
 from topologies.placement import Placement, place
 from topologies.progress import Reporter
+from topologies.recovery import keep_switch
 from topologies.session import Session
 from topologies.signals import STOP
 
@@ -85,7 +86,7 @@ async def experiment(
                 fleet(config, run, placement, net, trace, training, _COLLECTOR) as agents,
             ):
                 session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
-                deaths = [net.switch.until_it_dies(), *(agent.until_it_dies() for agent in agents.agents)]
+                deaths = [keep_switch(session), *(agent.until_it_dies() for agent in agents.agents)]
                 try:
                     await supervised(_traffic(session, trace, placement.rest), deaths)
                 except AgentFailed:

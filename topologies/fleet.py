@@ -52,7 +52,13 @@ async def fleet(
         for number, host in enumerate(net.servers, start=1):
             settings = _server_config(number, config, run, placement, trace, collector)
             started.append(
-                await Agent.start(f"ps-{number - 1}", command_in(host.pid, "hosts.ps"), settings, logs)
+                await Agent.start(
+                    f"ps-{number - 1}",
+                    command_in(host.pid, "hosts.ps"),
+                    settings,
+                    logs,
+                    config.recovery.durable is not None,
+                )
             )
         for number, host in enumerate(net.workers, start=1):
             settings = _worker_config(number, config, run, placement, training)
@@ -70,6 +76,8 @@ def _server_config(
     number: int, config: Config, run: Path, placement: Placement, trace: Trace, collector: Path
 ) -> Answer:
     service = addressing.service(number)
+    kept = {"file": str(run / "parts" / f"ps-{number - 1}.db"), "fsync": config.recovery.durable}
+    durable = {} if config.recovery.durable is None else {"durable": kept}
     sparse = trace.space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
     return {
@@ -81,6 +89,8 @@ def _server_config(
         "codec": config.codec,
         "cpu": cpu_of(number, placement.servers),
         "service_time": config.server.model_dump(),
+        "replayed": config.recovery.replay_log,
+        **durable,
         **keys,
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.proxied} for arm in ARMS],
         "service": {"address": service.address, "port": HOTLINE_PORT},
@@ -99,6 +109,7 @@ def _worker_config(
         "codec": config.codec,
         "cpu": cpu_of(number, placement.workers),
         **config.worker.model_dump(),
+        "replay_log": config.recovery.replay_log,
         "seed": config.seed,
         **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),

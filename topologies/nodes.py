@@ -69,6 +69,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.impairment = impairment
         self.datapath = datapath
         self.running: SwitchProcess | None = None
+        self.restarts = 0
 
     @property
     def log(self) -> Path:
@@ -83,12 +84,25 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         """Start the process and wait until it listens; SwitchFailed when it does not."""
         for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
+        self._launch()
+
+    def start_again(self) -> None:
+        """Start the process after its end; SwitchFailed when it does not start."""
+        ended, self.running = self.running, None
+        if ended is not None:
+            ended.output.close()
+        self._launch()
+
+    def _launch(self) -> None:
         pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
-        self.running = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
+        starting = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
         try:
-            self.running.wait_until_it_listens(_START_S)
+            starting.wait_until_it_listens(_START_S)
         except SwitchEnded as error:
             raise self._died(error) from None
+        finally:
+            # Not before: a signal that asks for its counters would end one that does not listen.
+            self.running = starting
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the process, then Mininet's part."""

@@ -63,6 +63,8 @@ class Session:
     """First step of the trace that nothing has used yet."""
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Those that the run may use."""
+    loaded: dict[int, list[int]] = field(default_factory=dict)
+    """Job -> its hot set, where one is in the switch."""
     _seen: set[Path] = field(default_factory=set)
     """Part files that `new_operations` has read."""
 

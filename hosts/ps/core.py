@@ -118,6 +118,9 @@ class ParameterServer(Generic[ReplyTo]):
                 pass
         self.server.take_contacts()
         self.server.state.me.is_durable = 1
+        if notes or parts:
+            for store in self.stores.values():
+                store.count_from_here()
         return notes
 
     def transmit(self) -> Iterator[memoryview]:

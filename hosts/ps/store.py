@@ -73,6 +73,10 @@ class Store:
         self._cells.updates[at] &= AWAY - 1
         self._lent[at] = self._lent[at] - values if self._replayed else 0
 
+    def count_from_here(self) -> None:
+        """Let `busiest` rank what is updated from now on, after a restart."""
+        self._told = self._cells.updates & np.uint32(AWAY - 1)
+
     def restore(self) -> None:
         """Own all keys again: the switch that had them is gone, with all that it held.
 

@@ -99,7 +99,7 @@ def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]
 def test_a_ps_that_comes_back_is_what_it_was(
     tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync
 ) -> None:
-    """Whatever it was doing: pushes, questions, moves that are under way; and whenever a checkpoint was made."""
+    """Whatever it was doing: pushes, questions, moves; and whenever a checkpoint was made."""
     random, space = Random(seed), SPARSE if is_sparse else DENSE
     file = tmp_path_factory.mktemp("ps") / "ps.db"
     ps = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))

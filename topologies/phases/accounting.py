@@ -53,7 +53,9 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
                 phase.update(done)
             overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
-    found = settle(lanes, is_logged=all(worker.alive for worker in session.workers) and not dropped)
+    restarts = session.network.switch.restarts + sum(server.restarts for server in session.servers)
+    is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts)
+    found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
     found.collected, found.uncollected = collector.updates, at_servers - collector.updates
     return found

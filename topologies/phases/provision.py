@@ -12,16 +12,18 @@ from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from topologies.config import EPOCH, Config
 
 
-async def provision(address: str, config: Config) -> None:
-    """Commit the pipeline and install routes, jobs, servers and callers."""
+async def provision(address: str, config: Config, epoch: int = EPOCH) -> None:
+    """Commit the pipeline and install routes, jobs, servers and callers, who have an epoch."""
     async with Controller(address, undisturbed=True) as controller:
         await controller.commit_pipeline()
-        await controller.install(*rows(config))
+        await controller.install(*rows(config, epoch=epoch))
 
 
-def rows(config: Config, arms: Sequence[Arm] = ARMS) -> list[Route | Server | Job | Worker]:
+def rows(
+    config: Config, arms: Sequence[Arm] = ARMS, epoch: int = EPOCH
+) -> list[Route | Server | Job | Worker]:
     """All rows of a run of these arms, before any hot set."""
-    return [*_routes(config), *_jobs(config, arms), *_callers(config, arms)]
+    return [*_routes(config), *_jobs(config, arms), *_callers(config, arms, epoch)]
 
 
 def _routes(config: Config) -> Iterator[Route]:
@@ -49,7 +51,7 @@ def _jobs(config: Config, arms: Sequence[Arm]) -> Iterator[Job | Server]:
         yield Job(arm.job, offload=arm.offloaded, proxy=arm.proxied)
 
 
-def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
+def _callers(config: Config, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
     """Workers, and the parameter servers as privileged callers; each has a row of its own."""
     row = 0
     for arm in arms:
@@ -58,7 +60,7 @@ def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
             yield Worker(
                 job=arm.job,
                 worker=number,
-                epoch=EPOCH,
+                epoch=epoch,
                 row=row,
                 mac=host.mac,
                 addr=host.address,
@@ -71,7 +73,7 @@ def _callers(config: Config, arms: Sequence[Arm]) -> Iterator[Worker]:
             yield Worker(
                 job=arm.job,
                 worker=PS_CALLER_BASE + number - 1,
-                epoch=EPOCH,
+                epoch=epoch,
                 row=row,
                 mac=host.mac,
                 addr=host.address,

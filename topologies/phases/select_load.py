@@ -36,6 +36,7 @@ async def load(session: Session, keys: list[int]) -> None:
             training = asyncio.ensure_future(_train_until(loaded, session))
             try:
                 await controller.load(PROFILE.job, keys, progress=partial(_show, phase, 0))
+                session.loaded[PROFILE.job] = keys
                 loaded.set()
                 await training
             finally:
@@ -44,8 +45,10 @@ async def load(session: Session, keys: list[int]) -> None:
                 await asyncio.gather(training, return_exceptions=True)
             if not session.config.keeps_profile:
                 await controller.unload(PROFILE.job)
+                del session.loaded[PROFILE.job]
             for number, arm in enumerate(arms, start=1):
                 await controller.load(arm.job, keys, progress=partial(_show, phase, number * len(keys)))
+                session.loaded[arm.job] = keys
         for arm in (PROFILE, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(session.hot_set)}
             await call_all(session.workers, command)

@@ -84,7 +84,7 @@ def test_a_row_adds_up() -> None:
 
 
 def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
-    """What was lost is sent again after a timeout, of 20 ms at least; and as long as it is down it is in vain."""
+    """What was lost is sent again after a timeout, of 20 ms at least."""
     whole = Tally.model_validate_json(play_some("link", "hot", 0, 100))
     assert 15 < sorted(whole.recovery_ms)[50] < 45 and max(whole.recovery_ms) < 100
     assert HEAD_BYTES == 42
