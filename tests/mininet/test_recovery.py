@@ -1,0 +1,44 @@
+"""Real processes are killed in the middle of a run, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.mininet.run_topo import run_topo
+
+pytestmark = pytest.mark.mininet
+RECOVERY = '[recovery]\ndurable = "never"\nreplay_log = true\n'
+
+
+@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize(
+    ("datapath", "kills"),
+    [
+        ("auto", 1),
+        *(
+            pytest.param(datapath, kills, marks=pytest.mark.soak)
+            for datapath in ("auto", "sockets")
+            for kills in (2, 3, 4)
+        ),
+    ],
+)
+def test_what_is_killed_comes_back_and_nothing_is_lost(
+    tmp_path: Path, module: str, datapath: str, kills: int
+) -> None:
+    with run_topo(
+        tmp_path, f"DATAPATH={datapath}", "ROUNDS=8", tables=RECOVERY, arms=["neither", "both"]
+    ) as run:
+        for killed in range(kills):
+            run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
+            os.kill(run.agents(module)[0], signal.SIGKILL)
+            run.wait_for(lambda: len(run.agents(module)) == (2 if module == "hosts.ps" else 1))
+        assert run.wait() == 0, run.errors
+    assert run.errors.count("; it is started again") == kills, run.errors
+    accounting = json.loads((run.folder / "run.json").read_text())["accounting"]
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
+    assert accounting["sent"] == accounting["applied"] > 100_000
