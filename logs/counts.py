@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from common.words import counted, shortened
+from common.words import counted, one_line, shortened
 from logs.errors import DataError
 from logs.libsvm import read_samples
 from logs.update_log import UPDATES, UpdateLog, first_line
@@ -122,7 +122,7 @@ class _Counted:
         columns = next((form for form in (_COUNTS, UPDATES) if set(form) <= set(log.names)), None)
         if columns is None:
             raise DataError(
-                f"{path}: has the columns {shortened(', '.join(log.names))}; "
+                f"{path}: has the columns {shortened(one_line(', '.join(log.names)))}; "
                 "an update log has key, updates or iteration, worker, key"
             )
         if job is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from common.words import counted
+from common.words import counted, one_line
 from logs.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class UpdateLog:
         fields = [self.names.index(name) for name in columns]
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             rows = csv.reader(file)
-            next(rows)
+            next(filter(None, rows))  # blank lines may come before the header
             try:
                 for row in rows:
                     where = f"line {rows.line_num}"
@@ -143,7 +143,7 @@ def check_text(path: Path, head: bytes, right: str) -> None:
 
 def first_line(error: Exception) -> str:
     """The part of polars' errors that tells what is wrong."""
-    return str(error).partition("\n")[0]
+    return one_line(str(error).partition("\n")[0])
 
 
 def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:

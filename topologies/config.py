@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
+from common.words import one_line
 from controller.tables import ROWS, SLOTS
 from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
@@ -289,7 +290,8 @@ def _read(file: Path) -> dict[str, Any]:
         return tomli.loads(file.read_text())
     except OSError as error:
         raise ConfigError(f"CONFIG={file}: {error.strerror}") from None
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+    # A number may have too many digits, and tables too many levels, for Python.
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"CONFIG={file}: not TOML: {error}") from None
 
 
@@ -303,7 +305,7 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, m
 
 
 def _complaint(error: ErrorDetails, model: type[Config]) -> str:
-    field = ".".join(map(str, error["loc"]))
+    field = one_line(".".join(map(str, error["loc"])))
     message = _message(error, model)
     return f"{field} = {error['input']!r}: {message}" if field else message
 

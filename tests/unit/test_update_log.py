@@ -68,6 +68,11 @@ def test_the_first_fault_of_a_csv(tmp_path: Path, row: str, fault: str | None) -
     assert log.fault(["job", "key"]) == (fault and f"{log.path}, {fault}")
 
 
+def test_blank_lines_before_the_header_are_no_fault(tmp_path: Path) -> None:
+    log = csv(tmp_path, "\n\njob,key\n5,6\nx,7\n")
+    assert log.fault(["job"]) == f"{log.path}, line 5: column job is 'x'{RIGHT}"
+
+
 def test_only_the_columns_asked_for_can_be_at_fault(tmp_path: Path) -> None:
     log = csv(tmp_path, "job,key,note\n1,2,x\n")
     assert log.fault(["key", "job"]) is None

@@ -16,5 +16,9 @@ def test_one_and_many(counted: Callable[..., str]) -> None:
     assert [counted(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
 
 
+def test_a_text_of_somebody_elses_stays_one_line() -> None:
+    assert common.words.one_line("a\nb\x7f\u2028é") == r"a\nb\x7f\u2028é"
+
+
 def test_large_numbers_can_be_read() -> None:
     assert common.words.counted(12345, "key") == "12,345 keys"

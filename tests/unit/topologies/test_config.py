@@ -88,6 +88,8 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
             r"^CONFIG=.*: faults\.los = 0\.1: there is no such setting; there are loss, duplication",
         ),
         ("rounds 3", r"^CONFIG=.*run\.toml: not TOML: "),
+        ("loads = " + "[" * 1000, r"^CONFIG=.*run\.toml: not TOML: .* more than the allowed"),
+        ('"a\\nb" = 1', r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting"),
         ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
         ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),
         ("block_ms = 100", r"^CONFIG=.*run\.toml: discard_ms \(200\) must be less than block_ms \(100\)$"),
