@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from common.settings import Strict
@@ -16,11 +16,17 @@ from hosts.worker.state import NEVER
 from logs.errors import DataError, reason_of
 from native.records import records
 from simulator.state import COSTS, LINK, QUANTILES, SPELL
-from softswitch.queues.shape import Rate, Shape, of_bytes
+from softswitch.queues.shape import MOST_RATE, Rate, Shape, of_bytes
 
 _NS_PER_S = 1_000_000_000
 _PS_PER_S = 10**12
 _MOST_NS = 60 * _NS_PER_S
+_MOST_US = _MOST_NS // 1000
+_MOST_MS = 10**9
+_MOST_KB = 10**9
+_LEAST_MBIT = 0.001
+_MOST_MBIT = MOST_RATE // 10**6
+_MOST_WORKERS = 2**16
 
 
 class Spell(Strict):
@@ -28,11 +34,11 @@ class Spell(Strict):
 
     host: str = Field(pattern=r"^[wp][1-9]\d{0,3}$")
     """Its name: w3 is the third worker, p1 the first PS."""
-    from_ms: float = Field(ge=0, allow_inf_nan=False)
-    for_ms: float = Field(gt=0, allow_inf_nan=False)
-    every_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    from_ms: float = Field(ge=0, le=_MOST_MS)
+    for_ms: float = Field(gt=0, le=_MOST_MS)
+    every_ms: float | None = Field(default=None, gt=0, le=_MOST_MS)
     """Again after so long, and so on; None: once."""
-    late_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    late_us: float | None = Field(default=None, gt=0, le=_MOST_US)
     """So much longer frames take; None: they are lost."""
 
     @model_validator(mode="after")
@@ -45,28 +51,36 @@ class Spell(Strict):
 class Network(Strict):
     """Every cable between a host and the switch, in both directions."""
 
-    rate_mbit: float = Field(default=10_000.0, ge=0, allow_inf_nan=False)
+    rate_mbit: float = Field(default=10_000.0, ge=0, le=_MOST_MBIT)
     """Bandwidth, Mbit/s; 0 is without a limit."""
-    delay_us: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    delay_us: float = Field(default=1.0, ge=0, le=_MOST_US)
     """Propagation, and whatever else every frame takes on its way."""
-    queue_kb: float = Field(default=1024.0, gt=0, allow_inf_nan=False)
+    queue_kb: float = Field(default=1024.0, gt=0, le=_MOST_KB)
     """Bytes that wait before a cable at most, in 1,024; more are dropped."""
-    mark_kb: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    mark_kb: float | None = Field(default=None, ge=0, le=_MOST_KB)
     """Beyond so many, frames whose transport knows ECN are marked."""
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
     reordering: float = Field(default=0.0, ge=0, lt=1)
-    late_us: float = Field(default=1_000.0, ge=0, allow_inf_nan=False)
+    late_us: float = Field(default=1_000.0, ge=0, le=_MOST_US)
     """By up to so much a reordered frame comes later."""
     traffic_manager: bool = False
     """Packets wait at the switch's ports between ingress and egress, as in softswitch with --port-rate: the
     program sees their depths, and marks what it wants to. Else they wait behind egress, before the cable."""
     spells: tuple[Spell, ...] = ()
     """Cables that are bad for a while."""
-    rack: int | None = Field(default=None, ge=2)
+    rack: int | None = Field(default=None, ge=2, le=_MOST_WORKERS)
     """So many workers share a port, behind a switch of their rack that only forwards; None: each has one."""
-    uplink_mbit: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    uplink_mbit: float | None = Field(default=None, ge=0, le=_MOST_MBIT)
     """Bandwidth of the cable between them; None: what the workers of a rack have together."""
+
+    @field_validator("rate_mbit", "uplink_mbit")
+    @classmethod
+    def _check_rate(cls, mbit: float | None) -> float | None:
+        # Below, a frame takes longer than a clock in picoseconds can count.
+        if mbit and mbit < _LEAST_MBIT:
+            raise ValueError(f"0, which is without a limit, or {_LEAST_MBIT} and more expected")
+        return mbit
 
 
 class Hosts(Strict):
@@ -110,9 +124,9 @@ class Hosts(Strict):
     out, the switch is a device of its own, that takes no time."""
     hit_ns: int = Field(default=0, ge=0, le=_MOST_NS)
     """And of a frame that the switch answers."""
-    noise_every_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    noise_every_us: float | None = Field(default=None, gt=0, le=_MOST_US)
     """Of a core's busy time, after which something else takes it, on average: interrupts, the hypervisor."""
-    noise_us: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    noise_us: float = Field(default=0.0, ge=0, le=_MOST_US)
     """For so long, on average; both are exponential."""
     measured: Path | None = None
     """A run folder that `W_proc` and `PS_proc` are drawn from, instead of the three above."""

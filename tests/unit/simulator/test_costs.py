@@ -17,6 +17,19 @@ from simulator.costs import Hosts, Network, Spell, costs_of, links_of, measured_
 from simulator.state import QUANTILES
 
 
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"delay_us": 1e300}, {"late_us": 1e300}, {"queue_kb": 1e300}, {"mark_kb": 1e19}, {"rate_mbit": 1e300},
+        {"rate_mbit": 1e-300}, {"uplink_mbit": 1e-300}, {"rack": 10**400},
+        {"spells": [{"host": "w1", "from_ms": 1e300, "for_ms": 1}]},
+    ],
+)  # fmt: skip
+def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"less than or equal|0, which is without a limit, or 0\.001"):
+        Network.model_validate(network)
+
+
 def test_given_costs_are_the_same_for_every_rpc() -> None:
     costs = costs_of(Hosts(receive_ns=7, serve_ns=9, lane_ns=2, take_ns=3, send_ns=4, program_ns=5, hit_ns=6))
     assert set(costs.receive) == {7} and set(costs.serve) == {9}
