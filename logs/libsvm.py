@@ -52,7 +52,8 @@ def _parse(tokens: list[str]) -> Sample:
             raise ValueError(f"{token!r} is not index:value")
         indices.append(int(index))
         try:
-            values.append(float(value))
+            # Only Python takes 1_0 for ten.
+            values.append(float(value.replace("_", "no digit")))
         except ValueError:
             raise ValueError(f"{token!r}: {value!r} is no number") from None
         if not math.isfinite(values[-1]):

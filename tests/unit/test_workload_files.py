@@ -52,6 +52,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1\n", "line 1: '1' is not index:value"),
         ("1 -1:1\n", "line 1: '-1:1' is not index:value"),
         ("1 1:x\n", "line 1: '1:x': 'x' is no number"),
+        ("1 1:1_0\n", "line 1: '1:1_0': '1_0' is no number"),
         ("1 1:nan\n", "the value is not finite"),
         ("1 1:1e39\n", "line 1: '1:1e39': the value is beyond 32-bit floats, which reach to 3.403e"),
         ("1 1:-1e39\n", "line 1: '1:-1e39': the value is beyond"),
