@@ -25,6 +25,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
 from protocol.codec import MAX_U32, Caller, Keys, Message, Values
+from protocol.control import MAX_KEYS
 from protocol.errors import MalformedDatagram
 from protocol.header import (
     HEADER_BYTES,
@@ -59,9 +60,14 @@ class HotlineControl(Packet):
         ByteField("status", 0),
         ShortField("reserved", 0),
         FieldLenField("n", None, fmt="!I", count_of="keys"),
-        FieldListField("keys", [], LongField("key", 0), count_from=lambda packet: packet.n),
+        # Scapy would not read more than 100.
+        FieldListField(
+            "keys", [], LongField("key", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
+        ),
         ConditionalField(
-            FieldListField("values", [], IntField("value", 0), count_from=lambda packet: packet.n),
+            FieldListField(
+                "values", [], IntField("value", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
+            ),
             _answers_values,
         ),
     ]

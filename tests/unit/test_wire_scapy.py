@@ -62,6 +62,12 @@ def test_a_command_as_it_is_shown(command: Command) -> None:
     assert f"keys = {keys.tolist()}" in lines[at:]
 
 
+def test_a_command_of_the_most_keys_is_shown_whole() -> None:
+    keys = np.arange(control.MAX_KEYS, dtype=np.uint64)
+    body = Hotline(control.build(Control(Command.SEED, 1, 2, 3, 4, keys)))[HotlineControl]
+    assert body.keys == keys.tolist()
+
+
 def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
     """Forged by hand, all fields are those of `Header`'s defaults; a CONTROL counts its keys."""
     forged = Hotline()
