@@ -1,0 +1,200 @@
+"""Sums of extreme values are exact modulo 2^32 and overflows counted: at the switch, at a PS, and on the way.
+
+The switch counts an overflow for each addition, the PS for each RPC with any. Moving a key adds its value to
+0, or its negation to itself, and neither overflows, with one exception: -2^31 has no negation, so that the
+switch counts an overflow when that very value is collected, though nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from protocol import control
+from protocol.control import Command, Control, Status
+from protocol.hashing import lane_of
+from protocol.header import MODULUS, WINDOW_BITS, Op
+from softswitch.compiled import CompiledPipeline
+from softswitch.jit import MachineCode
+from softswitch.pipeline import Change
+from tests.harness import frames, testnet
+from tests.harness.effort import examples
+from tests.harness.frames import Parsed
+from tests.harness.testnet import EPOCH, OFFLOADED
+
+PROGRAM = testnet.program()
+HOT, COLD, MOVING = (next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(3))
+"""A key of the switch, one of the PS, and one that is now here and now there; each in its hash lane."""
+LANE = {HOT: 0, COLD: 1, MOVING: 2}
+SLOT = 5
+SMALLEST = 2**31
+"""As a residue: -2^31."""
+EXTREMES = st.one_of(st.sampled_from([0, 1, 2**31 - 1, SMALLEST, MODULUS - 1]), st.integers(0, MODULUS - 1))
+PUSHES = st.tuples(
+    st.sampled_from([1, 2]), st.dictionaries(st.sampled_from(list(LANE)), EXTREMES, min_size=1)
+)
+"""Worker, and deltas by key."""
+
+
+@pytest.fixture(scope="module")
+def code() -> MachineCode:
+    return MachineCode(PROGRAM)
+
+
+class Rig:
+    """Two workers, the switch and the only PS."""
+
+    def __init__(self, code: MachineCode) -> None:
+        self.switch = CompiledPipeline(PROGRAM, code)
+        testnet.write(self.switch, testnet.network())
+        self.ps: ParameterServer[None] = ParameterServer(
+            0, 1, KeySpace(10_000), {OFFLOADED: EPOCH}, lambda: 0
+        )
+        self._turns: Counter[int] = Counter()
+        self._commands = 0
+        self.entry(Change.INSERT, HOT, "hot")
+
+    def entry(self, change: Change, key: int, state: str = "") -> None:
+        """Write a key's entry."""
+        testnet.write(self.switch, [testnet.hot_entry(change, key, state, SLOT, LANE[key])])
+
+    def push(self, worker: int, deltas: dict[int, int]) -> None:
+        """An RPC from its worker to where it is answered, and the answer back."""
+        self._turns[worker] += 1
+        lanes = {LANE[key]: (key, delta) for key, delta in deltas.items()}
+        rpc = frames.request(
+            Op.PUSH, job=OFFLOADED, worker=worker, epoch=EPOCH, ps=0, seq=self._turns[worker] << WINDOW_BITS,
+            lanes=lanes,
+        )  # fmt: skip
+        frame = frames.frame(rpc, src=testnet.WORKER[worker], dst=testnet.SERVICE)
+        [(port, out)] = self.switch.process(worker, frame, 0, 0)
+        if port == testnet.SERVER_PORT:
+            answered = self.ps.handle(out[42:], 0, 0, None)
+            assert answered is not None
+            back = frames.frame(answered[1], src=testnet.SERVER, dst=testnet.SERVICE)
+            [(port, out)] = self.switch.process(testnet.SERVER_PORT, back, 0, 0)
+        assert port == worker and Parsed(out).rpc.refused == 0
+
+    def move(self, at_switch: bool) -> None:
+        """Take `MOVING` to the switch or home, as the controller does (docs/design.md)."""
+        self.entry(
+            *((Change.INSERT, MOVING, "reserved") if at_switch else (Change.MODIFY, MOVING, "draining"))
+        )
+        self._command(Command.SEED if at_switch else Command.COLLECT)
+        self.entry(*((Change.MODIFY, MOVING, "hot") if at_switch else (Change.DELETE, MOVING)))
+
+    def _command(self, command: Command) -> None:
+        self._commands += 1
+        keys = np.array([MOVING], np.uint64)
+        request = control.build(Control(command, OFFLOADED, 0, 1, self._commands, keys))
+        assert self.ps.handle(request, 0, 0, None) is None
+        while sent := list(map(bytes, self.ps.transmit())):
+            for datagram in sent:
+                self.ps.receive_own(self._register_rpc(datagram), 0)
+        [(answer, _)] = self.ps.control_answers()
+        assert control.parse(answer).status is Status.OK
+
+    def _register_rpc(self, datagram: bytes) -> bytes:
+        frame = frames.frame(datagram, src=testnet.SERVER_RPC, dst=testnet.SERVICE)
+        [(port, answer)] = self.switch.process(testnet.SERVER_PORT, frame, 0, 0)
+        assert port == testnet.SERVER_PORT
+        return answer[42:]
+
+    def sums(self) -> dict[int, int]:
+        """What switch and PS hold of each key together."""
+        held = self.ps.stores[OFFLOADED].held()
+        here = {key: int(held.values[key]) for key in LANE}
+        return {
+            key: (here[key] + testnet.held(self.switch, lane, SLOT)) % MODULUS for key, lane in LANE.items()
+        }
+
+    def overflows(self) -> tuple[int, int]:
+        """Those that the switch and the PS have counted."""
+        at_switch = sum(testnet.lane_stats(self.switch, lane)[2] for lane in LANE.values())
+        return at_switch, int(self.ps.server.counters[OFFLOADED].overflows)
+
+
+def signed(residue: int) -> int:
+    return residue - MODULUS if residue >= SMALLEST else residue
+
+
+class Model:
+    """The same in plain numbers."""
+
+    def __init__(self) -> None:
+        self.sums = dict.fromkeys(LANE, 0)
+        self.at_switch = {HOT}
+        self.overflows = [0, 0]
+
+    def push(self, deltas: dict[int, int]) -> None:
+        beyond = {key for key, delta in deltas.items() if self._overflows(key, delta)}
+        self.sums.update({key: (self.sums[key] + delta) % MODULUS for key, delta in deltas.items()})
+        self.overflows[0] += len(beyond & self.at_switch)
+        self.overflows[1] += bool(beyond - self.at_switch)
+
+    def _overflows(self, key: int, delta: int) -> bool:
+        return not -SMALLEST <= signed(self.sums[key]) + signed(delta) < SMALLEST
+
+    def move(self) -> bool:
+        """The other way than the last time; whether it goes to the switch."""
+        self.at_switch ^= {MOVING}
+        self.overflows[0] += MOVING not in self.at_switch and self.sums[MOVING] == SMALLEST
+        return MOVING in self.at_switch
+
+
+def play(rig: Rig, happenings: list[tuple[int, dict[int, int]] | None]) -> Iterator[Model]:
+    """Pushes, and None for a move."""
+    model = Model()
+    for happening in happenings:
+        if happening is None:
+            rig.move(model.move())
+        else:
+            rig.push(*happening)
+            model.push(happening[1])
+        yield model
+
+
+@settings(max_examples=examples(60))
+@given(happenings=st.lists(st.one_of(PUSHES, PUSHES, PUSHES, st.none()), max_size=40))
+def test_sums_are_exact_and_overflows_counted_wherever_a_key_is(
+    code: MachineCode, happenings: list[tuple[int, dict[int, int]] | None]
+) -> None:
+    rig = Rig(code)
+    for model in play(rig, happenings):
+        assert rig.sums() == model.sums
+        assert rig.overflows() == tuple(model.overflows)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "overflows"),
+    [
+        ([2**31 - 1, 1], 1),
+        ([SMALLEST, MODULUS - 1], 1),
+        ([SMALLEST, SMALLEST], 1),
+        ([2**31 - 1, SMALLEST, 1, MODULUS - 1], 0),
+        ([2**31 - 1, 1, MODULUS - 1], 2),
+    ],
+)
+def test_overflows_by_hand(code: MachineCode, deltas: list[int], overflows: int) -> None:
+    """Of one key at the switch and one at the PS, by two workers in turn."""
+    rig = Rig(code)
+    for n, delta in enumerate(deltas):
+        rig.push(1 + n % 2, {HOT: delta, COLD: delta})
+    assert rig.overflows() == (overflows, overflows)
+    assert rig.sums() == {HOT: sum(deltas) % MODULUS, COLD: sum(deltas) % MODULUS, MOVING: 0}
+
+
+def test_the_smallest_value_comes_home_whole(code: MachineCode) -> None:
+    rig = Rig(code)
+    rig.push(1, {MOVING: SMALLEST})
+    rig.move(at_switch=True)
+    assert (rig.sums()[MOVING], rig.overflows()) == (SMALLEST, (0, 0))
+    rig.move(at_switch=False)
+    assert (rig.sums()[MOVING], rig.overflows()) == (SMALLEST, (1, 0))
