@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test paper map simulate sweeps soak mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test paper map simulate sweeps soak fuzz mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew,
 
 soak: setup ## tests that take long: sustained traffic, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
+
+fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
+	@$(PYTHON) -m tests.fuzz $(ARGS)
 
 mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@scripts/mutants $(ARGS)

@@ -1,0 +1,44 @@
+"""Datagrams that seeds are made of: one of each kind, right in every byte."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from protocol import control
+from protocol.codec import FastCodec, Message
+from protocol.control import Command, Control, Status
+from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
+
+JOB, WORKER, EPOCH = 1, 2, 3
+_CODEC = FastCodec()
+
+
+def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> bytes:
+    """A request of lanes with these keys and the values 1, 2, ..."""
+    live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
+    has_values = op == Op.PUSH or served
+    flags = (KEYS if keys else 0) | (VALUES if has_values else 0)
+    header = Header(
+        op=op, flags=flags, job=JOB, worker=WORKER, epoch=EPOCH, count=len(keys), seq=seq, live=live,
+        served=served,
+    )._replace(**changes)  # fmt: skip
+    values = np.arange(1, len(keys) + 1, dtype=np.uint32) if has_values else None
+    return bytes(_CODEC.build(Message(header, np.array(keys, np.uint64) if keys else None, values)))
+
+
+def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
+    """What answers a request; a pull brings 7 in each lane."""
+    header = _CODEC.parse(request).header
+    values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
+    flags = RESPONSE | (0 if values is None else VALUES)
+    answered = header._replace(flags=flags, served=served & header.live, refused=refused & header.live)
+    return bytes(_CODEC.build(Message(answered, None, values)))
+
+
+def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
+    """A command, or an answer of that status."""
+    made = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
+    if status is not None:
+        values = code is Command.VALUES and status is Status.OK
+        made = made.answer(status, made.keys.astype(np.uint32) if values else None)
+    return control.build(made)

@@ -1,0 +1,101 @@
+"""Inputs made of others: mostly small changes, some words of the format, now and then two halves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+LARGEST = 4096
+"""Bytes of an input."""
+_NUMBERS = (0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31)
+_DIGITS = b"0123456789+-.eE_, :\n"
+_EXTREMES = tuple(
+    text.encode()
+    for text in ("0", "-1", "0.5", "1e-300", "1e300", "nan", *(str(2**n) for n in (16, 31, 53, 63, 64)))
+)
+_WORD = re.compile(rb"[\w.+-]+")
+
+
+class Mutator:
+    """Draws changes; `tokens` are words of the format."""
+
+    def __init__(self, random: Random, tokens: Sequence[bytes]) -> None:
+        self._random = random
+        self._tokens = tokens
+        self._changes: list[Callable[[bytearray], None]] = [
+            self._flip, self._set, self._number, self._cut, self._double, self._move, self._insert,
+            self._digit, self._word,
+        ]  # fmt: skip
+        if tokens:
+            self._changes += [self._token, self._token]
+
+    def mutate(self, data: bytes, other: bytes) -> bytes:
+        """A change or several of `data`; `other` may lend its end."""
+        random = self._random
+        changed = bytearray(data)
+        if random.random() < 0.1:
+            changed = bytearray(data[: self._at(data)] + other[self._at(other) :])
+        for _ in range(1 << random.choice((0, 0, 1, 1, 2, 3))):
+            random.choice(self._changes)(changed)
+        return bytes(changed[:LARGEST])
+
+    def _at(self, data: Sequence[int]) -> int:
+        """A place; early ones are the likelier ones, as headers are there."""
+        length = len(data) if self._random.random() < 0.5 else min(len(data), 64)
+        return self._random.randrange(length + 1)
+
+    def _length(self) -> int:
+        return 1 << self._random.randrange(8) if self._random.random() < 0.3 else self._random.randint(1, 8)
+
+    def _flip(self, data: bytearray) -> None:
+        if data:
+            data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
+
+    def _set(self, data: bytearray) -> None:
+        at = self._at(data)
+        data[at : at + 1] = bytes(
+            [self._random.choice((0, 1, 0x7F, 0x80, 0xFF, self._random.randrange(256)))]
+        )
+
+    def _number(self, data: bytearray) -> None:
+        at, size = self._at(data), self._random.choice((1, 2, 4, 8))
+        number = self._random.choice(_NUMBERS) * self._random.choice((1, 1, -1))
+        data[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, "big")
+
+    def _digit(self, data: bytearray) -> None:
+        at = self._at(data)
+        data[at : at + self._random.randrange(2)] = bytes([self._random.choice(_DIGITS)])
+
+    def _cut(self, data: bytearray) -> None:
+        at = self._at(data)
+        del data[at : None if self._random.random() < 0.2 else at + self._length()]
+
+    def _double(self, data: bytearray) -> None:
+        at = self._at(data)
+        times = 1 << self._random.choice((0, 0, 0, 1, 5, 10))
+        data[at:at] = (data[at : at + self._length()] * times)[:LARGEST]
+
+    def _move(self, data: bytearray) -> None:
+        at, length = self._at(data), self._length()
+        piece = data[at : at + length]
+        del data[at : at + length]
+        to = self._at(data)
+        data[to:to] = piece
+
+    def _insert(self, data: bytearray) -> None:
+        at = self._at(data)
+        data[at:at] = self._random.randbytes(self._length())
+
+    def _word(self, data: bytearray) -> None:
+        """Another word of the format, or of the input, in the place of one."""
+        words = list(_WORD.finditer(data))
+        if words:
+            word, other = self._random.choice(words), self._random.choice(words)
+            is_number = word.group()[:1].isdigit() and self._random.random() < 0.7
+            token = self._random.choice(_EXTREMES if is_number else (other.group(), *self._tokens))
+            data[word.start() : word.end()] = token
+
+    def _token(self, data: bytearray) -> None:
+        at, token = self._at(data), self._random.choice(self._tokens)
+        data[at : at + self._random.choice((0, 0, len(token)))] = token

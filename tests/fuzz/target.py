@@ -1,0 +1,104 @@
+"""What can be fuzzed, and how an execution ends."""
+
+from __future__ import annotations
+
+import atexit
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from common.errors import HotlineError
+
+ROOT = Path(__file__).parents[2]
+CORPUS = Path(__file__).parent / "corpus"
+MARK = b"=//="
+"""Between the parts of an input that has several: found again wherever a mutation has moved it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something that parses bytes.
+
+    `run` accepts them, and returns what tells one outcome from another, or raises `HotlineError`. `seeds` are
+    inputs that are right, or nearly. `tokens` are words of the format, which mutations put in.
+    """
+
+    name: str
+    run: Callable[[bytes], Hashable]
+    sources: Sequence[str]
+    """Folders and modules whose lines guide the search, as paths from the root."""
+    seeds: Callable[[], Sequence[bytes]]
+    tokens: Sequence[bytes] = ()
+
+    @property
+    def corpus(self) -> Path:
+        """The folder of committed inputs."""
+        return CORPUS / self.name
+
+    def inputs(self) -> list[bytes]:
+        """The seeds, then the corpus by name."""
+        return [*self.seeds(), *(file.read_bytes() for file in sorted(self.corpus.glob("*")))]
+
+
+class Refusal(frozenset[str]):
+    """The words of a refusal that are not its input's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An input for which a target raises what it should not."""
+
+    data: bytes
+    error: BaseException
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What was raised where: of findings that share it, one is enough."""
+        last = traceback.extract_tb(self.error.__traceback__)[-1]
+        return type(self.error).__name__, last.filename, last.lineno or 0
+
+    def __str__(self) -> str:
+        kind, file, line = self.place
+        return f"{kind} at {file}:{line}: {str(self.error)[:300]}"
+
+
+def attempt(target: Target, data: bytes) -> Hashable | Finding:
+    """What came of an input: a finding, a `Refusal`, or what `run` returns."""
+    try:
+        return target.run(data)
+    except HotlineError as refusal:
+        try:
+            return _words(str(refusal), data)
+        except AssertionError as unclear:
+            return Finding(data, unclear)
+    # Polars' panics are no `Exception`.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return Finding(data, error)
+
+
+def _words(text: str, data: bytes) -> Refusal:
+    """What a refusal says beyond what it repeats of the input: it has to be one line."""
+    assert text and text.isprintable(), f"a refusal must be one line of text, not {text!r}"
+    given = data.lower()
+    # The folder has another name in each process.
+    text = text.replace(str(scratch()), "")
+    words = "".join(letter if letter.isalpha() else " " for letter in text).split()
+    return Refusal(word for word in words if word.lower().encode() not in given)
+
+
+def parts(data: bytes, most: int = 8) -> list[bytes]:
+    """The parts of an input, at most so many."""
+    return data.split(MARK)[:most]
+
+
+@cache
+def scratch() -> Path:
+    """A folder of this process, for targets that read files."""
+    folder = TemporaryDirectory(prefix="hotline-fuzz-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)

@@ -1,0 +1,66 @@
+"""A datagram as the codecs read it: the fast one, Scapy's and the agents' own say the same of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from native.plain import plain
+from protocol.codec import FastCodec, Message
+from protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
+from protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
+from protocol.scapy_layer import ScapyCodec
+from tests.fuzz.datagrams import answer, rpc
+from tests.fuzz.target import Target
+
+FAST, SCAPY = FastCodec(), ScapyCodec()
+_decode, _well_formed = plain(decode), plain(well_formed)
+ROW = rpcs(1)
+
+
+def run(data: bytes) -> Hashable:
+    """Parse it with all of them."""
+    is_right = _agents_take(data)
+    if is_right is False:
+        FAST.parse(data)
+        raise AssertionError("the codec takes what the agents refuse")
+    message = FAST.parse(data)
+    if is_right is None:
+        assert message.header.op == CONTROL
+        return "CONTROL"
+    built = bytes(FAST.build(message))
+    assert built == data, "what is built of a datagram is another"
+    # Scapy takes as long as all else.
+    assert _same(SCAPY.parse(data), message) and bytes(SCAPY.build(message)) == data
+    return message.header.op, message.header.flags
+
+
+def _agents_take(data: bytes) -> bool | None:
+    """What the agents' own check says; None of a CONTROL, of which it has no opinion."""
+    if len(data) < HEADER_BYTES:
+        return False
+    length = min(len(data), BUFFER_BYTES)
+    ROW.view(np.uint8)[:length] = np.frombuffer(data, np.uint8, length)
+    header = _decode(ROW[0])
+    unsigned = header._replace(t0=int(header.t0) % 2**64)
+    assert unsigned == Header._make(LAYOUT.unpack_from(data)), "a field is read otherwise"
+    return None if header.op == CONTROL else bool(_well_formed(header, length))
+
+
+def _same(one: Message, other: Message) -> bool:
+    lanes = ((one.keys, other.keys), (one.values, other.values))
+    return one.header == other.header and all(
+        a is b if a is None or b is None else np.array_equal(a, b) for a, b in lanes
+    )
+
+
+def seeds() -> list[bytes]:
+    """Each shape, with few lanes and with all."""
+    some, every = [5, NO_KEY, 2**63], list(range(LANES))
+    requests = [rpc(op, keys, 64) for op in (Op.PULL, Op.PUSH) for keys in (some, every)]
+    requests += [rpc(Op.PULL, some, 65, served=0b100), rpc(Op.EMPTY, [], 66), rpc(Op.CONTROL, [], 67)]
+    return requests + [answer(request, served=1, refused=4) for request in requests[:-1]]
+
+
+TARGET = Target("rpc", run, ("protocol",), seeds)

@@ -1,0 +1,92 @@
+"""What fuzzing has found stays mended, and the fuzzer finds what is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from logs import libsvm
+from protocol import control, header
+from tests.fuzz.loop import Fuzzer, shrunk, until
+from tests.fuzz.target import CORPUS, Finding, Target, attempt
+from tests.fuzz.targets import NAMES, target
+
+pytestmark = pytest.mark.no_cover  # the fuzzer traces lines itself
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_corpus_finds_nothing(name: str) -> None:
+    chosen = target(name)
+    found = {file.name: attempt(chosen, file.read_bytes()) for file in sorted(chosen.corpus.iterdir())}
+    wrong = {name: outcome for name, outcome in found.items() if isinstance(outcome, Finding)}
+    wrong |= {repr(data): end for data in chosen.seeds() if isinstance(end := attempt(chosen, data), Finding)}
+    assert found and not wrong
+
+
+def test_every_folder_is_a_targets_and_small() -> None:
+    assert sorted(folder.name for folder in CORPUS.iterdir()) == sorted(NAMES)
+    for folder in CORPUS.iterdir():
+        files = list(folder.iterdir())
+        assert len(files) < 100 and sum(file.stat().st_size for file in files) < 200_000
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: str, wrong: str) -> None:
+    """Have a function, in memory, say something else."""
+    module = sys.modules[function.__module__]
+    lines, first = inspect.getsourcelines(function)
+    source = "".join(lines)
+    assert source.count(right) == 1
+    names = dict(vars(module))
+    exec(compile("\n" * (first - 1) + source.replace(right, wrong), str(module.__file__), "exec"), names)
+    monkeypatch.setattr(module, function.__name__, names[function.__name__])
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "right", "wrong"),
+    [
+        ("libsvm", libsvm._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
+        ("rpc", header.check, "served & ~live or ", ""),
+        ("rpc", header.check, "or reserved", ""),
+        ("control", control.parse, "n > limit or zero", "n > limit"),
+    ],
+)
+def test_a_planted_bug_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, function: Callable[..., Any], right: str, wrong: str
+) -> None:
+    plant(monkeypatch, function, right, wrong)
+    fuzzer = Fuzzer(target(name), seed=1)
+    fuzzer.search(lambda: not fuzzer.findings and fuzzer.executions < 20_000)
+    (finding,) = fuzzer.findings.values()
+    small = shrunk(fuzzer.target, finding)
+    assert small.place == finding.place and len(small.data) <= len(finding.data)
+
+
+def nested(data: bytes) -> None:
+    """Fails for 9876, figure by figure."""
+    if data[:1] != b"9":
+        return
+    if data[1:2] != b"8":
+        return
+    if data[2:3] != b"7":
+        return
+    if data[3:4] != b"6":
+        return
+    raise RuntimeError("found")
+
+
+def test_the_edges_lead_to_what_chance_does_not_find() -> None:
+    """All at once are too much for chance; one after the other, each told by its edge, they are not."""
+
+    def executions(sources: tuple[str, ...]) -> tuple[int, list[str]]:
+        fuzzer = Fuzzer(Target("nested", nested, sources, lambda: [b"1234"]), seed=1)
+        goes_on = until(None, 20_000, fuzzer)
+        fuzzer.search(lambda: goes_on() and not fuzzer.findings)
+        return fuzzer.executions, [str(finding.error) for finding in fuzzer.findings.values()]
+
+    led = executions(("tests/unit/test_fuzz_corpus.py",))
+    assert led[1] == ["found"] and led == executions(("tests/unit/test_fuzz_corpus.py",))
+    assert executions(("protocol",)) == (20_000, [])
