@@ -289,7 +289,7 @@ class Server:
         return Parsed(frames.frame(answered[1], src=testnet.SERVER, dst=testnet.WORKER[1]))
 
     def state(self) -> object:
-        """Cells, the turns of every caller, what is counted of RPCs that are answered, and what is to be sent."""
+        """Cells, turns of all callers, what is counted of RPCs that are answered, and what is to be sent."""
         state = self.ps.server.state
         counters = {
             name: int(self.counters[name]) for name in ("rpcs", "applied_lanes", "refused_lanes", "overflows")
