@@ -15,7 +15,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from protocol.codec import Keys, Values
+from protocol.codec import MAX_U32, Keys, Values
 from protocol.errors import MalformedDatagram
 from protocol.header import (
     CONTROLLER_CALLER,
@@ -157,6 +157,8 @@ def parse(datagram: bytes | memoryview) -> Control:
     at = HEADER_BYTES + _BODY.size
     if has_keys:
         keys = np.frombuffer(datagram, ">u8", n, at).astype(np.uint64)
+    if command is Command.RENEW and has_keys and (n != 1 or keys[0] > MAX_U32):
+        raise MalformedDatagram(f"RENEW of {keys.tolist()}, not of one epoch, a number of 32 bits")
     if has_values:
         values = np.frombuffer(datagram, ">u4", n, at + n * KEY_BYTES).astype(np.uint32)
     return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)

@@ -25,7 +25,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
 from protocol.codec import MAX_U32, Caller, Keys, Message, Values
-from protocol.control import MAX_KEYS
+from protocol.control import MAX_KEYS, Command
 from protocol.errors import MalformedDatagram
 from protocol.header import (
     HEADER_BYTES,
@@ -43,7 +43,7 @@ from protocol.header import (
 from protocol.packing import Packing
 
 _OPS = {op.value: op.name.lower() for op in Op}
-_COMMANDS = {1: "seed", 2: "collect", 3: "values", 4: "hello", 5: "renew", 6: "busiest"}
+_COMMANDS = {command.value: command.name.lower() for command in Command}
 
 
 def _answers_values(packet: Packet) -> bool:

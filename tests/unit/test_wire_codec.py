@@ -180,8 +180,8 @@ def test_an_answer_must_echo() -> None:
 @pytest.mark.parametrize("command", list(Command))
 @pytest.mark.parametrize("status", list(Status))
 def test_control_is_scapys(command: Command, status: Status) -> None:
-    number = {Command.HELLO: 0, Command.RENEW: 1}.get(command, 2)
-    keys = np.array([3, 2**63][:number], dtype=np.uint64)
+    of_command = {Command.HELLO: [], Command.RENEW: [3]}
+    keys = np.array(of_command.get(command, [3, 2**63]), dtype=np.uint64)
     request = Control(command, 1, 2, 3, 4, keys)
     has_values = command in (Command.VALUES, Command.BUSIEST) and status is Status.OK
     values = keys.astype(np.uint32) if has_values else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,6 +135,14 @@ def test_a_command_has_so_many_keys_and_no_more(code: Command, most: int) -> Non
         control.parse(command(code, most + 1))
     with pytest.raises(MalformedDatagram, match=r"^HELLO with 1 keys \(at most 0\), status 0$"):
         control.parse(command(Command.HELLO, 1))
+
+
+@pytest.mark.parametrize("keys", [[], [2**32], [2**64 - 1]])
+def test_a_renew_has_one_epoch(keys: list[int]) -> None:
+    renew = Control(Command.RENEW, 1, 2, 3, 4, np.array([7], np.uint64))
+    assert control.parse(control.build(renew)).keys.tolist() == [7]
+    with pytest.raises(MalformedDatagram, match=r"^RENEW of \[\d*\], not of one epoch, a number of 32 bits$"):
+        control.parse(control.build(replace(renew, keys=np.array(keys, np.uint64))))
 
 
 @pytest.mark.parametrize(
