@@ -7,7 +7,7 @@ import numpy as np
 from protocol import control
 from protocol.codec import FastCodec, Message
 from protocol.control import Command, Control, Status
-from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
+from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB, WORKER, EPOCH = 1, 2, 3
 _CODEC = FastCodec()
@@ -31,7 +31,9 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
     header = _CODEC.parse(request).header
     values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
-    answered = header._replace(flags=flags, served=served & header.live, refused=refused & header.live)
+    # An EMPTY that asks about a push is told of that one's lanes.
+    may_refuse = header.live if header.op != Op.EMPTY else 2**LANES - 1
+    answered = header._replace(flags=flags, served=served & header.live, refused=refused & may_refuse)
     return bytes(_CODEC.build(Message(answered, None, values)))
 
 

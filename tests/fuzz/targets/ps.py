@@ -18,7 +18,7 @@ from protocol.control import Command
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_of
 from protocol.header import NO_KEY, RESPONSE, VALUES, Op, unpack
-from tests.fuzz.datagrams import JOB, answer, command, rpc
+from tests.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tests.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
@@ -111,14 +111,19 @@ def seeds() -> list[bytes]:
     seed, collect = (command(code, MINE[:2], n) for n, code in enumerate((Command.SEED, Command.COLLECT), 1))
     values = command(Command.VALUES, MINE, 3)
     served = (ANSWERED, b"\xff" * 4)
+    renew = command(Command.RENEW, [8], 4)
+    ask = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
     calls = [(DATA, data) for data in (push, push, pull, large, again)]
     return [
         script(*calls),
+        *(script((DATA, command(code, [], 5)), served) for code in Command),
+        *(script((DATA, command(code, [2**64 - 1], 6)), served) for code in Command),
         script((DATA, rpc(Op.PUSH, [0, 2**58 * 2, 2**58 * 3, 1], 64)), (DATA, pull), sparse=True),
         script(
             (DATA, push), (DATA, seed), served, (DATA, push), (DATA, collect), served, served, (DATA, values)
         ),
         script((DATA, seed), (LATER, b""), (ANSWERED, bytes(4)), (DATA, command(Command.HELLO, [], 4))),
+        script((DATA, push), (DATA, ask), (DATA, seed), served, (DATA, renew), (DATA, ask), (DATA, push)),
         script((DATA, rpc(Op.EMPTY, [], 64)), (DATA, rpc(Op.PULL, MINE, 65, served=2)), (OWN, answer(pull))),
     ]
 

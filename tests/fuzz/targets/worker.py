@@ -1,7 +1,8 @@
 """Datagrams at a worker with an operation under way: its plain twin and the compiled one agree.
 
 An input's first byte says which operation. Then its parts come in turn: by its first byte, each is a
-datagram, an answer to one of the requests with some bytes changed, or a while in which nothing comes.
+datagram, an answer to one of the requests with some bytes changed, a while in which nothing comes, or a new
+switch.
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ SIZE, N_PS = 80, 2
 SPACE = KeySpace(SIZE)
 POSITIONS = np.arange(SIZE)
 PULL, PUSH, EMPTY, OPERATIONS = range(4)
-CHANGED, RAW, LATER, DOORS = range(4)
+CHANGED, RAW, LATER, RENEWED, DOORS = range(5)
 
 
 class Bench:
     """A worker that has sent the requests of one operation; every third key is hinted."""
 
     def __init__(self, operation: int, machine: Machine) -> None:
-        self.now = 0
+        self.now, self.epoch = 0, EPOCH
         self.worker = Client(
-            Caller(JOB, WORKER, EPOCH), N_PS, SPACE, lambda: self.now, window=4, machine=machine
+            Caller(JOB, WORKER, EPOCH),
+            N_PS,
+            SPACE,
+            lambda: self.now,
+            window=4,
+            machine=machine,
+            kept=np.zeros((2, SIZE), np.uint32),
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
         if operation == EMPTY:
@@ -55,8 +62,13 @@ class Bench:
             due = self.worker.deadline()
             self.now = self.now if due is None else due
             self.worker.wake(self.now)
+        elif door == RENEWED:
+            self.epoch += 1
+            self.worker.renew(self.epoch)
         else:
             self.worker.receive(data, self.now, self.now)
+        if self.worker.idle and self.worker.owes:
+            self.worker.replay()
         self.transmit()
         return [*self.sent], [np.ascontiguousarray(array).tobytes() for array in self.worker.state]
 
@@ -86,7 +98,7 @@ def run(data: bytes) -> Hashable:
         malformed = worker.malformed
         plain, compiled = (bench.take(door, datagram) for bench in benches)
         assert plain == compiled, "the plain twin and the compiled worker differ"
-        if door != LATER:
+        if door in (CHANGED, RAW):
             assert (worker.malformed > malformed) == _is_malformed(datagram), (
                 "the codec and the worker differ"
             )
@@ -106,10 +118,13 @@ def seeds() -> list[bytes]:
     """All requests answered, with lanes served and refused; none; and nothing but noise."""
     served, refused = b"\xff" * 4 + bytes(4), bytes(4) + b"\x0f" * 4
     all_of = [bytes([CHANGED, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
+    renewed = bytes([RENEWED])
+    later_ones = [bytes([CHANGED, n]) + refused for n in range(4, 9)]
     later, raw = bytes([LATER]), bytes([RAW]) + answer(Bench(PULL, COMPILED).sent[0])
     return [
         *(bytes([operation]) + MARK.join(all_of) for operation in range(OPERATIONS)),
         bytes([PUSH]) + MARK.join([all_of[1], later, later, all_of[0], all_of[0]]),
+        bytes([PUSH]) + MARK.join([all_of[0], renewed, *later_ones, all_of[2], renewed, *later_ones]),
         bytes([PULL]) + MARK.join([raw, raw, all_of[0] + bytes([offset_of("t0"), 1, 2])]),
     ]
 
