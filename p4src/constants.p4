@@ -17,9 +17,11 @@ typedef bit<32>    ipv4_addr_t;
 
 const port_t CPU_PORT = 255;
 
-const bit<16> ETHERTYPE_IPV4 = 0x0800;
-const bit<8>  PROTOCOL_UDP   = 17;
-const bit<16> HOTLINE_PORT   = 5001;
+const bit<16> ETHERTYPE_IPV4         = 0x0800;
+const bit<16> ETHERTYPE_VLAN         = 0x8100;
+const bit<16> ETHERTYPE_SERVICE_VLAN = 0x88a8;
+const bit<8>  PROTOCOL_UDP           = 17;
+const bit<16> HOTLINE_PORT           = 5001;
 
 const bit<16> ETHERNET_BYTES   = 14;
 const bit<16> IPV4_BYTES       = 20;

@@ -64,6 +64,11 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         } else if (hdr.ipv4.isValid() && hdr.ipv4.protocol == PROTOCOL_UDP
                    && (hdr.ipv4.frag_offset != 0 || hdr.ipv4.flags[0:0] == 1)) {
             reason = DROP_FRAGMENT;
+        } else if (hdr.ipv4.isValid() && hdr.ipv4.protocol == PROTOCOL_UDP && !hdr.udp.isValid()
+                   || hdr.ethernet.ether_type == ETHERTYPE_VLAN
+                   || hdr.ethernet.ether_type == ETHERTYPE_SERVICE_VLAN) {
+            // Behind options or a tag an RPC would reach its PS unasked who sent it.
+            reason = DROP_BAD_SHAPE;
         } else {
             meta.dropped = false;
             if (hdr.rpc.isValid()) {
