@@ -20,7 +20,7 @@ from controller.spread import over_parts
 from controller.tables import SLOTS
 from logs.counts import PART_ROWS, Counts
 from logs.errors import DataError
-from logs.update_log import PARQUET_MAGIC, first_line, read_head
+from logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
 from protocol.hashing import lanes_of
 from protocol.header import LANES, NO_KEY
 
@@ -120,7 +120,7 @@ def read(path: Path) -> pl.DataFrame:
         raise HotSetError(f"{path}: not a Parquet file; `hotline hotset build` writes hot sets")
     try:
         hot = pl.read_parquet(path, glob=False)
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise HotSetError(f"{path}: cannot be read: {first_line(error)}") from error
     if dict(hot.schema) != SCHEMA:
         raise HotSetError(f"{path}: has the columns {_columns(hot.schema)}; a hot set has {_columns(SCHEMA)}")

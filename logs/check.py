@@ -14,7 +14,7 @@ import polars as pl
 from logs.columns import LOGS, METRICS
 from logs.counts import Counts
 from logs.errors import DataError
-from logs.update_log import UpdateLog, first_line
+from logs.update_log import UNREADABLE, UpdateLog, first_line
 from protocol.arms import ARMS
 from protocol.header import LANES, NO_KEY
 
@@ -59,7 +59,7 @@ def _check_file(path: Path) -> int:
         _check_columns(path, rows.collect_schema(), LOGS[name])
         _check_rows(path, rows.select(LOGS[name].names()), _rules(name))
         return int(rows.select(pl.len()).collect().item())
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
 
 

@@ -16,7 +16,7 @@ from logs.columns import METRICS, TRANSFERS
 from logs.counts import Counts
 from logs.errors import DataError
 from logs.parts import whole
-from logs.update_log import UpdateLog, first_line
+from logs.update_log import UNREADABLE, UpdateLog, first_line
 
 CLUSTER = "cluster"
 """The arm of RPCs without a column `arm`."""
@@ -83,7 +83,7 @@ def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[
             with whole(target) as partial:
                 typed.sink_parquet(partial)
             typed = pl.scan_parquet(target)
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise DataError(f"{file}: cannot be read: {first_line(error)}") from error
     return typed if "arm" in wanted else typed.with_columns(arm=pl.lit(CLUSTER))
 

@@ -13,7 +13,7 @@ import polars as pl
 from common.words import counted, one_line, shortened
 from logs.errors import DataError
 from logs.libsvm import read_samples
-from logs.update_log import UPDATES, UpdateLog, first_line
+from logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
@@ -100,7 +100,7 @@ class Counts:
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:
     try:
         return frame.collect(engine="streaming")
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise DataError(_fault(logs) or f"{names}: cannot be read: {first_line(error)}") from error
 
 

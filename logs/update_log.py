@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 UPDATES = ("iteration", "worker", "key")
 """Columns of a log with one update a row."""
 PARQUET_MAGIC = b"PAR1"
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What Polars raises where it cannot read a file; a panic, for one that is damaged, is no `Exception`."""
 _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
@@ -45,7 +47,7 @@ class UpdateLog:
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
         try:
             names = frame.collect_schema().names()
-        except pl.exceptions.PolarsError as error:
+        except UNREADABLE as error:
             raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
         if not is_parquet:
             _check_separators(path, names)
@@ -66,7 +68,7 @@ class UpdateLog:
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             found = next(faults, None)
-        except (OSError, pl.exceptions.PolarsError):
+        except (OSError, *UNREADABLE):
             return None
         return found and f"{self.path}, {found}"
 
@@ -141,8 +143,10 @@ def check_text(path: Path, head: bytes, right: str) -> None:
         raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {right}")
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The part of polars' errors that tells what is wrong."""
+    if isinstance(error, pl.exceptions.PanicException):
+        return "it is damaged"
     return one_line(str(error).partition("\n")[0])
 
 

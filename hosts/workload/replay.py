@@ -16,7 +16,7 @@ from common.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from logs.errors import DataError
-from logs.update_log import UPDATES, UpdateLog, first_line
+from logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
 from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def _read(path: Path) -> pl.DataFrame:
         )
     try:
         rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
     if rows.is_empty():
         raise DataError(f"{path}: has columns and no row; each row is one update")

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from logs.counts import Counts
 from logs.errors import DataError
 from logs.update_log import UpdateLog, first_line, read_head
 
@@ -104,6 +105,14 @@ def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> 
     path = tmp_path / "log.csv"
     path.write_bytes(packed)
     assert UpdateLog.open(path).scan(["key"]).collect().to_dicts() == [{"key": 2}]
+
+
+@pytest.mark.parametrize("name", ["column-beyond-the-end", "metadata-without-a-part"])
+def test_damaged_parquet_is_told(name: str) -> None:
+    """Polars panics, which is no `Exception`."""
+    path = Path(__file__).parents[1] / "vectors" / "parquet" / f"{name}.parquet"
+    with pytest.raises(DataError, match=rf"{name}\.parquet: cannot be read: "):
+        Counts.of_logs([path]).of_part(0)
 
 
 def test_a_field_beyond_what_csv_takes(tmp_path: Path) -> None:
