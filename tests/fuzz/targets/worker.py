@@ -20,7 +20,7 @@ from protocol.header import offset_of, unpack
 from tests.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tests.fuzz.target import MARK, Target, parts
 
-SIZE, N_PS = 80, 2
+SIZE, N_PS = 40, 2
 SPACE = KeySpace(SIZE)
 POSITIONS = np.arange(SIZE)
 PULL, PUSH, EMPTY, OPERATIONS = range(4)
