@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from reprlib import Repr
 from typing import Any, Literal, TypeVar
 
 import tomli
@@ -52,6 +53,9 @@ VARIABLES = {
 }
 """Variable of `make run-topo` -> field of `Config`."""
 FAULTS_LIMIT = "runs end well with up to 0.05 of each"
+_SHOWN = Repr()
+"""How messages have values: tables of many levels have no `repr`."""
+_SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
 _PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
 
 
@@ -307,13 +311,13 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, m
 def _complaint(error: ErrorDetails, model: type[Config]) -> str:
     field = one_line(".".join(map(str, error["loc"])))
     message = _message(error, model)
-    return f"{field} = {error['input']!r}: {message}" if field else message
+    return f"{field} = {_SHOWN.repr(error['input'])}: {message}" if field else message
 
 
 def _message(error: ErrorDetails, model: type[Config]) -> str:
     if error["type"] == "extra_forbidden":
         return f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
-    return error["msg"].removeprefix("Value error, ")
+    return one_line(error["msg"].removeprefix("Value error, "))
 
 
 def _siblings(path: tuple[int | str, ...], model: type[Config]) -> Iterable[str]:

@@ -89,6 +89,11 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ),
         ("rounds 3", r"^CONFIG=.*run\.toml: not TOML: "),
         ("loads = " + "[" * 1000, r"^CONFIG=.*run\.toml: not TOML: .* more than the allowed"),
+        (
+            ".".join("n" * 999) + " = 1",
+            r"^CONFIG=.*run\.toml: n = \{'n': .*\.\.\..*\}: there is no such setting",
+        ),
+        ('arms = ["\\b"]', r"^CONFIG=.*run\.toml: arms \(\\x08\) must be some of"),
         ('"a\\nb" = 1', r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting"),
         ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
         ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),
