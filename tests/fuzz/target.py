@@ -18,6 +18,10 @@ MARK = b"=//="
 """Between the parts of an input that has several: found again wherever a mutation has moved it."""
 
 
+_TELLING = 8
+"""Words of a refusal that tell it from others; behind them may be a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Something that parses bytes.
@@ -44,7 +48,7 @@ class Target:
 
 
 class Refusal(frozenset[str]):
-    """The words of a refusal that are not its input's."""
+    """The first words of a refusal that are not its input's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def _words(text: str, data: bytes) -> Refusal:
     # The folder has another name in each process.
     text = text.replace(str(scratch()), "")
     words = "".join(letter if letter.isalpha() else " " for letter in text).split()
-    return Refusal(word for word in words if word.lower().encode() not in given)
+    return Refusal([word for word in words if word.lower().encode() not in given][:_TELLING])
 
 
 def parts(data: bytes, most: int = 8) -> list[bytes]:
