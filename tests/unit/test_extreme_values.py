@@ -54,9 +54,7 @@ class Rig:
     def __init__(self, code: MachineCode) -> None:
         self.switch = CompiledPipeline(PROGRAM, code)
         testnet.write(self.switch, testnet.network())
-        self.ps: ParameterServer[None] = ParameterServer(
-            0, 1, KeySpace(10_000), {OFFLOADED: EPOCH}, lambda: 0
-        )
+        self.ps: ParameterServer[str] = ParameterServer(0, 1, KeySpace(10_000), {OFFLOADED: EPOCH}, lambda: 0)
         self._turns: Counter[int] = Counter()
         self._commands = 0
         self.entry(Change.INSERT, HOT, "hot")
@@ -76,7 +74,7 @@ class Rig:
         frame = frames.frame(rpc, src=testnet.WORKER[worker], dst=testnet.SERVICE)
         [(port, out)] = self.switch.process(worker, frame, 0, 0)
         if port == testnet.SERVER_PORT:
-            answered = self.ps.handle(out[42:], 0, 0, None)
+            answered = self.ps.handle(out[42:], 0, 0, "worker")
             assert answered is not None
             back = frames.frame(answered[1], src=testnet.SERVER, dst=testnet.SERVICE)
             [(port, out)] = self.switch.process(testnet.SERVER_PORT, back, 0, 0)
@@ -94,7 +92,7 @@ class Rig:
         self._commands += 1
         keys = np.array([MOVING], np.uint64)
         request = control.build(Control(command, OFFLOADED, 0, 1, self._commands, keys))
-        assert self.ps.handle(request, 0, 0, None) is None
+        assert self.ps.handle(request, 0, 0, "controller") is None
         while sent := list(map(bytes, self.ps.transmit())):
             for datagram in sent:
                 self.ps.receive_own(self._register_rpc(datagram), 0)

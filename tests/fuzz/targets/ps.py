@@ -22,6 +22,8 @@ from tests.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tests.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
+JOURNAL = 1 << 16
+"""Bytes: more than any input is noted in."""
 DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
 DATA, OWN, ANSWERED, LATER, DOORS = range(5)
 MINE = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
@@ -34,7 +36,9 @@ class Bench:
 
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
-        self.ps: ParameterServer[int] = ParameterServer(PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain)
+        self.ps: ParameterServer[int] = ParameterServer(
+            PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain, journal_bytes=JOURNAL
+        )
         self.out: list[bytes] = []
         """Register RPCs that the switch has not answered."""
 
@@ -58,7 +62,7 @@ class Bench:
         return (
             said, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
             state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
-            int(state.me.misdirected),
+            int(state.me.misdirected), state.journal[: state.me.noted].tobytes(),
         )  # fmt: skip
 
 
