@@ -88,6 +88,9 @@ def run(data: bytes) -> Hashable:
         assert plain == compiled, "the plain twin and the compiled PS differ"
         if door == DATA:
             assert (ps.malformed > malformed) == _is_malformed(rest), "the codec and the PS differ"
+    state, recovered = ps.server.state, Bench(space, as_plain=False)
+    recovered.ps.recover({}, [state.journal[: state.me.noted].tobytes()])
+    assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "recovered otherwise"
     row = ps.server.counters[JOB]
     seen = (ps.malformed, ps.server.misdirected, row.duplicates, row.stale, row.refused_lanes, row.overflows)
     return tuple(bool(number) for number in seen)
