@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test paper map simulate sweeps soak fuzz mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test paper map simulate sweeps faults soak fuzz mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,7 +36,10 @@ simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: n
 sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
-soak: setup ## tests that take long: sustained traffic, twenty times the random cases
+faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
+	@./hotline faults --page docs/reliability.md $(ARGS)
+
+soak: setup ## tests that take long: sustained traffic, a million schedules of faults, twenty times the random cases
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
