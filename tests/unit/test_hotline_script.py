@@ -56,6 +56,7 @@ def test_the_readmes_commands_are_well_formed(
         "sweep ",
         "fit ",
         "predict ",
+        "faults ",
     )
     switch = [] if command.startswith(without) else ["--switch", "127.0.0.1:1"]
     result = CliRunner().invoke(hotline, [*shlex.split(command), *switch])
