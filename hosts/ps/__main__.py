@@ -54,6 +54,7 @@ class PsProcess:
         identity = {
             "ps": config.ps,
             "n_ps": config.n_ps,
+            "replayed": config.replayed,
             "jobs": {str(job.job): job.epoch for job in config.jobs},
             "parameters": config.parameters,
             "keys": str(config.keys) if config.keys else None,

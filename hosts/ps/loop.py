@@ -162,7 +162,7 @@ class Sockets:
 
     def _wait_for_room(self) -> int:
         """Let a moment pass, for whoever makes room; commands are heard."""
-        commands = self._sources.state.commands
+        commands = int(self._sources.state.commands)
         ready, _, _ = select.select([commands], [], [], _FULL_DISK_S)
         return COMMAND if ready else QUIET
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -38,13 +38,16 @@ MS = 1_000_000
 class Agent:
     """A process that speaks JSON lines."""
 
-    def __init__(self, module: str, config: dict[str, object], directory: Path) -> None:
+    def __init__(
+        self, module: str, config: dict[str, object], directory: Path, errors: IO[str] | None = None
+    ) -> None:
         path = directory / f"{module}-{config.get('ps', 'worker')}.json"
         path.write_text(json.dumps(config))
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, "--config", str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=errors,
             text=True,
             cwd=Path(__file__).parents[2],
         )
