@@ -85,6 +85,8 @@ class Durable:
                 self._open.executemany("INSERT INTO checkpoint VALUES (?, ?)", parts)
                 self._open.execute("DELETE FROM journal")
                 self._open.execute("COMMIT")
+                # Gives the room of SQLite's own log back.
+                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error:
                 if self._open.in_transaction:
                     self._open.execute("ROLLBACK")

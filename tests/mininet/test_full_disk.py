@@ -23,16 +23,13 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     logs.mkdir()
     shape = replace(R1, parameters=SIZE, hot=100, keys_per_step=150)
     generate(shape, workers=1, steps=60, seed=1).save(tmp_path / "trace")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(disk)], check=True)
     try:
         filler = disk / "filler"
-        filler.write_bytes(bytes(880 * 1024))
+        filler.write_bytes(bytes(7_800 * 1024))
         told = tmp_path / "told"
         with told.open("w") as errors:
-            configs = [
-                ps_config(logs, ps, durable={"file": str(disk / f"{ps}.db"), "checkpoint_mb": 0.02})
-                for ps in range(2)
-            ]
+            configs = [ps_config(logs, ps, durable={"file": str(disk / f"{ps}.db")}) for ps in range(2)]
             servers = [Agent("hosts.ps", config, logs, errors) for config in configs]
             worker = Agent("hosts.worker", worker_config(logs), logs)
             try:
