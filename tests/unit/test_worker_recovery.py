@@ -1,0 +1,261 @@
+"""A worker whose switch is gone: what it asks, what it pushes again, and its log as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from hosts.errors import LedgerError
+from hosts.keys import KeySpace
+from hosts.ps.core import ParameterServer
+from hosts.worker.client import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.worker.replay import ReplayLog
+from hosts.worker.state import HELD, OWED
+from protocol import control
+from protocol.codec import Caller, FastCodec, Message
+from protocol.control import Command, Control, Status
+from protocol.header import RESPONSE, VALUES, Header, Op, unpack
+
+SIZE, JOB = 40, 3
+CODEC = FastCodec()
+SPACE = KeySpace(SIZE)
+MS = 1_000_000
+
+
+class Bench:
+    """A worker and the one PS; the test is the network, and the switch."""
+
+    def __init__(self, machine: Machine, window: int = 64) -> None:
+        self.now = 1_000 * MS
+        self.kept = np.zeros((2, SIZE), np.uint32)
+        self.worker = Client(
+            Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, kept=self.kept
+        )
+        self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, replayed=True)
+        self.answered = np.zeros(SIZE, np.bool_)
+
+    def push(self, *keys: int, value: int = 1) -> list[bytes]:
+        """Begin a push of a value to keys; the requests."""
+        self.answered[:] = False
+        self.worker.push(1, np.array(keys), np.full(len(keys), value, np.uint32), self.answered)
+        return self.sent()
+
+    def sent(self) -> list[bytes]:
+        found = []
+        while (out := self.worker.transmit()) is not None:
+            found.append(bytes(out[0]))
+        return found
+
+    def by_ps(self, request: bytes) -> bytes:
+        answer = self.ps.handle(request, self.now, self.now, "worker")
+        assert answer is not None
+        return answer[1]
+
+    def by_switch(self, request: bytes, served: int | None = None) -> bytes:
+        """The switch has served all lanes, or these."""
+        h = unpack(request)
+        values = np.zeros(h.count, np.uint32) if h.op == Op.PULL else None
+        flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
+        served = h.live if served is None else served
+        return bytes(CODEC.build(Message(h._replace(flags=flags, served=served), None, values)))
+
+    def take(self, answer: bytes) -> None:
+        self.worker.receive(answer, self.now, self.now)
+
+    def finish(self) -> list[Header]:
+        """Let the PS answer all, as often as it takes; the requests."""
+        asked = []
+        for _ in range(50):
+            for request in self.sent():
+                asked.append(unpack(request))
+                self.take(self.by_ps(request))
+            if self.worker.idle:
+                if not self.worker.owes:
+                    return asked
+                self.worker.replay()
+                continue
+            self.now += 200 * MS
+            self.worker.wake(self.now)
+        raise AssertionError("does not end")
+
+    def held(self) -> list[int]:
+        values: list[int] = self.ps.stores[JOB].held().values.tolist()
+        return values
+
+
+@pytest.fixture(params=[COMPILED, plain_machine()], ids=["compiled", "plain"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(request.param)
+
+
+def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
+    for request in bench.push(1, 2, value=7):
+        bench.take(bench.by_switch(request))
+    for request in bench.push(2, 3, value=100):
+        bench.take(bench.by_ps(request))
+    assert bench.worker.idle and not bench.worker.owes
+    assert bench.kept[HELD].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
+    bench.worker.renew(11)
+    assert bench.worker.owes and not bench.kept[HELD].any()
+    asked = bench.finish()
+    assert {each.epoch for each in asked} == {11} and {each.op for each in asked} == {Op.PUSH}
+    assert bench.held()[1:4] == [7, 107, 100]
+    assert not bench.kept.any() and not bench.worker.owes
+
+
+def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Bench) -> None:
+    requests = bench.push(*range(20), value=3)
+    reached = requests[: len(requests) // 2] or requests
+    for request in reached:
+        bench.by_ps(request)  # the answer is lost with the switch
+    bench.worker.renew(11)
+    asked = bench.finish()
+    questions = [each for each in asked if each.op == Op.EMPTY]
+    assert sorted(each.iteration for each in questions) == sorted(unpack(each).seq for each in requests)
+    assert {each.t0 for each in questions} == {10}
+    assert bench.held()[:21] == [3] * 20 + [0] and bench.answered[:20].all()
+    # A late copy of what has been asked about adds nothing any more.
+    for request in requests:
+        bench.by_ps(request)
+    assert bench.held()[:21] == [3] * 20 + [0]
+
+
+def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(bench: Bench) -> None:
+    """Served in part, and the answer is lost: the PS knows its lanes, the switch's are gone."""
+    (request,) = bench.push(1, 2, 3, value=5)
+    h = unpack(request)
+    first = h.live & -h.live
+    marked = bytearray(request)
+    marked[28:32] = first.to_bytes(4, "big")
+    bench.by_ps(bytes(marked))
+    bench.worker.renew(11)
+    bench.finish()
+    assert bench.held()[1:4] == [5, 5, 5]
+    assert not bench.kept.any()
+
+
+def test_a_second_switch_may_go_while_the_first_is_asked_about(bench: Bench) -> None:
+    requests = bench.push(*range(12), value=2)
+    for request in requests:
+        bench.by_ps(request)
+    bench.worker.renew(11)
+    questions = bench.sent()
+    for question in questions:
+        bench.by_ps(question)
+    bench.worker.renew(12)
+    asked = bench.finish()
+    again = [each for each in asked if each.op == Op.EMPTY]
+    # What is asked is still what became of the push, not of the question.
+    assert {(each.iteration, each.t0) for each in again} == {(unpack(each).seq, 10) for each in requests}
+    assert bench.held()[:13] == [2] * 12 + [0]
+
+
+def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
+    for request in bench.push(1, value=7):
+        bench.take(bench.by_switch(request))
+    requests = bench.push(2, value=9)
+    bench.worker.renew(11)
+    for question in bench.sent():
+        bench.take(bench.by_ps(question))
+    bench.now += 200 * MS
+    bench.worker.wake(bench.now)
+    for request in bench.sent():
+        bench.take(bench.by_switch(request))  # the new one has the key by now
+    assert bench.worker.idle and requests
+    assert (bench.kept[HELD, 2], bench.kept[OWED, 1], bench.kept[OWED, 2]) == (9, 7, 0)
+    bench.finish()
+    assert bench.held()[1:3] == [7, 0] and bench.kept[HELD, 2] == 9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
+    """Whatever is answered by whom, and however often the switch goes."""
+    random = Random(seed)
+    twins = [Bench(machine, window=4) for machine in (COMPILED, plain_machine())]
+    for _ in range(60):
+        chance, choice = random.random(), random.getrandbits(32)
+        keys = random.sample(range(SIZE), 9)
+        waiting = [bench.sent() for bench in twins]
+        assert waiting[0] == waiting[1]
+        for bench, requests in zip(twins, waiting, strict=True):
+            for k, request in enumerate(requests):
+                if choice >> k & 1:
+                    is_hot = choice >> (k + 8) & 1 and unpack(request).op != Op.EMPTY
+                    bench.take(bench.by_switch(request) if is_hot else bench.by_ps(request))
+            if chance < 0.15:
+                bench.worker.renew(100 + choice % 1000)
+            elif bench.worker.idle and bench.worker.owes:
+                bench.worker.replay()
+            elif bench.worker.idle:
+                bench.push(*keys, value=choice % 1000)
+            else:
+                bench.now += 200 * MS
+                bench.worker.wake(bench.now)
+        for one, other in zip(twins[0].worker.state, twins[1].worker.state, strict=True):
+            assert one.tobytes() == other.tobytes()
+        assert twins[0].held() == twins[1].held()
+
+
+# -- the PS's books
+
+
+def renewed(ps: ParameterServer[str], epoch: int, seq: int) -> None:
+    command = Control(Command.RENEW, JOB, 0, epoch=1, seq=seq, keys=np.array([epoch], np.uint64))
+    ps.handle(control.build(command), 0, 0, "controller")
+    ((answer, _),) = ps.control_answers()
+    assert control.parse(answer).status is Status.OK
+
+
+@pytest.mark.parametrize("replayed", [True, False])
+def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
+    """What the switch ever gave back, beyond what it was given, workers push again, if they do."""
+    ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, replayed=replayed)
+    store = ps.stores[JOB]
+    at = store.locate(np.array([1, 2], np.uint64))
+    store.give_away(at)
+    store.take_home(at, np.array([10, 20], np.uint32))  # which is what workers have added there
+    store.give_away(at[:1])
+    assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
+    renewed(ps, 5, seq=0)  # the switch that it knows
+    assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
+    for seq in (4, 8):  # another one, and what is asked twice
+        renewed(ps, 6, seq)
+        assert store.values(at).tolist() == ([0, 0] if replayed else [10, 20])
+        assert store.owned(at).tolist() == [True, True]
+
+
+# -- the log as a file
+
+
+def test_the_log_outlives_the_process(tmp_path: Path) -> None:
+    first = ReplayLog(SIZE, 0, tmp_path / "log")
+    assert first.kept.shape == (2, SIZE) and not first.owes
+    first.kept[HELD, 3], first.kept[OWED, 4] = 30, 40
+    again = ReplayLog(SIZE, 0, tmp_path / "log")
+    assert (again.kept[HELD, 3], again.kept[OWED, 4], again.owes) == (30, 40, True)
+
+
+def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
+    first = ReplayLog(SIZE, 0, tmp_path / "log")
+    first.kept[HELD, 3], first.kept[OWED, 3] = 30, 2**32 - 10
+    first.is_of(1)
+    assert ReplayLog(SIZE, 1, tmp_path / "log").kept[HELD, 3] == 30
+    again = ReplayLog(SIZE, 2, tmp_path / "log")
+    assert (again.kept[HELD, 3], again.kept[OWED, 3]) == (0, 20)
+    once = ReplayLog(SIZE, 2, tmp_path / "log")
+    assert once.kept[OWED, 3] == 20
+    worker = Client(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, kept=once.kept)
+    assert worker.owes and once.owes
+
+
+def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:
+    ReplayLog(SIZE, 0, tmp_path / "log")
+    with pytest.raises(LedgerError, match=r"log: has 344 bytes, not 352 for 41 parameters"):
+        ReplayLog(SIZE + 1, 0, tmp_path / "log")
+    (tmp_path / "zeros").write_bytes(bytes(24 + 8 * SIZE))
+    with pytest.raises(LedgerError, match="zeros: is no replay log"):
+        ReplayLog(SIZE, 0, tmp_path / "zeros")
