@@ -99,7 +99,7 @@ def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: i
                 return SIGNAL
             if fd == state.own:
                 return OWN
-            marked = answer_burst(server, service, udp, sources, fd)
+            marked = handle_burst(server, service, udp, sources, fd)
             if server.me.noted:
                 state.unsent, state.marked, state.noted_at = 1, marked, clock(udp, MONOTONIC)
                 return NOTED
@@ -133,7 +133,15 @@ def patience_ms(service: Service, udp: Udp, until: int) -> int:
 
 @compiled
 def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """Answer what waits at a data socket, with the next flush; whether some of it is marked.
+    """`handle_burst`, and send the answers at once: for a PS that keeps nothing."""
+    marked = handle_burst(server, service, udp, sources, fd)
+    flush(udp, fd)
+    return marked
+
+
+@compiled
+def handle_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+    """Take what waits at a data socket, to be answered with the next flush; whether some of it is marked.
 
     The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
     """
