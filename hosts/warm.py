@@ -32,7 +32,9 @@ def warm_worker() -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
+    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, kept=np.zeros((2, 1), np.uint32))
+    client.renew(1)
+    client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))
     ledger.close()
     wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], _NO_FILE, _NO_FILE)

@@ -157,8 +157,8 @@ def parse(datagram: bytes | memoryview) -> Control:
     at = HEADER_BYTES + _BODY.size
     if has_keys:
         keys = np.frombuffer(datagram, ">u8", n, at).astype(np.uint64)
-    if command is Command.RENEW and has_keys and (n != 1 or keys[0] > MAX_U32):
-        raise MalformedDatagram(f"RENEW of {keys.tolist()}, not of one epoch, a number of 32 bits")
+    if command is Command.RENEW and has_keys and keys[0] > MAX_U32:
+        raise MalformedDatagram(f"RENEW of the epoch {keys[0]}, which is no number of 32 bits")
     if has_values:
         values = np.frombuffer(datagram, ">u4", n, at + n * KEY_BYTES).astype(np.uint32)
     return Control(command, header.job, header.ps, header.epoch, header.seq, keys, is_answer, status, values)

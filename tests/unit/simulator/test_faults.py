@@ -21,6 +21,7 @@ SOAKED = -(-1_000_000 // len(ROWS))
 PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("fault", "arm"), ROWS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
