@@ -31,7 +31,7 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     tmp_path: Path, module: str, datapath: str, kills: int
 ) -> None:
     with run_topo(
-        tmp_path, f"DATAPATH={datapath}", "ROUNDS=8", tables=RECOVERY, arms=["neither", "both"]
+        tmp_path, f"DATAPATH={datapath}", f"ROUNDS={10 * kills}", tables=RECOVERY, arms=["neither", "both"]
     ) as run:
         for killed in range(kills):
             run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
