@@ -223,9 +223,16 @@ class PortLoop:
         )
 
     def _compile(self) -> None:
-        """Compile the loop, or load it from the cache, by running it once with the stop event set."""
+        """Compile the loop, or load it from the cache, by running it once with the stop event set.
+
+        Frames may wait already where a switch is started again, and there is no program for them yet.
+        """
         os.eventfd_write(self._stop_event, 1)
-        forwarding.run(self._switch, self._queues)
+        with select.epoll() as nothing_else:
+            watch(nothing_else.fileno(), self._stop_event, NO_PORT)
+            self._switch["epoll"] = nothing_else.fileno()
+            forwarding.run(self._switch, self._queues)
+            self._switch["epoll"] = self._epoll.fileno()
         forwarding.discard(self._switch, self._queues)
         os.eventfd_read(self._stop_event)
 

@@ -7,11 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
 from softswitch.ports import Direction, Impairment, PortError, PortLoop
+from softswitch.ports.ends import ControlEnds
 from softswitch.ports.layout import BURST
 from tests.harness.native import Stamps, Wires, read_stamp
 from tests.harness.waiting import PATIENCE_S, wait_for
@@ -249,3 +250,12 @@ def test_bad_ports_are_named(ports: dict[int, str], cpu: int | None, message: st
 def test_cpu_socket_is_a_datagram_socket(loop: PortLoop) -> None:
     assert loop.cpu_socket.family == socket.AF_UNIX
     assert loop.cpu_socket.type == socket.SOCK_DGRAM
+
+
+def test_frames_that_wait_before_there_is_a_program_do_no_harm() -> None:
+    """As where a switch is started again under traffic: it was a segmentation fault."""
+    with closing(ControlEnds()) as ends:
+        for _ in range(3):
+            ends.cpu_socket.send(bytes(64))
+        with PortLoop({}, CPU, ends=ends) as loop:
+            loop.stop()
