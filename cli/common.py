@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -30,6 +31,17 @@ scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Count on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which sees the same files.",
+)
+side_by_side_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which has this project.",
+)
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=lambda: os.cpu_count() or 1,
+    help="That simulate at a time without --scheduler; else one a CPU.",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from cli.common import json_option, one_line_errors, plain_table, print_json, progress_bar
+from cli.common import (
+    json_option,
+    one_line_errors,
+    plain_table,
+    print_json,
+    processes_option,
+    progress_bar,
+    side_by_side_option,
+)
 from common.errors import HotlineError
 
 if TYPE_CHECKING:
@@ -42,24 +49,19 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Play the one schedule in a file again, with its history.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Play on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which has this project.",
-)
-@click.option(
-    "--processes", type=click.IntRange(1, 256), help="That play without --scheduler; else one a CPU."
-)
+@side_by_side_option
+@processes_option
 @json_option
 def faults(
     names: tuple[str, ...], arms: tuple[str, ...], schedules: int, seed: int, into: Path, page: Path | None,
-    replay: Path | None, scheduler: str | None, processes: int | None, as_json: bool,
+    replay: Path | None, scheduler: str | None, processes: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Let faults strike, and check that no update is lost or doubled.
 
     FAULT is one of the rows of docs/reliability.md, as "switch restarted"; without one, all of them. Exits
     with 1 where a schedule fails: the shortest part of it that does is written to a file, for --replay.
     """
+    from logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows
     from simulator.faults.page import renew_table
 
@@ -70,10 +72,10 @@ def faults(
         rows = _rows(names, arms)
         begun = time.monotonic()
         with progress_bar("playing") as progress:
-            found = play_rows(rows, schedules, seed, scheduler, processes or os.cpu_count() or 1, progress)
+            found = play_rows(rows, schedules, seed, scheduler, processes, progress)
         took = time.monotonic() - begun
         made = as_rows(found)
-        _write(into, json.dumps(made, indent=2) + "\n")
+        write_into_folder(into, json.dumps(made, indent=2) + "\n")
         if page is not None:
             renew_table(page, made, took)
         failed = _failures(found, into.parent)
@@ -96,18 +98,9 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
     return [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
 
 
-def _write(path: Path, text: str) -> None:
-    from logs.parts import write_text
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HotlineError(f"{path.parent}: cannot be made: {error.strerror or error}") from error
-    write_text(path, text)
-
-
 def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
     """Write the shortest schedule of each row that fails; what is to be said of the first of them."""
+    from logs.parts import write_into_folder
     from simulator.faults.matrix import bed_of
     from simulator.faults.schedule import Schedule
     from simulator.faults.shortest import shortest
@@ -124,7 +117,7 @@ def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
         if tally.failures:
             failing = Schedule.from_json(tally.failures[0].schedule)
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
-            _write(path, shortest(bed_of(arm), failing).to_json() + "\n")
+            write_into_folder(path, shortest(bed_of(arm), failing).to_json() + "\n")
             what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
         said = said or what
     return said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.common import json_option, one_line_errors, print_json, progress_bar
+from cli.common import (
+    json_option,
+    one_line_errors,
+    print_json,
+    processes_option,
+    progress_bar,
+    side_by_side_option,
+)
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
@@ -35,18 +41,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Folder of the results; what is there, of the same settings and code, is not done again.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which has this project.",
-)
-@click.option(
-    "--processes", type=click.IntRange(1, 256), help="Runs at a time without --scheduler; else one a CPU."
-)
+@side_by_side_option
+@processes_option
 @json_option
 def sweep(
     names: tuple[str, ...], config: Path | None, along: str | None, into: Path, scheduler: str | None,
-    processes: int | None, as_json: bool,
+    processes: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the points of sweeps side by side.
 
@@ -61,7 +61,7 @@ def sweep(
         swept = _wanted(names, config, along)
         points = list(points_of(swept))
         with _told() as progress:
-            results = do_points(points, into, scheduler, processes or os.cpu_count() or 1, progress)
+            results = do_points(points, into, scheduler, processes, progress)
         page = left_alone(lambda: write_page(swept, results, into))
     if as_json:
         print_json(_as_json(swept, results))

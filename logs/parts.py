@@ -33,6 +33,15 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text)
 
 
+def write_into_folder(path: Path, text: str) -> None:
+    """Write a text file into a folder that is made if it is not there; raises `DataError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path.parent}: cannot be made: {reason_of(error)}") from error
+    write_text(path, text)
+
+
 class Parts:
     """Numbered parts DIRECTORY/NAME-<n>.parquet of one log, each complete in itself."""
 

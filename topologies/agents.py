@@ -34,6 +34,7 @@ class Agent:
         self.restarts = 0
         self._command = command
         self._comes_back = comes_back
+        self._is_watched = False
         self._log_file = log_file
         self._process: asyncio.subprocess.Process
         self._lives = asyncio.Event()
@@ -91,16 +92,17 @@ class Agent:
     ) -> Answer:
         """Send a command and wait for its answer; AgentFailed when that is an error, or does not come.
 
-        One that comes back is asked again then.
+        One that comes back, as long as somebody watches for its death, is asked again then.
         """
         while True:
-            lives = self.restarts
+            restarts = self.restarts
             try:
                 return await self._call(command, patience, on_progress)
             except AgentFailed:
-                if not self._comes_back or (self.alive and lives == self.restarts):
+                has_died = not self.alive or restarts < self.restarts
+                if not (self._comes_back and self._is_watched and has_died):
                     raise
-                await asyncio.wait_for(self._lives.wait(), _READY_S)
+                await self._lives.wait()
 
     async def tell(self, command: Answer) -> None:
         """Send a command that is not answered, whatever else is under way."""
@@ -128,14 +130,19 @@ class Agent:
 
     async def until_it_dies(self) -> None:
         """Wait for the end of the process and raise it as AgentFailed, unless it comes back."""
-        await self._process.wait()
-        while self._comes_back:
-            self._lives.clear()
-            self.restarts += 1
-            log.warning("%s; it is started again", self._died())
-            await self._begin()
-            await self.ready()
+        self._is_watched = True
+        try:
             await self._process.wait()
+            while self._comes_back:
+                self._lives.clear()
+                self.restarts += 1
+                log.warning("%s; it is started again", self._died())
+                await self._begin()
+                await self.ready()
+                await self._process.wait()
+        finally:
+            self._is_watched = False
+            self._lives.set()
         raise self._died()
 
     async def quit(self) -> None:

@@ -1,5 +1,4 @@
-"""A switch that dies under a run: it is started again, its callers are told, and its hot sets loaded
-again."""
+"""A switch that dies under a run: it is started again, its callers are told, its hot sets loaded again."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import logging
 
 from common.concurrency import in_thread
 from controller.controller import Controller
+from controller.errors import ControllerError
 from protocol.arms import ARMS
 from topologies.config import EPOCH
 from topologies.errors import SwitchFailed
@@ -28,7 +28,12 @@ async def keep_switch(session: Session) -> None:
             log.warning("%s; it is started again", error)
         switch.restarts += 1
         await in_thread(switch.start_again)
-        await restore(session, switch.restarts)
+        try:
+            await restore(session, switch.restarts)
+        except ControllerError:
+            if switch.running is not None and switch.running.ended() is None:
+                raise
+            # It has died again meanwhile.
 
 
 async def restore(session: Session, restarts: int) -> None:
@@ -45,6 +50,6 @@ async def restore(session: Session, restarts: int) -> None:
         epochs = {str(arm.job): epoch for arm in ARMS}
         for worker in session.workers:
             await worker.tell({"cmd": "renew", "epochs": epochs, "switch": restarts})
-        for job, keys in session.loaded.items():
+        for job, keys in list(session.loaded.items()):
             await controller.load(job, keys)
     log.info("the switch is there again, with %d hot sets", len(session.loaded))

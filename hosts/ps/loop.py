@@ -10,6 +10,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import NamedTuple
 
 from hosts.agent import Commands, SignalPipe
@@ -131,7 +132,8 @@ class Sockets:
         elif reason == SIGNAL:
             self._signals.drain()
         elif reason == OWN:
-            while (received := self._receiver.receive()) is not None:
+            # As many as there is room for notes of; of others the next turn hears.
+            for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_own(self._dialect.inward(received.datagram), received.read)
         elif reason == MARKED:
             self._look_at_marked()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.migrate import plan
-from controller.tables import HotParam, Row, Update, UpdateType
+from controller.tables import HotParam, Update, UpdateType
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.state import OWED
@@ -37,7 +37,8 @@ _COSTS = Hosts(
     serve_ns=100, lane_ns=5,
 )  # fmt: skip
 _JOURNAL_BYTES = 1 << 20
-_HEAD_AT = FRAME.fields["head"][1]  # type: ignore[index]
+_FIELDS: Any = FRAME.fields
+_HEAD_AT = int(_FIELDS["head"][1])
 _AS_THEY_WERE = ("frames", "heap", "inbox", "burst", "aside", "waiting")
 """Arrays of a world that nobody reads where nothing has been written."""
 _NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
@@ -59,7 +60,7 @@ class Bed:
         )  # fmt: skip
         self.world = self.network.world
         self.operations = make_operations(WORKERS)
-        self.rows: list[Row] = list(rows(self.config, [arm]))
+        self.rows = rows(self.config, [arm])
         self.switch.write([Update(UpdateType.INSERT, row) for row in self.rows])
         self._provisioned = self.switch.board.pipeline.memory_image()
         self._me = self.world.me.copy()

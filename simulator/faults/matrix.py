@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from common.cluster import side_by_side
+from common.settings import Strict
 from simulator.faults.bed import Bed
 from simulator.faults.play import Outcome, play_schedule
 from simulator.faults.schedule import ARMS, FAULTS, Schedule, draw
@@ -21,11 +22,7 @@ _TRIES = 50
 _ANOTHER = 1 << 40
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Failure(_Model):
+class Failure(Strict):
     """A schedule that did not hold."""
 
     schedule: str
@@ -33,7 +30,7 @@ class Failure(_Model):
     outcome: str
 
 
-class Tally(_Model):
+class Tally(Strict):
     """What came of some schedules of a row."""
 
     schedules: int = 0

@@ -254,14 +254,15 @@ class Player:
         task.cancel()
         self.clock.run_due(self.bed.now)
 
-    async def admit(self, w: int, epoch: int) -> None:
-        """A controller has the switch know a worker by its new epoch, and no longer by the last."""
+    async def admit(self, w: int) -> None:
+        """A controller has the switch know a worker by its new epoch, and no longer by an earlier one."""
         while True:
             try:
                 async with Controller(switch=self.session()) as controller:
-                    rows = await controller._switch.read([Worker.TABLE], Worker.of)
-                    mine = [row for row in rows if row.worker == w + 1 and row.epoch != self.epochs[w]]
-                    await controller.remove(*mine)
+                    rows = [row for row in self.bed.switch.rows.values() if isinstance(row, Worker)]
+                    await controller.remove(
+                        *(row for row in rows if row.worker == w + 1 and row.epoch != self.epochs[w])
+                    )
                     await controller.install(self.caller(w))
                 return
             except ControllerError:
@@ -291,7 +292,7 @@ class Player:
                         for row in self.bed.rows
                         if isinstance(row, Worker) and row.worker >= PS_CALLER_BASE
                     ]
-                    await controller.install(*rows, *servers)  # type: ignore[arg-type]
+                    await controller.install(*rows, *servers)
                     await controller.renew(self.bed.arm.job)
                     await controller.install(*(self.caller(w) for w in range(WORKERS)))
                 await self.load_wanted()
@@ -405,7 +406,7 @@ def _worker_dies(player: Player, strike: Strike, n: int) -> None:
         if player.knows[w] != bed.switch.restarts:  # as its log tells
             bed.network.clients[w].renew(player.epochs[w])
             player.knows[w] = bed.switch.restarts
-        player.begin(player.admit(w, player.epochs[w]))
+        player.begin(player.admit(w))
         player.returned.append((w, bed.now))
         player.heal(before)
 

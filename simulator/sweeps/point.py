@@ -8,22 +8,18 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 
 from analysis.figures.connections import concurrency_of
 from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
+from common.settings import Strict
 from simulator.aside import Made, silent, simulated
 from simulator.compile import digest
 from simulator.config import SimulationConfig
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ArmResult(_Model):
+class ArmResult(Strict):
     """One arm: its capacity, and its operations at the first of the loads."""
 
     capacity: float
@@ -46,7 +42,7 @@ class ArmResult(_Model):
     simulated: SimulatedArm
 
 
-class Result(_Model):
+class Result(Strict):
     """A point's; nothing of it depends on the machine."""
 
     arms: dict[str, ArmResult]
@@ -60,14 +56,14 @@ class Result(_Model):
     virtual_s: float
 
 
-class Cost(_Model):
+class Cost(Strict):
     """What it took on the machine that did it."""
 
     real_s: float
     loop_s: float
 
 
-class Done(_Model):
+class Done(Strict):
     """A point's file: made of what, and what came out."""
 
     made_of: str

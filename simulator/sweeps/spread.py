@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from pydantic import ValidationError
 
 from common.cluster import side_by_side
-from logs.errors import DataError, reason_of
-from logs.parts import write_text
+from logs.parts import write_into_folder
 from simulator.sweeps.plan import Point
 from simulator.sweeps.point import Done, do_point, made_of
 
@@ -39,18 +38,10 @@ def do_points(
     progress(len(found), len(points), "")
     if left:
         for point, text in _spread(left, scheduler, min(processes, len(left))):
-            _write(file_of(point, folder), text)
+            write_into_folder(file_of(point, folder), text + "\n")
             found[point.sweep, point.name] = Done.model_validate_json(text)
             progress(len(found), len(points), f"{point.sweep} {point.name}")
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{path.parent}: cannot be made: {reason_of(error)}") from error
-    write_text(path, text + "\n")
 
 
 def _kept(point: Point, folder: Path) -> Done | None:

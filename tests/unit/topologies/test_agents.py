@@ -152,3 +152,54 @@ def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
                 await supervised(fail(), deaths_of(started))
 
     asyncio.run(main())
+
+
+@asynccontextmanager
+async def coming_back(folder: Path, watched: bool = True) -> AsyncIterator[Agent]:
+    agent = await Agent.start("ps-0", [sys.executable, "-c", SCRIPT], {}, folder, comes_back=True)
+    watch = asyncio.ensure_future(agent.until_it_dies()) if watched else None
+    try:
+        await agent.ready()
+        yield agent
+    finally:
+        if watch is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+        await agent.quit()
+
+
+def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
+    """What was asked when it died, and what is asked while it is dead."""
+
+    async def main() -> None:
+        async with coming_back(tmp_path) as agent:
+            for restarts in (1, 2):
+                first = agent.pid
+                os.kill(first, signal.SIGKILL)
+                answers = [await agent.call({"cmd": "run", "steps": steps}) for steps in (5, 6)]
+                assert [answer["steps"] for answer in answers] == [5, 6]
+                assert agent.restarts == restarts and agent.pid != first and agent.alive
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_an_agent_that_nobody_brings_back(tmp_path: Path) -> None:
+    """As at the end of a run, when deaths are no longer watched for."""
+
+    async def main() -> None:
+        async with coming_back(tmp_path, watched=False) as agent:
+            with pytest.raises(AgentFailed, match="ps-0 ended with code -9: Segmentation of the soul"):
+                await asyncio.wait_for(agent.call({"cmd": "die"}), 30)
+            assert agent.restarts == 0
+
+    asyncio.run(main())
+
+
+def test_an_error_of_an_agent_that_comes_back_is_an_error(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with coming_back(tmp_path) as agent:
+            with pytest.raises(AgentFailed, match="no such job"):
+                await agent.call({"cmd": "bad"})
+            assert agent.restarts == 0
+
+    asyncio.run(main())
