@@ -19,7 +19,8 @@ from hosts.worker.requests import start, transmit
 from hosts.worker.state import NOTHING, Calls, make_calls
 from native.compile import compiled, entry_point, int64
 from native.libc import clock_gettime, memcpy
-from native.words import borrowed, swap32
+from native.reference import borrowed
+from native.words import swap32
 from protocol.header import KEY_BYTES, LANES, WINDOW, Op
 from protocol.rpc import BUFFER_BYTES, rpcs
 

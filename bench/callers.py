@@ -14,7 +14,8 @@ from hosts.sockets import Address
 from hosts.udp import BURST, MONOTONIC, Udp, clock, flush, make_udp, queue, take
 from hosts.worker.operate import Wire, make_wire, wait
 from native.compile import entry_point, int64
-from native.words import borrowed, swap16, swap32
+from native.reference import borrowed
+from native.words import swap16, swap32
 from protocol.header import WINDOW
 from protocol.rpc import BUFFER_BYTES
 

@@ -17,7 +17,7 @@ from hosts.udp import BURST, Udp, flush, make_udp, name_of, queue, take
 from hosts.worker.operate import Wire, make_wire, wait
 from native.compile import entry_point, int64
 from native.records import record, records
-from native.words import borrowed
+from native.reference import borrowed
 from protocol.rpc import BUFFER_BYTES
 
 _PATIENCE_NS = 1_000_000_000

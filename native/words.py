@@ -1,4 +1,4 @@
-"""Words in network order, and arrays without reference counts: what numba has no word for."""
+"""Words in network order: what numba has no word for."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils as _cgutils
-from numba.np.arrayobj import make_array as _make_array
 
 from native.compile import leaf
-
-# To mypy these are Any: numba's internals have no hints.
-cgutils: Any = _cgutils
-make_array: Any = _make_array
 
 
 def _reverse(bits: int, result: Any) -> Any:
@@ -49,31 +43,3 @@ def ones(_typing: Any, word: Any) -> Any:
         return builder.ctpop(values[0])
 
     return types.int64(types.int64), code
-
-
-@leaf(lambda value: value)
-def borrowed(_typing: Any, value: Any) -> Any:
-    """The same arrays without reference counts, for the time of a call from Python, which holds them.
-
-    Arrays of a tuple would be counted at each access: atomic additions that cost up to a quarter of the time.
-    """
-
-    def clear(context: Any, builder: ir.IRBuilder, kind: Any, given: Any) -> Any:
-        if isinstance(kind, types.Array):
-            array = make_array(kind)(context, builder, given)
-            array.meminfo = cgutils.get_null_value(array.meminfo.type)
-            array.parent = cgutils.get_null_value(array.parent.type)
-            return array._getvalue()
-        if isinstance(kind, types.BaseTuple):
-            kinds: Any = kind
-            parts = [
-                clear(context, builder, each, builder.extract_value(given, i))
-                for i, each in enumerate(kinds.types)
-            ]
-            return context.make_tuple(builder, kind, parts)
-        return given
-
-    def code(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
-        return clear(context, builder, signature.args[0], values[0])
-
-    return value(value), code

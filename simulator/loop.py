@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from native.compile import compiled, int64
-from native.words import borrowed
+from native.reference import borrowed
 from simulator.agents import arrive
 from simulator.compile import entry_point
 from simulator.cores import YIELDS, block, go_on, leave_core, make_ready, ring_alarm, take_turns

@@ -11,6 +11,7 @@ from hosts.ps.state import Server, needs_room
 from hosts.udp import BURST
 from hosts.worker.state import NEVER
 from native.compile import compiled, inlined, int64
+from native.reference import borrowed
 from protocol.header import PS_RPC_PORT
 from simulator.agents import drawn, flush, take_frame
 from simulator.cores import block, go_on
@@ -27,7 +28,10 @@ def server_of(world: World, p: int) -> Server:
     """Server `p`."""
     s = world.servers
     share = Share(s.share.me[p], s.share.ranks[p], s.share.table[p])
-    return Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.lent[p], s.contacts[p], s.journal[p], share)
+    server: Server = borrowed(
+        Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.lent[p], s.contacts[p], s.journal[p], share)
+    )
+    return server
 
 
 @compiled

@@ -9,6 +9,7 @@ from hosts.worker.requests import transmit, wake
 from hosts.worker.state import NOTHING, Calls
 from native.compile import compiled, inlined, int64
 from native.libc import memcpy
+from native.reference import borrowed
 from protocol.rpc import BUFFER_BYTES
 from simulator.agents import drawn, flush, take_frame
 from simulator.cores import block, go_on
@@ -23,11 +24,12 @@ WENT_ON, ASKS, FULL = 0, 1, 2
 def calls_of(world: World, w: int) -> Calls:
     """The calls of worker `w`."""
     c = world.calls
-    return Calls(
+    calls: Calls = borrowed(Calls(
         c.me[w], c.slots[w], c.sent[w], c.free[w], c.again[w], c.calls[w], c.spare[w], c.chains[w], c.keys[w],
         c.positions[w], c.deltas[w], c.values[w], c.answered[w], c.served[w], c.kept[w], c.hinted[w], c.space,
         c.groups[w], c.behind[w], c.log[w],
-    )  # fmt: skip
+    ))  # fmt: skip
+    return calls
 
 
 @compiled

@@ -17,7 +17,8 @@ from hosts.ps.journal import FROM_WORKER, note
 from hosts.ps.share import locate
 from hosts.ps.state import AWAY, Server, find_caller, find_job
 from native.compile import compiled, entry_point, int64
-from native.words import borrowed, ones, swap16, swap32, swap64
+from native.reference import borrowed
+from native.words import ones, swap16, swap32, swap64
 from protocol.header import (
     HEADER_BYTES,
     RESPONSE,

@@ -25,7 +25,8 @@ from hosts.udp import (
 from native.compile import compiled, entry_point, int64
 from native.libc import epoll_wait
 from native.records import checked, record, records
-from native.words import borrowed, swap16, swap32
+from native.reference import borrowed
+from native.words import swap16, swap32
 from protocol.rpc import ALL, BUFFER_BYTES
 from softswitch.ports.layout import EPOLL_EVENT
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hosts.keys import KeySpace
 from native.compile import compiled, entry_point, int64
 from native.records import record, records
-from native.words import borrowed, ones
+from native.reference import borrowed
+from native.words import ones
 from protocol.codec import Keys
 from protocol.hashing import MULTIPLIER
 from protocol.rpc import NOBODY, hash_of, ps_of

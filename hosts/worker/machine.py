@@ -12,7 +12,7 @@ from hosts.worker.requests import deadline, start, start_empty, transmit, wake
 from hosts.worker.state import Calls
 from native.compile import entry_point
 from native.plain import plain
-from native.words import borrowed
+from native.reference import borrowed
 
 
 @entry_point

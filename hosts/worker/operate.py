@@ -27,7 +27,7 @@ from hosts.worker.state import NOTHING, Calls
 from native.compile import compiled, entry_point, int64
 from native.libc import ppoll
 from native.records import record, records
-from native.words import borrowed
+from native.reference import borrowed
 from protocol.rpc import BUFFER_BYTES
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3

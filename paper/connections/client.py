@@ -17,7 +17,8 @@ from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, so
 from native.compile import entry_point, int64
 from native.libc import ppoll
 from native.records import records
-from native.words import borrowed, swap16, swap32
+from native.reference import borrowed
+from native.words import swap16, swap32
 from paper.connections.process import Handlers, ProcessConfig, run
 from paper.connections.waiting import POLLFD
 from protocol.header import HEADER_BYTES, VERSION, WINDOW, Op

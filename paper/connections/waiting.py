@@ -17,7 +17,7 @@ from hosts.udp import BURST, Udp
 from native.compile import compiled, entry_point, int64
 from native.libc import epoll_wait, ppoll
 from native.records import checked, records
-from native.words import borrowed
+from native.reference import borrowed
 
 WAYS = ("scan", "poll", "epoll", "shared")
 COMMAND, ROOM = 0, 1

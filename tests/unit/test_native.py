@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from native.compile import compiled, entry_point, int64
 from native.plain import plain
 from native.records import record, records
-from native.words import borrowed, ones, swap16, swap32, swap64
+from native.reference import borrowed
+from native.words import ones, swap16, swap32, swap64
 
 WORD = st.integers(0, 2**64 - 1)
 

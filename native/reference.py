@@ -1,0 +1,153 @@
+"""Tuples of arrays that stay where they are: functions take a pointer, and no reference is counted.
+
+Numba hands a tuple over as all the words of all its arrays (five hundred for a simulated world) in every
+call, and counts a reference at each access: together a third of the time of what is made of many small
+functions. A function that takes `borrowed(state)` reads of it what it needs, and looks the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from llvmlite import ir
+from numba import extending as _extending
+from numba import typeof as _typeof
+from numba import types
+from numba.core import cgutils as _cgutils
+from numba.core.typing import templates as _templates
+from numba.np.arrayobj import make_array as _make_array
+
+from native.compile import entry_point, leaf
+
+# To mypy these are Any: numba's internals have no hints.
+cgutils: Any = _cgutils
+extending: Any = _extending
+make_array: Any = _make_array
+AttributeTemplate: Any = _templates.AttributeTemplate
+PrimitiveModel: Any = extending.models.PrimitiveModel
+Type: Any = types.Type
+typeof: Any = _typeof
+T = TypeVar("T")
+
+
+class Reference(Type):  # type: ignore[misc]
+    """A `NamedTuple` of type `of`, by its address."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+        super().__init__(name=f"Reference({of})")
+
+    def place(self, field: str) -> int:
+        """Number of a field; -1 where there is none."""
+        return self.of.fields.index(field) if field in self.of.fields else -1
+
+
+@extending.register_model(Reference)
+class _Pointer(PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Reference) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+
+
+@extending.infer_getattr
+class _Fields(AttributeTemplate):  # type: ignore[misc]
+    key = Reference
+
+    def generic_resolve(self, kind: Reference, field: str) -> Any:
+        at = kind.place(field)
+        return None if at < 0 else _lent(kind.of.types[at])
+
+
+def _lent(kind: Any) -> Any:
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+
+
+def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, field: str) -> Any:
+    at = kind.place(field)
+    place = cgutils.gep_inbounds(builder, value, 0, at)
+    found = kind.of.types[at]
+    if isinstance(found, types.BaseNamedTuple):
+        return place
+    return _uncounted(context, builder, found, builder.load(place))
+
+
+extending.lower_getattr_generic(Reference)(_field)
+
+
+def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
+    """The same arrays with no owner: numba leaves their counting out."""
+    if isinstance(kind, types.BaseTuple):
+        parts = [
+            _uncounted(context, builder, each, builder.extract_value(value, i))
+            for i, each in enumerate(cast(Any, kind).types)
+        ]
+        return context.make_tuple(builder, kind, parts)
+    if not isinstance(kind, types.Array):
+        return value
+    array = make_array(kind)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array._getvalue()
+
+
+@leaf(lambda value: value)
+def borrowed(_typing: Any, value: Any) -> Any:
+    """The same arrays by reference, for the time of a call from Python, which holds them."""
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        if not isinstance(value, types.BaseNamedTuple):
+            return _uncounted(context, builder, value, values[0])
+        place = cgutils.alloca_once(builder, values[0].type)
+        builder.store(values[0], place)
+        return place
+
+    return _lent(value)(value), code
+
+
+def lent(state: T) -> T:
+    """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
+
+    Its arrays would be looked up in each call, half a microsecond each.
+    """
+    return cast(T, _Lent(state))
+
+
+class _Lent:
+    def __init__(self, state: Any) -> None:
+        self._arrays = state  # so that they stay
+        self._place = np.zeros(_write(state, np.zeros(0, np.uint8)), np.uint8)
+        _write(state, self._place)
+        self.address: int = self._place.ctypes.data
+        self._numba_type_ = Reference(typeof(state))
+
+
+def _address_of(kind: Reference, given: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(given, "address")
+    value = c.pyapi.number_as_ssize_t(address)
+    c.pyapi.decref(address)
+    return extending.NativeValue(
+        c.builder.inttoptr(value, c.context.get_value_type(kind)), c.pyapi.c_api_error()
+    )
+
+
+extending.unbox(Reference)(_address_of)
+
+
+@entry_point
+def _write(state: Any, place: Any) -> int:
+    """Write a tuple into bytes, where these are enough; returns how many are."""
+    needed: int = _write_at(state, place)
+    return needed
+
+
+@leaf(lambda state, place: 0)
+def _write_at(_typing: Any, state: Any, place: Any) -> Any:
+    def code(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+        room = make_array(place)(context, builder, values[1])
+        needed = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
+        with builder.if_then(builder.icmp_signed("<=", needed, room.nitems)):
+            at = builder.bitcast(room.data, values[0].type.as_pointer())
+            builder.store(values[0], at)
+        return needed
+
+    return types.intp(state, place), code

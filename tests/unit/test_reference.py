@@ -1,0 +1,96 @@
+"""Tuples by reference are what they are by value, in machine code and in plain Python."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from native.compile import compiled, entry_point, inlined, int64
+from native.plain import plain
+from native.records import record, records
+from native.reference import borrowed, lent
+
+
+class Shelf(NamedTuple):
+    me: Any
+    rows: Any
+
+
+class Room(NamedTuple):
+    shelf: Shelf
+    grid: Any
+    pair: Any
+    scale: float
+
+
+def make_room() -> Room:
+    shelf = Shelf(records(1, record("calls"))[0], records(3, record("total", ("cells", "i4", (2,)))))
+    return Room(shelf, np.arange(12, dtype=np.uint16).reshape(3, 4), (np.ones(2), np.zeros(2)), 0.5)
+
+
+@inlined
+def _shelf_of(room: Room) -> Shelf:
+    shelf: Shelf = borrowed(Shelf(room.shelf.me, room.shelf.rows[1:]))
+    return shelf
+
+
+@compiled
+def _put(shelf: Shelf, at: int, amount: float) -> int:
+    shelf.rows[at].total += int64(amount)
+    shelf.rows[at].cells[1] = at
+    shelf.me.calls += 1
+    return len(shelf.rows)
+
+
+@entry_point
+def _work(room: Room, at: int) -> float:
+    room = borrowed(borrowed(room))
+    shelf = _shelf_of(room)
+    n = _put(room.shelf, at, 10 * room.scale) + _put(shelf, 0, 2.0)
+    room.pair[1][at & 1] += room.grid[at, 1:].sum() + room.grid.shape[1]
+    return float(n + room.pair[0][0] + room.pair[1][at & 1])
+
+
+def contents(room: Room) -> Any:
+    return [room.shelf.me.calls, room.shelf.rows.tobytes(), [each.tolist() for each in room.pair]]
+
+
+@pytest.mark.parametrize("lend", [lambda room: room, lent], ids=["for a call", "for many"])
+def test_a_reference_reads_and_writes_the_arrays_themselves(lend: Any) -> None:
+    room, twin = make_room(), make_room()
+    given = lend(room)
+    for at in (0, 2, 1, 2):
+        assert _work(given, at) == plain(_work)(twin, at)
+    assert contents(room) == contents(twin)
+    assert room.shelf.me.calls == 8 and room.shelf.rows.total.tolist() == [5, 13, 10]
+
+
+def test_arrays_that_are_lent_stay_as_long_as_that_does() -> None:
+    room = make_room()
+    before = sys.getrefcount(room.grid)
+    given = lent(room)
+    for _ in range(100):
+        _work(given, 1)
+        _work(room, 1)
+    grid = room.grid
+    del room
+    gc.collect()
+    assert sys.getrefcount(grid) == before + 1
+    assert _work(given, 1) == 5 + 1 + 201 * (5 + 6 + 7 + 4)
+    del given
+    gc.collect()
+    assert sys.getrefcount(grid) == 2
+
+
+def test_a_field_that_is_not_there_is_an_error() -> None:
+    @entry_point
+    def read(room: Room) -> Any:
+        return borrowed(room).door
+
+    with pytest.raises(TypingError, match="Unknown attribute 'door'"):
+        read(make_room())
