@@ -1,5 +1,4 @@
-"""asyncio in virtual time: the real controller's coroutines, whose timers are events of the network's
-clock."""
+"""asyncio in virtual time: the real controller's coroutines, with timers by the network's clock."""
 
 from __future__ import annotations
 
@@ -41,16 +40,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_due(self, now: int) -> None:
         """Run all that is due at a time, and all that follows from it at once."""
         self.now = now
-        while self._has_work():
-            self.call_soon(self.stop)
-            self.run_forever()
+        loop: Any = self
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while self._has_work():
+                loop._run_once()
+        finally:
+            asyncio._set_running_loop(outer)
 
     def due(self) -> int:
         """When something is due next, ns; NEVER where nothing is."""
         loop: Any = self
         while loop._scheduled and loop._scheduled[0]._cancelled:
-            self.call_soon(self.stop)
-            self.run_forever()
+            loop._run_once()
         # Rounded up, so that what is due then is.
         return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
 

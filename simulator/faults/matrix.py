@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ Progress = Callable[[int, int], None]
 _AT_ONCE = 250
 _TRIES = 50
 _ANOTHER = 1 << 40
+_KEPT = 3
+"""Failures of a row."""
 
 
 class Failure(Strict):
@@ -52,11 +55,18 @@ class Tally(Strict):
     stuck: int = 0
     """Schedules that did not come to rest."""
     recovery_ms: tuple[float, ...] = ()
-    failures: tuple[Failure, ...] = Field(default=(), max_length=3)
+    failures: tuple[Failure, ...] = Field(default=(), max_length=_KEPT)
 
-    def __add__(self, other: Tally) -> Tally:
-        both = {name: getattr(self, name) + getattr(other, name) for name in Tally.model_fields}
-        return Tally(**{**both, "failures": both["failures"][:3]})
+    @classmethod
+    def of(cls, parts: Iterable[Tally]) -> Tally:
+        """All of them together."""
+        parts = list(parts)
+        of_each = {name: [getattr(part, name) for part in parts] for name in cls.model_fields}
+        recoveries, failures = (
+            tuple(chain.from_iterable(of_each.pop(name))) for name in ("recovery_ms", "failures")
+        )
+        numbers = {name: sum(values) for name, values in of_each.items()}
+        return cls(**numbers, recovery_ms=recoveries, failures=failures[:_KEPT])
 
     @property
     def holds(self) -> bool:
@@ -85,22 +95,22 @@ def play_rows(
         for start in range(0, schedules, _AT_ONCE)
         for fault, arm in rows
     ]
-    found = dict.fromkeys(rows, Tally())
+    found: dict[Row, list[Tally]] = {row: [] for row in rows}
     done, total = 0, schedules * len(rows)
     progress(0, total)
     for number, text in side_by_side(play_some, tasks, scheduler, processes):
         fault, arm, _, n = tasks[number]
-        found[fault, arm] += Tally.model_validate_json(text)
+        found[fault, arm].append(Tally.model_validate_json(text))
         done += n
         progress(done, total)
-    return found
+    return {row: Tally.of(parts) for row, parts in found.items()}
 
 
 def play_some(fault: str, arm: str, first_seed: int, schedules: int) -> str:
     """Play the schedules of some seeds; returns a `Tally` as JSON."""
     bed = bed_of(arm)
     played = (play_striking(bed, fault, arm, first_seed + k) for k in range(schedules))
-    return sum(played, Tally()).model_dump_json()
+    return Tally.of(played).model_dump_json()
 
 
 @cache
@@ -122,7 +132,7 @@ def play_striking(bed: Bed, fault: str, arm: str, seed: int) -> Tally:
 def tally_of(schedule: Schedule, outcome: Outcome, redrawn: int = 0) -> Tally:
     """Of one schedule."""
     judged = outcome.judgement
-    failure = Failure(schedule=schedule.to_json(), outcome=str(outcome))
+    failures = () if outcome.holds else (Failure(schedule=schedule.to_json(), outcome=str(outcome)),)
     return Tally(
         schedules=1,
         happened=int(outcome.struck),
@@ -135,7 +145,7 @@ def tally_of(schedule: Schedule, outcome: Outcome, redrawn: int = 0) -> Tally:
         misread=judged.early + judged.late,
         stuck=int(not outcome.at_rest),
         recovery_ms=(outcome.recovery_ms,),
-        failures=() if outcome.holds else (failure,),
+        failures=failures,
     )
 
 

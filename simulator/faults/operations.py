@@ -15,7 +15,7 @@ from hosts.worker.requests import start
 from hosts.worker.state import NEVER, Calls
 from native.compile import compiled, int64
 from native.records import record, records
-from native.words import borrowed
+from native.reference import borrowed
 from protocol.rpc import ALL, PULL, PUSH
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until

@@ -22,6 +22,7 @@ from softswitch.ir import Program
 from softswitch.ir.tables import Table
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
+from softswitch.memory.rows import Words
 
 T = TypeVar("T")
 _LARGEST = 64
@@ -34,18 +35,19 @@ _SLOWEST_S = 200e-6
 
 @cache
 def small() -> tuple[Program, MachineCode]:
-    """Our program with small tables and registers, in machine code."""
+    """Our program with small tables, registers and counters, in machine code."""
     return compiled(load_program(PROGRAM.read_bytes()))
 
 
 def compiled(program: Program) -> tuple[Program, MachineCode]:
-    """A program with small tables and registers, in machine code."""
+    """A program with small tables, registers and counters, in machine code."""
     nodes = {
         name: replace(node, size=min(node.size, _LARGEST)) if isinstance(node, Table) else node
         for name, node in program.ingress.nodes.items()
     }
     program = replace(
         program,
+        counters=tuple(replace(each, size=min(each.size, _LARGEST)) for each in program.counters),
         ingress=replace(program.ingress, nodes=nodes),
         registers=tuple(
             replace(each, size=min(each.size, _LARGEST * (_WINDOW if "cells" in each.name else 1)))
@@ -65,7 +67,12 @@ class VirtualSwitch:
         self.restarts = 0
         self.primary: Session | None = None
         self.sessions = 0
-        self._empty = self.board.pipeline.memory_image()
+        self._empty = self.image()
+
+    def image(self) -> Words:
+        """Tables, counters and registers as they are now; not the multicast groups, which ours never has."""
+        pipeline = self.board.pipeline
+        return pipeline.memory_image()[: pipeline.code.layout.replication.multicast]
 
     def restart(self) -> None:
         """Come up with nothing: no entries, all registers 0, no controller."""

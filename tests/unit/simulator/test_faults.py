@@ -59,7 +59,7 @@ def test_a_row_adds_up() -> None:
     bed = bed_of("hot")
     each = [play_striking(bed, "link", "hot", seed) for seed in range(3)]
     whole = Tally.model_validate_json(play_some("link", "hot", 0, 3))
-    assert sum(each, Tally()) == whole and whole.holds
+    assert Tally.of(each) == whole and whole.holds
     (row,) = as_rows({("link", "hot"): whole})
     assert row["recovery_ms"] == {
         "p50": round(sorted(whole.recovery_ms)[1], 3),
