@@ -35,6 +35,8 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
         found.append("steal")
     if block.others_cpu_ms > OTHERS * all_cpu:
         found.append("others' CPU")
+    if block.restarts:
+        found.append("restart")
     usual = list(earlier)
     if len(usual) >= LEAST_EARLIER:
         found += [name for name, of in _SYMPTOMS.items() if _is_unusual(block, usual, of)]
@@ -49,6 +51,7 @@ def too_many(blocks: Sequence[Block]) -> bool:
 def bounds() -> str:
     """The bounds in words."""
     return (
+        "a server or the switch started again; "
         f"steal above {STEAL:.0%} or other processes above {OTHERS:.0%} of all CPU time; CPU pressure or a "
         f"process's wait for a CPU above {WAITING:.0%} of the block, more than {RETRANSMISSIONS} "
         f"retransmissions, or a load generator late by more than a period, each only above {UNUSUAL:.0f} "

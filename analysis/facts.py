@@ -47,6 +47,9 @@ def facts(summary: Summary) -> Iterator[str]:
             f"The switch ran on its senders' cores: {of.workers:.1%} of the workers' CPU time and "
             f"{of.servers:.1%} of the servers' is its program's."
         )
+    if summary.restarts:
+        names = ", ".join(f"{name} {counted(n, 'time')}" for name, n in summary.restarts.items())
+        yield f"Ended and started again: {names}; blocks in which that was are disturbed."
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
         yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."

@@ -24,7 +24,14 @@ class ServerUse(_Model):
     proc_wall_ns: int = 0
     proc_cpu_ns: int = 0
     cpu_s: float = 0.0
-    """CPU of the whole processes, in s."""
+    """CPU of the whole processes, in s; and below what was so of all jobs."""
+    commits: int = 0
+    """Of what durable PSs keep."""
+    commit_ns: int = 0
+    delayed: int = 0
+    """Datagrams that waited for a commit, with their burst."""
+    delay_ns: int = 0
+    """How long all of them did: part of their PS_proc, and not of `proc_wall_ns`."""
 
 
 class ProgramUse(_Model):
@@ -68,6 +75,8 @@ class Block(_Model):
     pressure_ms: float = 0.0
     """Time in which some task waited for a CPU."""
     retransmissions: int = 0
+    restarts: int = 0
+    """Of PSs and of the switch."""
     disturbed: list[str] = Field(default_factory=list)
     """What was beyond its bounds (`analysis.disturbance`)."""
 
@@ -101,6 +110,8 @@ class Accounting(_Model):
     """Those that it was not sent, and that are in the logs none the less."""
     dropped_rows: int = 0
     """Of the logs, because the disk was too slow."""
+    restarts: dict[str, int] = Field(default_factory=dict)
+    """How often PSs, or the switch, ended and were started again; those that were not are left out."""
 
 
 class SimulatedArm(_Model):

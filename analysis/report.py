@@ -17,7 +17,7 @@ from analysis.page import words
 from analysis.page.build import Page, build
 from analysis.page.drawing import drawings
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table, differences, losses, plain
+from analysis.page.tables import Row, Table, differences, durability, losses, plain
 from analysis.paper import columns, findings
 from analysis.record import RunRecord
 from analysis.summary import Summary
@@ -35,6 +35,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn, summary)],
+        tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
         differences=[differences(name, load) for name, load in summary.loads.items()],
         losses=[line for name, load in summary.loads.items() for line in losses(name, load)],
         no_losses=_no_losses(summary),

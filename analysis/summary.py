@@ -31,6 +31,18 @@ class Distribution(_Model):
     p99: float | None
 
 
+class Durability(_Model):
+    """What it costs an arm that parameter servers keep what changes them before they answer."""
+
+    commits_per_step: float
+    commit_us: float
+    rpcs_per_commit: float
+    """That wait for it, with their burst."""
+    delay_us: float
+    """Mean wait of such an RPC, which is part of its PS_proc."""
+    share_of_ps_proc: float
+
+
 class ArmSummary(_Model):
     """One arm: counts and server use over whole blocks, latencies over their measured part."""
 
@@ -49,6 +61,8 @@ class ArmSummary(_Model):
     ps_bytes_per_step: float
     ps_cpu_s: float
     """CPU of the PS processes, in s."""
+    durability: Durability | None = None
+    """None where the servers are not durable."""
     step_us: float | None
     """Mean step: from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
@@ -110,6 +124,10 @@ class Summary(_Model):
     overflows: int
     dropped_rows: int = 0
     """Of the logs, because the disk was too slow."""
+    durable: str | None = None
+    """When durable parameter servers call fsync."""
+    restarts: dict[str, int] = {}
+    """How often parameter servers, or the switch, ended and were started again."""
     changed_arms: list[str] = []
     """Arms whose offload or proxy somebody changed meanwhile; their numbers are of something else."""
     empty_rpc_latency_us: Distribution
@@ -166,6 +184,8 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         overflows=account.overflows,
         dropped_rows=account.dropped_rows,
         **({} if record.simulation is None else record.simulation.model_dump(exclude={"events", "arms"})),
+        durable=record.config.get("recovery", {}).get("durable"),
+        restarts=account.restarts,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
         last_loss=_mean_loss(_last_round(record.blocks)),
@@ -264,9 +284,22 @@ def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> Ar
         ps_packets_per_step=use.packets / max(steps, 1),
         ps_bytes_per_step=use.bytes / max(steps, 1),
         ps_cpu_s=use.cpu_s,
+        durability=_durability(use, steps),
         step_us=step.mean,
         step_latency_us=step,
         loss=_mean_loss(blocks),
+    )
+
+
+def _durability(use: ServerUse, steps: int) -> Durability | None:
+    if not use.commits:
+        return None
+    return Durability(
+        commits_per_step=use.commits / max(steps, 1),
+        commit_us=use.commit_ns / use.commits / 1e3,
+        rpcs_per_commit=use.delayed / use.commits,
+        delay_us=use.delay_ns / max(use.delayed, 1) / 1e3,
+        share_of_ps_proc=use.delay_ns / (use.proc_wall_ns + use.delay_ns),
     )
 
 

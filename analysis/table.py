@@ -52,6 +52,28 @@ DIFFERENCE_ROWS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class DurabilityRow:
+    """A number of an arm's durability: its field, its title and its number format."""
+
+    field: str
+    title: str
+    format: str
+
+    def of(self, arm: ArmSummary) -> str:
+        """As text; a dash where nothing was kept."""
+        return "–" if arm.durability is None else format(getattr(arm.durability, self.field), self.format)
+
+
+DURABILITY_ROWS = (
+    DurabilityRow("commits_per_step", "commits a step", ",.1f"),
+    DurabilityRow("commit_us", "a commit, µs", ",.1f"),
+    DurabilityRow("rpcs_per_commit", "RPCs that wait for one", ",.1f"),
+    DurabilityRow("delay_us", "each of them waits, µs", ",.1f"),
+    DurabilityRow("share_of_ps_proc", "of all PS_proc", ".0%"),
+)
+
+
 def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
     parts: list[RenderableType] = [*_answer(answer(summary)), ""]
@@ -134,6 +156,8 @@ def _breakdown(summary: Summary) -> Table:
         table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
     for metric in (*METRICS, "switch"):
         table.add_row(metric, *(_number(arm.metrics_us[metric], ",.1f") for arm in arms))
+    for row in DURABILITY_ROWS if summary.durable else ():
+        table.add_row(row.title, *(row.of(arm) for arm in arms))
     return table
 
 

@@ -125,6 +125,12 @@ class Session:
         )
         return [Ran.model_validate(answer) for answer in answers]
 
+    def restarts(self) -> dict[str, int]:
+        """How often the switch and PSs have been started again; those that were not are left out."""
+        switch = self.network.switch
+        every = {switch.name: switch.restarts, **{server.name: server.restarts for server in self.servers}}
+        return {name: restarts for name, restarts in every.items() if restarts}
+
     async def server_use(self) -> dict[str, ServerUse]:
         """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
         answers = await call_all(self.servers, {"cmd": "stats"})
@@ -175,6 +181,9 @@ class Session:
         return {name: run_queue_ns(pid) for name, pid in pids.items()}
 
 
+_DURABILITY = ("commits", "commit_ns", "delayed", "delay_ns")
+
+
 def _total_use(answers: list[Answer], job: int) -> ServerUse:
     of_job = [answer["jobs"][str(job)] for answer in answers]
     return ServerUse(
@@ -183,4 +192,5 @@ def _total_use(answers: list[Answer], job: int) -> ServerUse:
         proc_wall_ns=sum(use["proc_wall_ns"] for use in of_job),
         proc_cpu_ns=sum(use["proc_cpu_ns"] for use in of_job),
         cpu_s=sum(answer["cpu_s"] for answer in answers),
+        **{name: sum(answer["durability"][name] for answer in answers) for name in _DURABILITY},
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from analysis.answer import Sentence, Span, difference, tone
 from analysis.facts import without_intervals
-from analysis.summary import LoadSummary
-from analysis.table import DIFFERENCE_ROWS, DifferenceRow
+from analysis.summary import LoadSummary, Summary
+from analysis.table import DIFFERENCE_ROWS, DURABILITY_ROWS, DifferenceRow
 from common.words import counted
 from logs.columns import ARMS, BASELINE
 from protocol.arms import AGAIN, MEASURED
@@ -68,6 +68,19 @@ def _row(row: DifferenceRow, load: LoadSummary, arms: Sequence[str]) -> Row:
             # What *again* differs by is noise, and neither better nor worse.
             cells.append(plain(span.text) if arm == AGAIN.name else (span,))
     return cells
+
+
+def durability(summary: Summary) -> Table:
+    """What it costs each arm that the servers are durable."""
+    rows: list[Row] = [
+        (row.title, *(plain(row.of(summary.arms[arm])) for arm in ARMS)) for row in DURABILITY_ROWS
+    ]
+    note = (
+        "A burst of RPCs is kept by one commit before any of them is answered; the wait is part of their "
+        "PS_proc. Those behind them wait as long in PS_queue. What durability costs a pull or a push is told "
+        "by a run without it: hotline compare."
+    )
+    return Table(f"Commits of all parameter servers, with fsync {summary.durable}", ("", *ARMS), rows, [note])
 
 
 def losses(name: str, load: LoadSummary) -> Iterator[Sentence]:

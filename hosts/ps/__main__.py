@@ -44,6 +44,7 @@ class PsProcess:
             replayed=config.replayed,
         )
         self._durable = self._open_durable() if config.durable else None
+        self._sockets: Sockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
         self.done = False
 
@@ -66,7 +67,7 @@ class PsProcess:
     def sockets(self) -> Sockets:
         """The sockets that it serves on."""
         config = self._config
-        return Sockets(
+        self._sockets = Sockets(
             self.core,
             config.address,
             (config.service.address, config.service.port),
@@ -77,6 +78,7 @@ class PsProcess:
             dialect(config.codec),
             self._durable,
         )
+        return self._sockets
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
         """The commands by name."""
@@ -90,6 +92,7 @@ class PsProcess:
             "runqueue_ns": run_queue_ns(),
             "malformed": self.core.malformed,
             "misdirected": server.misdirected,
+            "durability": {} if self._sockets is None else self._sockets.durability(),
             "jobs": {
                 job: {name: int(counters[name]) for name in JOB_COUNTERS}
                 for job, counters in server.counters.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ class Durable:
         self.file = file
         self.journal_bytes = 0
         """Of the notes since the checkpoint."""
+        self.commits = self.commit_ns = 0
+        """Of notes, and how long all of them took."""
         self._largest_journal = largest_journal
         wanted = json.dumps(identity, sort_keys=True)
         with self._errors():
@@ -67,9 +70,12 @@ class Durable:
 
     def append(self, notes: bytes) -> None:
         """Keep notes; `DurabilityPaused` where there is no room for them, and nothing has changed then."""
+        begun = time.monotonic_ns()
         with self._errors():
             self._open.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
         self.journal_bytes += len(notes)
+        self.commits += 1
+        self.commit_ns += time.monotonic_ns() - begun
 
     @property
     def wants_checkpoint(self) -> bool:

@@ -96,6 +96,15 @@ class Sockets:
         # Compiles, or loads what was, before anybody waits for an answer.
         self._call(0)
 
+    def durability(self) -> dict[str, int]:
+        """What it costs to be durable; all 0 where the PS is not.
+
+        Commits and how long they took, ns; the datagrams that waited for one, and how long all of them did.
+        """
+        kept, state = self._durable, self._sources.state
+        commits, ns = (0, 0) if kept is None else (kept.commits, kept.commit_ns)
+        return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))
+
     def close(self) -> None:
         """Close all sockets."""
         self._poll.close()

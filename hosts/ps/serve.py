@@ -50,7 +50,19 @@ _EVENT = checked(
     )
 )
 """struct epoll_event, whose `data` is a name that numpy's records have."""
-_STATE = record("epoll", "commands", "signals", "own", "fd", "taken", "unsent", "marked", "noted_at")
+_STATE = record(
+    "epoll",
+    "commands",
+    "signals",
+    "own",
+    "fd",
+    "taken",
+    "unsent",
+    "marked",
+    "noted_at",
+    "delayed",
+    "delay_ns",
+)
 
 
 class Sources(NamedTuple):
@@ -58,7 +70,8 @@ class Sources(NamedTuple):
 
     state: Any
     """A record of file descriptors, -1 for none; `fd` and `taken`: whose and how many datagrams came; whether
-    their answers are `unsent`, and some `marked`."""
+    their answers are `unsent`, and some `marked`. So many datagrams were `delayed` by a commit, and by
+    `delay_ns` together."""
     events: Any
     """EVENT[EVENTS]"""
     marks: Any
@@ -115,9 +128,11 @@ def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: i
 def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a burst that has been kept; that is processing, too."""
     state = sources.state
+    taken, took = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
+    state.delayed += taken
+    state.delay_ns += taken * took
     if not is_given(service):
-        took = clock(udp, MONOTONIC) - int64(state.noted_at)
-        for k in range(int64(state.taken)):
+        for k in range(taken):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + took, ALL))
     flush(udp, int64(state.fd))

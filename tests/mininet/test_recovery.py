@@ -39,6 +39,14 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
             run.wait_for(lambda: len(run.agents(module)) == (2 if module == "hosts.ps" else 1))
         assert run.wait() == 0, run.errors
     assert run.errors.count("; it is started again") == kills, run.errors
-    accounting = json.loads((run.folder / "run.json").read_text())["accounting"]
+    record = json.loads((run.folder / "run.json").read_text())
+    accounting = record["accounting"]
+    assert sum(accounting["restarts"].values()) == kills
+    assert {block["arm"]: block["servers"]["commits"] > 0 for block in record["blocks"]} == {
+        "neither": True,
+        "both": True,
+    }
+    page = (run.folder / "report.html").read_text()
+    assert "What durability costs" in page and "Ended and started again: " in page
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert accounting["sent"] == accounting["applied"] > 100_000

@@ -199,6 +199,7 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     stats = [server.call(cmd="stats") for server in servers]
     assert sum(each["jobs"][str(job)]["rpcs"] for each in stats for job in JOBS) == rpcs.height
     assert all(each["jobs"]["1"]["proc_cpu_ns"] > 0 and each["malformed"] == 0 for each in stats)
+    assert all(set(each["durability"].values()) == {0} for each in stats)
     assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2
     contacts = pl.read_parquet(log_dir / "connections-ps-*.parquet")
     # A request that is sent again, since the machine was busy, makes contact again.
@@ -239,6 +240,9 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
                     pass
             assert answer["steps"] == 30
         assert max(recovered) > 0
+        # Each burst is kept by one commit, and waits for it; pulls among them wait, too.
+        kept = servers[1].call(cmd="stats")["durability"]
+        assert 0 < kept["commits"] <= kept["delayed"] and 0 < kept["commit_ns"] < kept["delay_ns"]
         assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
         values = held(servers, log_dir, job)
         with np.load(log_dir / "ledger.npz") as books:

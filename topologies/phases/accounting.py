@@ -53,10 +53,11 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
                 phase.update(done)
             overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
-    restarts = session.network.switch.restarts + sum(server.restarts for server in session.servers)
+    restarts = session.restarts()
     is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts)
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
+    found.restarts = restarts
     found.collected, found.uncollected = collector.updates, at_servers - collector.updates
     return found
 

@@ -124,6 +124,7 @@ async def _run(
 ) -> tuple[Block, dict[str, ServerUse]]:
     """Run one block; its record, and what the servers have done until its end."""
     program_before = session.program_use()
+    restarts_before = sum(session.restarts().values())
     queued_before, read_before = session.run_queues_ns(), session.read_machine()
     answers = await session.run_steps(
         planned.arm,
@@ -160,6 +161,7 @@ async def _run(
         others_cpu_ms=taken.others_cpu_ms,
         pressure_ms=taken.pressure_ms,
         retransmissions=sum(answer.retransmissions for answer in answers),
+        restarts=sum(session.restarts().values()) - restarts_before,
     )
     earlier = [each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)]
     block.disturbed = reasons(block, earlier, session.record.machine["cpus"])

@@ -32,6 +32,7 @@ EARLIER = [
         # Of two CPUs' 1,000 ms 2 % and 5 %.
         ({"steal_ms": 20.0, "others_cpu_ms": 50.0}, []),
         ({"steal_ms": 20.1}, ["steal"]),
+        ({"restarts": 1}, ["restart"]),
         ({"others_cpu_ms": 50.1}, ["others' CPU"]),
         # Three times as much as usual.
         ({"pressure_ms": 360.0}, []),
@@ -74,4 +75,6 @@ def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -
 
 
 def test_the_bounds_in_words() -> None:
-    assert bounds().startswith("steal above 2% or other processes above 5% of all CPU time; ")
+    assert bounds().startswith(
+        "a server or the switch started again; steal above 2% or other processes above 5% of all CPU time; "
+    )

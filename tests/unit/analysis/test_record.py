@@ -54,6 +54,10 @@ def test_servers_that_have_done_nothing() -> None:
         "proc_wall_ns": 0,
         "proc_cpu_ns": 0,
         "cpu_s": 0.0,
+        "commits": 0,
+        "commit_ns": 0,
+        "delayed": 0,
+        "delay_ns": 0,
     }
 
 

@@ -46,6 +46,18 @@ def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: Syn
     assert page.references == []
 
 
+def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticRun) -> None:
+    def text() -> str:
+        summary = summarise(synthetic_run.folder, synthetic_run.record)
+        return write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
+
+    assert "What durability costs" not in text()
+    synthetic_run.record.config["recovery"] = {"durable": "never"}
+    page = text()
+    assert "<h2>What durability costs</h2>" in page
+    assert "Commits of all parameter servers, with fsync never" in page
+
+
 def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         if block.arm == "hot":

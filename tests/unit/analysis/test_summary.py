@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.facts import facts
+from analysis.page.tables import durability
 from analysis.record import read_record
-from analysis.summary import Summary, summarise
+from analysis.summary import Durability, Summary, summarise
+from analysis.table import print_summary
 from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
@@ -202,3 +205,69 @@ def test_nothing_is_said_where_there_was_nothing_to_learn(
     synthetic_run: SyntheticRun, chance: float | None
 ) -> None:
     assert with_losses(synthetic_run, first=0.1, last=0.1, chance=chance) == []
+
+
+def summary_of(run: SyntheticRun) -> Summary:
+    return summarise(run.folder, run.record)
+
+
+def made_durable(run: SyntheticRun) -> None:
+    """But for one arm: 2 commits a step, of 15 us, and for each of them 3 RPCs wait, for 20 us."""
+    run.record.config["recovery"] = {"durable": "always", "replay_log": False}
+    for block in run.record.blocks:
+        if block.arm != "proxy":
+            use, commits = block.servers, 2 * block.steps
+            use.commits, use.commit_ns = commits, commits * 15_000
+            use.delayed, use.delay_ns = 3 * commits, 3 * commits * 20_000
+
+
+def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) -> None:
+    assert all(arm.durability is None for arm in summary_of(synthetic_run).arms.values())
+    made_durable(synthetic_run)
+    summary = summary_of(synthetic_run)
+    assert summary.durable == "always" and summary.arms["proxy"].durability is None
+    delay, wall = 3 * 2 * 2 * STEPS * 20_000, 800_000
+    assert summary.arms["hot"].durability == Durability(
+        commits_per_step=2,
+        commit_us=15,
+        rpcs_per_commit=3,
+        delay_us=20,
+        share_of_ps_proc=delay / (delay + wall),
+    )
+    table = durability(summary)
+    assert table.title == "Commits of all parameter servers, with fsync always"
+    share = f"{delay / (delay + wall):.0%}"
+    column = list(table.columns).index("hot")
+    assert [(row[0], row[column]) for row in table.texts()] == [
+        ("commits a step", "2.0"),
+        ("a commit, µs", "15.0"),
+        ("RPCs that wait for one", "3.0"),
+        ("each of them waits, µs", "20.0"),
+        ("of all PS_proc", share),
+    ]
+    assert {row[list(table.columns).index("proxy")] for row in table.texts()} == {"–"}
+
+
+def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
+    def lines() -> list[str]:
+        told = io.StringIO()
+        print_summary(summary_of(synthetic_run), told)
+        assert max(len(line) for line in told.getvalue().splitlines()) <= 100
+        return [line for line in told.getvalue().splitlines() if line.startswith("RPCs that wait for one")]
+
+    assert lines() == []
+    made_durable(synthetic_run)
+    (line,) = lines()
+    assert line.split() == ["RPCs", "that", "wait", "for", "one", "3.0", "3.0", "–", "3.0", "3.0"]
+
+
+def test_what_was_started_again_is_a_fact(synthetic_run: SyntheticRun) -> None:
+    def told() -> list[str]:
+        return [fact for fact in facts(summary_of(synthetic_run)) if "started again:" in fact]
+
+    assert told() == []
+    assert synthetic_run.record.accounting is not None
+    synthetic_run.record.accounting.restarts = {"s1": 1, "ps-1": 2}
+    assert told() == [
+        "Ended and started again: s1 1 time, ps-1 2 times; blocks in which that was are disturbed."
+    ]

@@ -70,6 +70,8 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "virtual_s": None,
         "real_s": None,
         "loop_s": None,
+        "durable": None,
+        "restarts": {},
         "changed_arms": [],
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
@@ -131,6 +133,7 @@ def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
         # Headers of 56 B, 8 B a key and 4 B a value: six RPCs, 72 keys pulled and 72 pushed.
         "ps_bytes_per_step": 6 * 56 + 72 * 8 + 72 * 12,
         "ps_cpu_s": about(10 * 0.012),
+        "durability": None,
         "step_us": about(5700 + 19.2),
         "step_latency_us": distribution(5700 + 19.2, 5710, 5760, 6010),
         "loss": about(0.5),
@@ -171,6 +174,7 @@ def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
         # A mixed pull carries 32 values; round 7's copies have 56 + 3 * 12 bytes.
         "ps_bytes_per_step": about(6 * 56 + 67 * 8 + 32 * 4 + 67 * 12 + 9.2),
         "ps_cpu_s": about(9 * 0.009 + 0.0105),
+        "durability": None,
         "step_us": about(5450 + extra),
         "step_latency_us": distribution(5450 + extra, 5460, 5520, 5760),
         "loss": about(0.53),

@@ -52,6 +52,8 @@ class PlayedSession(Session):
         self.in_the_kernel, self.asked = False, 1
         self.halfway = 0
         self.new = 0
+        self.dies_in = 0
+        """The block in which a server is started again."""
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
     async def run_steps(self, arm: Arm, first_step: int, steps: int, **settings: Any) -> list[Ran]:
@@ -100,6 +102,10 @@ class PlayedSession(Session):
             return None
         self.asked += 1
         return ProgramUse(workers=0.5 * len(self.played) + self.asked // 2, servers=0.25 * len(self.played))
+
+    def restarts(self) -> dict[str, int]:
+        """One that was before, and one more."""
+        return {"ps-0": 1, **({"s1": 1} if 0 < self.dies_in <= len(self.played) else {})}
 
     def run_queues_ns(self) -> dict[str, int]:
         return {"worker-1": 5_000_000 * len(self.played)}
@@ -212,6 +218,15 @@ def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
     assert len(record.blocks) == 10 and not any(block.disturbed for block in record.blocks)
     assert record.blocks[4].begun_us > repeated.ended_us
     assert record.repeated() == [(repeated.begun_us, repeated.ended_us)]
+
+
+def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
+    session = PlayedSession(Config(rounds=2, loads=(0.5,)))
+    session.dies_in = 2
+    play_on(session)
+    [repeated] = session.record.repeated_blocks
+    assert (repeated.restarts, repeated.disturbed) == (1, ["restart"])
+    assert {block.restarts for block in session.record.blocks} == {0}
 
 
 def test_the_last_of_three_attempts_counts_and_says_that_it_is_disturbed() -> None:

@@ -19,7 +19,9 @@ class Server:
     """Answers `stats` as a PS process does."""
 
     def __init__(self, cpu_s: float, jobs: dict[int, dict[str, int]]) -> None:
-        self._answer = {"cpu_s": cpu_s, "jobs": {str(job): jobs[job] for job in jobs}}
+        kept = {"commits": 3, "commit_ns": 45_000, "delayed": 7, "delay_ns": 140_000}
+        jobs_of = {str(job): jobs[job] for job in jobs}
+        self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": kept}
 
     async def call(self, command: dict[str, Any], *_: object) -> Answer:
         assert command == {"cmd": "stats"}
@@ -50,6 +52,10 @@ def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms()
         proc_wall_ns=900 * JOBS["hot"],
         proc_cpu_ns=600 * JOBS["hot"],
         cpu_s=1.75,
+        commits=6,
+        commit_ns=90_000,
+        delayed=14,
+        delay_ns=280_000,
     )
 
 
@@ -69,3 +75,12 @@ def test_the_programs_time_is_of_those_at_whose_ports_frames_came_in() -> None:
     for datapath in ("sockets", None):
         assert session_with(counted, datapath).program_use() is None
     assert session_with(None, "kernel").program_use() is None
+
+
+def test_what_was_started_again_is_told_by_name() -> None:
+    servers: Any = [SimpleNamespace(name=f"ps-{p}", restarts=p) for p in range(3)]
+    for restarts, of_switch in ((0, {}), (2, {"s1": 2})):
+        network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", restarts=restarts))
+        nothing: Any = None
+        session = Session(Config(), Path(), network, [], servers, nothing, nothing)
+        assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
