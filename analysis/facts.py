@@ -136,12 +136,14 @@ def _capacity(summary: Summary) -> Iterator[str]:
     of_arms = {**summary.capacity, BASELINE: capacity_of_neither(summary.capacity)}
     of_arms.pop(AGAIN.name, None)
     told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in of_arms.items())
-    yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of the least."
+    of = "the least" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
+    yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of {of}."
     first = least_capacity(summary.capacity)
     later = [(check.when, least_capacity(check.capacity)) for check in summary.capacity_checks]
     told = ", ".join(f"{rate:,.0f} {_WHEN[when]} ({rate / first - 1:+.0%})" for when, rate in later)
     has_drifted = any(abs(rate / first - 1) > DRIFT for _, rate in later)
-    warning = "WARNING: capacity has drifted, and loads are fractions of the first. " if has_drifted else ""
+    of_first = "" if summary.rate is not None else ", and loads are fractions of the first"
+    warning = f"WARNING: capacity has drifted{of_first}. " if has_drifted else ""
     yield f"{warning}The least was {first:,.0f} steps/s at first, {told}."
 
 

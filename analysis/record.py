@@ -183,6 +183,8 @@ class RunRecord(_Model):
     """What the switch counted at its ports (softswitch's `SwitchCounters`); None where it does not tell."""
     simulation: Simulation | None = None
     """None of a run with real processes."""
+    memory_mb: dict[str, float] = Field(default_factory=dict)
+    """Agent, or switch -> the most memory that it had, in 2^20 bytes, files that it has mapped among it."""
     error: str | None = None
     """Why the run ended early."""
 

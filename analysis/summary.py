@@ -118,6 +118,8 @@ class Summary(_Model):
     """Load -> steps/s of all workers."""
     capacity: dict[str, float]
     """Arm -> steps/s of all workers in a closed loop."""
+    rate: float | None = None
+    """What loads are fractions of, where that was given."""
     hot_update_share: float | None
     """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
     updates: Updates
@@ -171,6 +173,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         target=record.target,
         offered_rate=record.offered_rate,
         capacity=record.capacity,
+        rate=record.config.get("rate"),
         hot_update_share=_hot_update_share(rpc),
         updates=Updates(
             sent=account.sent,

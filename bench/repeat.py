@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from common.words import counted
 from logs.columns import TRANSFERS
 from protocol.arms import AGAIN, HOT
 
-SHORT: dict[str, float] = {
+SHORT: dict[str, object] = {
     "budget_s": 50.0,
     "block_ms": 300,
     "discard_ms": 100,
@@ -177,7 +177,7 @@ def _cell(found: Comparison | None) -> str:
     return told if found.half_width is None else f"{told} ±{found.half_width:.1%}"
 
 
-def make_runs(number: int, settings: dict[str, float], folder: Path, with_seeds: bool) -> Iterator[Path]:
+def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:
     """Make runs one after the other; each one's folder. Ends the process with the first that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "run.toml"

@@ -159,7 +159,9 @@ class Config(_Model):
     arms: tuple[str, ...] = tuple(arm.name for arm in MEASURED)
     """Arms that are measured; *neither* is what the others are compared with."""
     loads: tuple[float, ...] = (0.5, 0.8)
-    """Offered load, as fractions of what the arm that carries least does in a closed loop."""
+    """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`."""
+    rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Steps/s of all workers, where runs are to be compared with one another."""
     block_ms: int = Field(default=550, ge=1)
     """Least duration of one arm at one load in one round."""
     discard_ms: int = Field(default=200, ge=0)

@@ -96,6 +96,7 @@ async def experiment(
                 finally:
                     with secondary():
                         record.switch = net.switch.counters()
+                        record.memory_mb = session.peak_memory_mb()
                 record.accounting = await account(session, trace.space, collector)
                 if config.cli:
                     keep()

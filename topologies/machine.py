@@ -46,6 +46,16 @@ def run_queue_ns(pid: int) -> int:
     return total
 
 
+def peak_memory_mb(pid: int) -> float:
+    """The most memory that a process has had, in 2^20 bytes (proc(5), VmHWM); 0 where it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    told = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(told[0]) / 1024 if told else 0.0
+
+
 def _mininet_version() -> str:
     from topologies.mininet_api import VERSION  # only a run has it: the rest of this is used without
 

@@ -23,7 +23,7 @@ from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
 from topologies.disturbance import Reading, read
 from topologies.isolation import cpu_ns
-from topologies.machine import run_queue_ns
+from topologies.machine import peak_memory_mb, run_queue_ns
 from topologies.progress import Reporter
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
@@ -174,11 +174,19 @@ class Session:
 
     def run_queues_ns(self) -> dict[str, int]:
         """Run-queue delay of every process since it started."""
+        return {name: run_queue_ns(pid) for name, pid in self._pids().items()}
+
+    def peak_memory_mb(self) -> dict[str, float]:
+        """The most memory that every process has had."""
+        return {name: peak_memory_mb(pid) for name, pid in self._pids().items()}
+
+    def _pids(self) -> dict[str, int]:
+        """Of all processes."""
         pids = {agent.name: agent.pid for agent in (*self.workers, *self.servers)}
         switch = self.network.switch
         if switch.running is not None:
             pids[switch.name] = switch.running.process.pid
-        return {name: run_queue_ns(pid) for name, pid in pids.items()}
+        return pids
 
 
 _DURABILITY = ("commits", "commit_ns", "delayed", "delay_ns")

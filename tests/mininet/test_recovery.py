@@ -46,6 +46,8 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
         "neither": True,
         "both": True,
     }
+    assert {"s1", "ps-0", "ps-1", "worker-1"} <= set(record["memory_mb"])
+    assert all(20 < mb < 4_000 for mb in record["memory_mb"].values())
     page = (run.folder / "report.html").read_text()
     assert "What durability costs" in page and "Ended and started again: " in page
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)

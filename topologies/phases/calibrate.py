@@ -30,11 +30,11 @@ async def calibrate(session: Session) -> float:
 
 
 def take_capacity(session: Session, found: dict[str, float]) -> float:
-    """Offer fractions of the least of these (arm -> steps/s), which is returned."""
+    """Offer fractions of the least of these (arm -> steps/s), or of the rate that was given; returns it."""
     session.record.capacity = found
-    capacity = least_capacity(found)
-    session.record.offered_rate = {load_name(load): load * capacity for load in session.config.loads}
-    return capacity
+    rate = session.config.rate or least_capacity(found)
+    session.record.offered_rate = {load_name(load): load * rate for load in session.config.loads}
+    return rate
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:

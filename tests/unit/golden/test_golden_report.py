@@ -577,6 +577,18 @@ def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.Monke
         ({"hot_update_share": 0}, "served", "The switch served 0.0% of the pushed lanes in arm hot."),
         ({}, "was changed", None),
         (
+            {"rate": 150.0},
+            "Capacity",
+            "Capacity, steps/s in a closed loop: neither 198, proxy 201, hot 202, both 203. "
+            "Loads are fractions of 150 steps/s, as was asked for.",
+        ),
+        (
+            {"rate": 150.0},
+            "has drifted",
+            "WARNING: capacity has drifted. The least was 198 steps/s at first, 192 in the middle (-3%), "
+            "175 at the end (-12%).",
+        ),
+        (
             {"changed_arms": ["neither", "hot"]},
             "was changed",
             "WARNING: offload or proxy of neither, hot was changed meanwhile; "

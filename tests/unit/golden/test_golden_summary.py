@@ -70,6 +70,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "virtual_s": None,
         "real_s": None,
         "loop_s": None,
+        "rate": None,
         "durable": None,
         "restarts": {},
         "changed_arms": [],

@@ -22,13 +22,14 @@ WORKERS = 4
 
 
 class Played(Session):
-    def __init__(self) -> None:
+    def __init__(self, config: Config | None = None) -> None:
         record = RunRecord(
             target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
         )
         nothing: Any = None
         workers: Any = [None] * WORKERS
-        super().__init__(Config(), Path(), nothing, workers, [], record, Reporter(Console(quiet=True)))
+        config = config or Config()
+        super().__init__(config, Path(), nothing, workers, [], record, Reporter(Console(quiet=True)))
         self.now = 0
         self.played: list[tuple[str, int, int]] = []
 
@@ -58,6 +59,13 @@ def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(RATES, "hot", 60.0)
     assert asyncio.run(calibrate(session)) == pytest.approx(60)
     assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
+
+
+def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
+    session = Played(Config(rate=42.0))
+    assert asyncio.run(calibrate(session)) == 42
+    assert session.record.offered_rate == pytest.approx({"0.5": 21, "0.8": 33.6})
+    assert session.record.capacity == pytest.approx(RATES)
 
 
 def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(

@@ -95,6 +95,7 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ),
         ('arms = ["\\b"]', r"^CONFIG=.*run\.toml: arms \(\\x08\) must be some of"),
         ('"a\\nb" = 1', r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting"),
+        ("rate = 0", r"^CONFIG=.*run\.toml: rate = 0: Input should be greater than 0$"),
         ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
         ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),
         ("block_ms = 100", r"^CONFIG=.*run\.toml: discard_ms \(200\) must be less than block_ms \(100\)$"),

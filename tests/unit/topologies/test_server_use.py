@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -84,3 +86,25 @@ def test_what_was_started_again_is_told_by_name() -> None:
         nothing: Any = None
         session = Session(Config(), Path(), network, [], servers, nothing, nothing)
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
+
+
+def test_the_most_memory_that_processes_have_had() -> None:
+    """A process that has ended has none; one that has had 64 MB more tells so when they are gone."""
+
+    def peak() -> float:
+        of_switch: Any = SimpleNamespace(name="s1", running=None)
+        network: Any = SimpleNamespace(switch=of_switch)
+        agents: Any = [
+            SimpleNamespace(name="ps-0", pid=os.getpid()),
+            SimpleNamespace(name="ps-1", pid=2**22 + 1),
+        ]
+        nothing: Any = None
+        found = Session(Config(), Path(), network, [], agents, nothing, nothing).peak_memory_mb()
+        assert set(found) == {"ps-0", "ps-1"} and found["ps-1"] == 0
+        return found["ps-0"]
+
+    before = peak()
+    more = int(before) + 64
+    with mmap.mmap(-1, more << 20) as pages:
+        pages.write(b"x" * (more << 20))
+    assert more <= peak() < 2 * more + before

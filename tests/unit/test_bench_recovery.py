@@ -1,0 +1,96 @@
+"""What recovery costs, on made-up runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.report import write_report
+from analysis.summary import summarise
+from bench import recovery
+from bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main
+from tests.unit.analysis.synthetic import make_run
+from topologies.config import load_config
+
+FACTORS = {WITHOUT: 1.0, "again": 1.0, "durable = never": 1.5, "durable = always": 2.0, "replay_log": 0.9}
+
+
+def of_pass(factors: Mapping[str, float], figure: float) -> dict[str, dict[tuple[str, str], float]]:
+    return {setting: {("push, mean", "neither"): figure * factors[setting]} for setting in SETTINGS}
+
+
+def test_a_change_is_the_geometric_mean_of_the_passes_ratios() -> None:
+    made = [of_pass(FACTORS, 100.0), of_pass({**FACTORS, "again": 1.21}, 300.0), of_pass(FACTORS, 50.0)]
+    found = {setting: of["push, mean", "neither"] for setting, of in changes(made).items()}
+    assert found["durable = never"] == pytest.approx((0.5, 0.5, 0.5))
+    assert found["durable = always"] == pytest.approx((1.0, 1.0, 1.0))
+    # Student's t with two degrees of freedom is 4.303 at 97.5 %; logs 0, 0, ln 1.21.
+    mean, deviation = math.log(1.21) / 3, math.log(1.21) / math.sqrt(3)
+    half = 4.302653 * deviation / math.sqrt(3)
+    assert found["again"] == pytest.approx(
+        (math.exp(mean) - 1, math.exp(mean - half) - 1, math.exp(mean + half) - 1), rel=1e-5
+    )
+
+
+def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.report.figures", lambda sources, progress: [])
+    made = make_run(tmp_path / "run")
+    made.record.blocks = [block for block in made.record.blocks if block.load == 0.5]
+    made.record.memory_mb = {"s1": 900.0, "ps-0": 50.0, "ps-1": 60.0, "worker-1": 80.0, "worker-2": 70.0}
+    made.record.write(made.folder)
+    summary = summarise(made.folder, made.record)
+    write_report(made.folder, made.record, summary)
+    found = figures(made.folder)
+    for arm in ARMS:
+        of, blocks = (
+            summary.loads["0.5"].arms[arm],
+            [block for block in made.record.blocks if block.arm == arm],
+        )
+        assert found["push, mean", arm] == of.op_latency_us["push"].mean
+        assert found["pull, mean", arm] == of.op_latency_us["pull"].mean
+        # Of a block 0.25 and 0.5 s.
+        assert found["PS CPU a step", arm] == pytest.approx(250_000 / blocks[0].steps)
+        assert found["worker CPU a step", arm] == pytest.approx(500_000 / blocks[0].steps)
+    assert (found["memory of a PS", ""], found["memory of a worker", ""]) == (60, 80)
+    assert len(found) == 2 * 4 + 2
+
+
+def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, object]] = []
+
+    def make(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:
+        asked.append(settings)
+        assert (number, with_seeds) == (1, False)
+        file = tmp_path / "run.toml"
+        file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+        config = load_config([f"CONFIG={file}"])
+        assert (config.rate, config.loads, [arm.name for arm in config.measured]) == (75, (1.0,), list(ARMS))
+        yield Path(f"{config.recovery.durable} {config.recovery.replay_log}")
+
+    def of(run: Path) -> dict[tuple[str, str], float]:
+        by_run = {"None False": 1.0, "never False": 1.5, "always False": 2.0, "None True": 0.9}
+        return {("push, mean", "both"): 1000 * by_run[str(run)], ("memory of a PS", ""): 64.0}
+
+    monkeypatch.setattr(recovery, "make_runs", make)
+    monkeypatch.setattr(recovery, "figures", of)
+    options = ["--passes", "3", "--rate", "75", "--folder", str(tmp_path)]
+    ran = CliRunner().invoke(main, [*options, "--json"], catch_exceptions=False)
+    push, memory = json.loads(ran.stdout)
+    assert (push["figure"], push["arm"], push[WITHOUT]) == ("push, mean", "both", 1000)
+    assert Change(**push["durable = never"]) == pytest.approx((0.5, 0.5, 0.5))
+    assert Change(**push["replay_log"]) == pytest.approx((-0.1, -0.1, -0.1))
+    assert (memory["figure"], memory["arm"], memory[WITHOUT]) == ("memory of a PS", "", 64)
+    seeds = [settings["seed"] for settings in asked]
+    assert seeds == [1] * 5 + [2] * 5 + [3] * 5
+    orders = {tuple(str(sorted(settings.items())) for settings in asked[at : at + 5]) for at in (0, 5, 10)}
+    assert len(orders) == 3 and ran.stderr.count("pass ") == 3
+
+    told = CliRunner().invoke(main, options, catch_exceptions=False).stdout
+    assert "push, mean, both" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
