@@ -155,6 +155,10 @@ class SimulatedSession(Session):
         """Nobody takes anything from a simulated machine."""
         return Reading(at_ms=self.now_ns / 1e6, steal_ms=0, others_cpu_ms=0, pressure_ms=0)
 
+    def restarts(self) -> dict[str, int]:
+        """None: faults are not struck here, but in `simulator.faults`."""
+        return {}
+
     def run_queues_ns(self) -> dict[str, int]:
         """How long agents have waited for their core, in all arms."""
         waited: dict[str, int] = {}
