@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,20 @@ def test_messages_of_others_are_adopted() -> None:
 
 
 # -- the testbed
+
+
+def test_the_testbed_requires_what_it_imports() -> None:
+    """What is only among the developers' tools would be missing where it is installed without them."""
+    required = {re.split("[>=;]", name)[0] for name in requirements(ROOT)}
+    # Mininet is a package of the distribution; the other two come with what is required.
+    known = sys.stdlib_module_names | rooms() | {"softswitch", "mininet", "markupsafe", "pydantic_core"}
+    wanted = {
+        (INSTALLED_AS.get(top, top), source)
+        for room in rooms() - {"tests"}
+        for source in (ROOT / room).rglob("*.py")
+        for top in {module.partition(".")[0] for module in imported(source)} - known
+    }
+    assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
 
 
 @pytest.mark.parametrize("hook", ["build_wheel", "build_sdist", "get_requires_for_build_wheel"])
