@@ -76,7 +76,7 @@ class Block(_Model):
     """Time in which some task waited for a CPU."""
     retransmissions: int = 0
     restarts: int = 0
-    """Of PSs and of the switch."""
+    """Of PSs and of the switch, which had counted something before that is missing here."""
     disturbed: list[str] = Field(default_factory=list)
     """What was beyond its bounds (`analysis.disturbance`)."""
 

@@ -23,11 +23,12 @@ _QUIET = 0.05
 
 
 def cpu_ns(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
-    """CPU time of each thread of a process (proc(5), schedstat)."""
+    """CPU time of each thread of a process (proc(5), schedstat); none of one that has ended."""
     found = {}
-    for task in (proc / str(pid) / "task").iterdir():
-        with suppress(OSError):
-            found[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                found[int(task.name)] = int((task / "schedstat").read_text().split()[0])
     return found
 
 

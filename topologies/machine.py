@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,13 +37,15 @@ def describe_versions(target: str) -> dict[str, str]:
 
 
 def run_queue_ns(pid: int) -> int:
-    """Time that all threads of a process were runnable and did not run, in ns (proc(5), schedstat)."""
+    """Time that all threads of a process were runnable and did not run, in ns (proc(5), schedstat).
+
+    0 where it has ended.
+    """
     total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[1])
-        except OSError:
-            continue
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                total += int((task / "schedstat").read_text().split()[1])
     return total
 
 

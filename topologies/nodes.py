@@ -148,10 +148,11 @@ class SoftSwitch(TargetSwitch):
 
     def counters(self) -> dict[str, Any] | None:
         """Let the switch write its counters, and read them (see `SwitchCounters`)."""
-        if self.running is None or self.running.ended() is not None:
+        running = self.running
+        if running is None or running.ended() is not None:
             return None
         before = self._counters.stat().st_ino  # another one when the file is replaced
-        self.running.process.send_signal(signal.SIGUSR1)
+        running.process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _COUNTERS_S
         while self._counters.stat().st_ino == before:
             if time.monotonic() > deadline:

@@ -153,7 +153,7 @@ async def _run(
         servers=_difference(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         program_s=program and program_before and _difference(program, program_before),
-        run_queue_ms={name: (queued[name] - queued_before[name]) / 1e6 for name in queued},
+        run_queue_ms=_waits_ms(queued, queued_before),
         begun_us=round(read_before.at_ms * 1e3),
         ended_us=round(read.at_ms * 1e3),
         duration_ms=taken.at_ms,
@@ -173,6 +173,12 @@ def _mean_loss(answers: list[Ran]) -> float | None:
     return sum(losses) / len(losses) if losses else None
 
 
+def _waits_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
+    """Of each process that was there all the time: one that was started again has waited less than before."""
+    return {name: (ns - before[name]) / 1e6 for name, ns in after.items() if ns >= before.get(name, ns + 1)}
+
+
 def _difference(after: _Use, before: _Use) -> _Use:
+    """What has been counted; one that was started again in between begins at 0."""
     fields = type(after).model_fields
-    return type(after)(**{name: getattr(after, name) - getattr(before, name) for name in fields})
+    return type(after)(**{name: max(getattr(after, name) - getattr(before, name), 0) for name in fields})

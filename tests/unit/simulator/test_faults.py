@@ -18,6 +18,10 @@ from simulator.state import HEAD_BYTES
 SCHEDULES = 10_000
 OF_A_ROW = -(-SCHEDULES // len(ROWS))
 SOAKED = -(-1_000_000 // len(ROWS))
+BOUND_MS = {"loss": 60_000, "everything": 60_000}
+"""Of recovery. What is lost at random is sent again after a second at most, and may be lost many times; any
+other fault is over with the first or second retransmission behind it."""
+SOON_MS = 1_000
 PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
 
 
@@ -33,6 +37,7 @@ def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> No
     assert tally.failures == ()
     assert (tally.lost, tally.doubled, tally.misread, tally.stuck) == (0, 0, 0, 0)
     assert tally.happened == tally.schedules == schedules
+    assert len(tally.recovery_ms) == schedules and max(tally.recovery_ms) < BOUND_MS.get(fault, SOON_MS)
     assert tally.rpcs >= RPCS * schedules and tally.during >= schedules and tally.sent >= schedules
 
 

@@ -58,7 +58,9 @@ class PlayedSession(Session):
 
     async def run_steps(self, arm: Arm, first_step: int, steps: int, **settings: Any) -> list[Ran]:
         self.played.append({"arm": arm.name, "first_step": first_step, "steps": steps, **settings})
-        before = self.use[arm.name]
+        before = ServerUse() if len(self.played) == self.dies_in else self.use[arm.name]
+        if len(self.played) == self.dies_in:
+            self.use = {name: ServerUse() for name in JOBS}
         self.use[arm.name] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
         taken = self.others_cpu_ms(len(self.played))
         self.read = Reading(
@@ -108,7 +110,12 @@ class PlayedSession(Session):
         return {"ps-0": 1, **({"s1": 1} if 0 < self.dies_in <= len(self.played) else {})}
 
     def run_queues_ns(self) -> dict[str, int]:
-        return {"worker-1": 5_000_000 * len(self.played)}
+        of_worker, played = 5_000_000 * len(self.played), len(self.played)
+        if self.dies_in == 0:
+            return {"worker-1": of_worker}
+        is_there = played != self.dies_in - 1
+        of_server = played if played < self.dies_in else played - self.dies_in
+        return {"worker-1": of_worker, "ps-0": of_server, **({"s1": played} if is_there else {})}
 
 
 @dataclass(frozen=True)
@@ -222,11 +229,15 @@ def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
 
 def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
     session = PlayedSession(Config(rounds=2, loads=(0.5,)))
-    session.dies_in = 2
+    session.dies_in = 7
     play_on(session)
     [repeated] = session.record.repeated_blocks
     assert (repeated.restarts, repeated.disturbed) == (1, ["restart"])
     assert {block.restarts for block in session.record.blocks} == {0}
+    # A process that was not there before, or that began at 0 in between, tells nothing; the others do.
+    assert repeated.run_queue_ms == {"worker-1": 5.0}
+    assert repeated.servers.packets == 0 and repeated.servers.proc_cpu_ns == 0
+    assert {block.servers.packets for block in session.record.blocks} == {100}
 
 
 def test_the_last_of_three_attempts_counts_and_says_that_it_is_disturbed() -> None:
