@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cli.commands import hotline
+from protocol.rpc import PUSH
 from simulator.faults import page as pages
-from simulator.faults.matrix import ROWS, Tally, as_rows, bed_of, play_some, play_striking
-from simulator.faults.play import play_schedule
+from simulator.faults.bed import Bed
+from simulator.faults.matrix import (
+    ROWS,
+    Tally,
+    as_rows,
+    bed_of,
+    play_some,
+    play_striking,
+    quantiles,
+    tally_of,
+)
+from simulator.faults.model import Judgement
+from simulator.faults.play import Outcome, Player, play_schedule
 from simulator.faults.schedule import ARMS, FAULTS, RPCS, SERVERS, WORKERS, Schedule, draw
+from simulator.faults.strikes import STRIKES
 from simulator.state import HEAD_BYTES
 
 SCHEDULES = 10_000
@@ -87,6 +102,74 @@ def test_a_row_adds_up() -> None:
     assert (row["fault"], row["arm"], len(row)) == ("link", "hot", len(numbers) + 3)
     for wrong in ({"lost": 1}, {"doubled": 1}, {"misread": 1}, {"stuck": 1}, {"happened": 2}):
         assert not whole.model_copy(update=wrong).holds
+
+
+def test_what_is_published_of_a_schedule() -> None:
+    outcome = Outcome(
+        struck=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
+        judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8),
+    )  # fmt: skip
+    schedule = draw("link", "hot", 3)
+    (failure,) = (tally := tally_of(schedule, outcome, redrawn=2)).failures
+    assert Schedule.from_json(failure.schedule) == schedule and "lost=1" in failure.outcome
+    assert tally.model_dump(exclude={"failures"}) == {
+        "schedules": 1, "happened": 0, "redrawn": 2, "rpcs": 7, "during": 3, "sent": 11, "lost": 1,
+        "doubled": 2, "misread": 12, "stuck": 1, "recovery_ms": (1.5,),
+    }  # fmt: skip
+    assert quantiles(range(1, 101)) == {"p50": 50, "p99": 99}
+
+
+def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
+    bed = bed_of("hot")
+    outcome = play_schedule(bed, replace(draw("loss", "hot", 8), loss=0.0))
+    assert outcome.rpcs == outcome.during == int(bed.world.up.frames[:WORKERS].sum()) > RPCS
+    assert outcome.judgement.sent == sum(
+        bin(row["mask"] & row["added"]).count("1") for row in rows_of(bed) if row["kind"] == PUSH
+    )
+
+
+def rows_of(bed: Bed) -> list[dict[str, Any]]:
+    """Of the history: what each operation was."""
+    found = []
+    for w in range(WORKERS):
+        for row in bed.operations.history[w, : int(bed.operations.lines.operations[w])]:
+            found.append({name: int(row[name]) for name in row.dtype.names})
+    return found
+
+
+@pytest.mark.parametrize("fault", ["link", "server restarted", "hot set"])
+def test_during_and_recovery_are_counted_from_strike_and_end(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an observer of the strike and of its end, and by the history."""
+    bed, struck, ended = bed_of("both"), [], []
+    strike, heal = STRIKES[draw(fault, "both", 0).strikes[0].kind], Player.heal
+
+    def seen(player: Player, what: Any, n: int) -> None:
+        struck.append(player.answered())
+        strike(player, what, n)
+
+    def healed(player: Player, before: int) -> None:
+        ended.append(bed.now)
+        heal(player, before)
+
+    monkeypatch.setitem(STRIKES, fault, seen)
+    monkeypatch.setattr(Player, "heal", healed)
+    recoveries = []
+    for seed in range(40, 50):
+        struck.clear()
+        ended.clear()
+        outcome = play_schedule(bed, draw(fault, "both", seed))
+        assert (len(struck), len(ended)) == (1, 1) and outcome.struck
+        assert outcome.during == outcome.rpcs - struck[0] and struck[0] >= 20
+        waits = [
+            row["completed"] - ended[0]
+            for row in rows_of(bed)
+            if row["invoked"] <= ended[0] < row["completed"]
+        ]
+        recoveries.append(max(waits, default=0) / 1e6)
+        assert outcome.recovery_ms == recoveries[-1]
+    assert max(recoveries) > 0
 
 
 def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
