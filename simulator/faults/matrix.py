@@ -13,7 +13,8 @@ from pydantic import Field
 from common.cluster import side_by_side
 from common.settings import Strict
 from simulator.faults.bed import Bed
-from simulator.faults.play import Outcome, play_schedule
+from simulator.faults.play import play_schedule
+from simulator.faults.player import Outcome
 from simulator.faults.schedule import ARMS, FAULTS, Schedule, draw
 
 Progress = Callable[[int, int], None]

@@ -5,19 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.errors import NotPrimary
 from controller.migrate import plan
 from simulator.faults.operations import KEYS, RUNNING
+from simulator.faults.player import MS, Player, StrikeKind
 from simulator.faults.schedule import WORKERS, Strike
 from simulator.faults.switch import Session
-
-if TYPE_CHECKING:
-    from simulator.faults.play import Player
-
-MS = 1_000_000
-"""ns"""
 
 
 def _on_cable(player: Player, strike: Strike, n: int) -> None:
@@ -212,7 +207,7 @@ def _another_set(player: Player) -> list[int]:
     return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
 
 
-STRIKES: dict[str, Callable[[Player, Strike, int], None]] = {
+STRIKES: dict[str, StrikeKind] = {
     "delay": _on_cable,
     "link": _on_cable,
     "worker killed": _worker_dies,

@@ -30,7 +30,8 @@ def scheduler(folder: Path) -> Iterator[str]:
     file = folder / "scheduler.json"
     arguments = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
     with running("dask_scheduler", *arguments):
-        wait_for(file.exists)
+        # It is there before it is written.
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
         address: str = json.loads(file.read_text())["address"]
         yield address
 

@@ -25,7 +25,8 @@ from simulator.faults.matrix import (
     tally_of,
 )
 from simulator.faults.model import Judgement
-from simulator.faults.play import Outcome, Player, play_schedule
+from simulator.faults.play import play_schedule
+from simulator.faults.player import Outcome, Player
 from simulator.faults.schedule import ARMS, FAULTS, RPCS, SERVERS, WORKERS, Schedule, draw
 from simulator.faults.strikes import STRIKES
 from simulator.state import HEAD_BYTES

@@ -26,7 +26,8 @@ from simulator.faults import matrix
 from simulator.faults.bed import Bed
 from simulator.faults.model import Judgement, judge
 from simulator.faults.operations import EXTREMES, KEYS, Operations, delta_of, make_operations
-from simulator.faults.play import Outcome, play_schedule
+from simulator.faults.play import play_schedule
+from simulator.faults.player import Outcome
 from simulator.faults.schedule import Schedule, draw
 from simulator.faults.shortest import shortest
 from simulator.faults.switch import compiled
