@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 ARMS = (NEITHER.name, BOTH.name)
 RATE = 150.0
 """Steps/s that are offered: half of what the slowest of the settings carries on two cores."""
-ROUNDS = 16
+ROUNDS = 8
 
 Figures = dict[tuple[str, str], float]
 """(figure, arm) -> of one run; memory is no arm's."""
@@ -108,7 +108,7 @@ def _change(those: Rounds, these: Rounds) -> Change:
 @click.option("--folder", type=click.Path(path_type=Path), help="Where to make runs; a temporary folder.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
-    """Make runs, and tell what recovery costs: some four minutes a pass."""
+    """Make runs, and tell what recovery costs: some three minutes a pass."""
     folder = folder or Path(tempfile.mkdtemp(prefix="hotline-recovery-"))
     err = Console(stderr=True)
     made = []
