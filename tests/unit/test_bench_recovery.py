@@ -21,12 +21,12 @@ FACTORS = {WITHOUT: 1.0, "again": 1.0, "durable = never": 1.5, "durable = always
 
 
 def of_pass(factors: Mapping[str, float], figure: float) -> dict[str, dict[tuple[str, str], float]]:
-    return {setting: {("push, mean", "neither"): figure * factors[setting]} for setting in SETTINGS}
+    return {setting: {("push, p50", "neither"): figure * factors[setting]} for setting in SETTINGS}
 
 
 def test_a_change_is_the_geometric_mean_of_the_passes_ratios() -> None:
     made = [of_pass(FACTORS, 100.0), of_pass({**FACTORS, "again": 1.21}, 300.0), of_pass(FACTORS, 50.0)]
-    found = {setting: of["push, mean", "neither"] for setting, of in changes(made).items()}
+    found = {setting: of["push, p50", "neither"] for setting, of in changes(made).items()}
     assert found["durable = never"] == pytest.approx((0.5, 0.5, 0.5))
     assert found["durable = always"] == pytest.approx((1.0, 1.0, 1.0))
     # Student's t with two degrees of freedom is 4.303 at 97.5 %; logs 0, 0, ln 1.21.
@@ -51,8 +51,8 @@ def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             summary.loads["0.5"].arms[arm],
             [block for block in made.record.blocks if block.arm == arm],
         )
-        assert found["push, mean", arm] == of.op_latency_us["push"].mean
-        assert found["pull, mean", arm] == of.op_latency_us["pull"].mean
+        assert found["push, p50", arm] == of.op_latency_us["push"].p50
+        assert found["pull, p50", arm] == of.op_latency_us["pull"].p50
         # Of a block 0.25 and 0.5 s.
         assert found["PS CPU a step", arm] == pytest.approx(250_000 / blocks[0].steps)
         assert found["worker CPU a step", arm] == pytest.approx(500_000 / blocks[0].steps)
@@ -76,14 +76,14 @@ def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
 
     def of(run: Path) -> dict[tuple[str, str], float]:
         by_run = {"None False": 1.0, "never False": 1.5, "always False": 2.0, "None True": 0.9}
-        return {("push, mean", "both"): 1000 * by_run[str(run)], ("memory of a PS", ""): 64.0}
+        return {("push, p50", "both"): 1000 * by_run[str(run)], ("memory of a PS", ""): 64.0}
 
     monkeypatch.setattr(recovery, "make_runs", make)
     monkeypatch.setattr(recovery, "figures", of)
     options = ["--passes", "3", "--rate", "75", "--folder", str(tmp_path)]
     ran = CliRunner().invoke(main, [*options, "--json"], catch_exceptions=False)
     push, memory = json.loads(ran.stdout)
-    assert (push["figure"], push["arm"], push[WITHOUT]) == ("push, mean", "both", 1000)
+    assert (push["figure"], push["arm"], push[WITHOUT]) == ("push, p50", "both", 1000)
     assert Change(**push["durable = never"]) == pytest.approx((0.5, 0.5, 0.5))
     assert Change(**push["replay_log"]) == pytest.approx((-0.1, -0.1, -0.1))
     assert (memory["figure"], memory["arm"], memory[WITHOUT]) == ("memory of a PS", "", 64)
@@ -93,4 +93,4 @@ def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
     assert len(orders) == 3 and ran.stderr.count("pass ") == 3
 
     told = CliRunner().invoke(main, options, catch_exceptions=False).stdout
-    assert "push, mean, both" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
+    assert "push, p50, both" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
