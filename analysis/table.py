@@ -70,7 +70,7 @@ DURABILITY_ROWS = (
     DurabilityRow("commit_us", "a commit, µs", ",.1f"),
     DurabilityRow("rpcs_per_commit", "RPCs that wait for one", ",.1f"),
     DurabilityRow("delay_us", "each of them waits, µs", ",.1f"),
-    DurabilityRow("share_of_ps_proc", "of all PS_proc", ".0%"),
+    DurabilityRow("share_of_ps_proc", "of all PS_proc", ".1%"),
 )
 
 

@@ -72,15 +72,16 @@ def _row(row: DifferenceRow, load: LoadSummary, arms: Sequence[str]) -> Row:
 
 def durability(summary: Summary) -> Table:
     """What it costs each arm that the servers are durable."""
+    arms = [arm for arm in ARMS if summary.arms[arm].steps]
     rows: list[Row] = [
-        (row.title, *(plain(row.of(summary.arms[arm])) for arm in ARMS)) for row in DURABILITY_ROWS
+        (row.title, *(plain(row.of(summary.arms[arm])) for arm in arms)) for row in DURABILITY_ROWS
     ]
     note = (
         "A burst of RPCs is kept by one commit before any of them is answered; the wait is part of their "
         "PS_proc. Those behind them wait as long in PS_queue. What durability costs a pull or a push is told "
         "by a run without it: hotline compare."
     )
-    return Table(f"Commits of all parameter servers, with fsync {summary.durable}", ("", *ARMS), rows, [note])
+    return Table(f"Commits of all parameter servers, with fsync {summary.durable}", ("", *arms), rows, [note])
 
 
 def losses(name: str, load: LoadSummary) -> Iterator[Sentence]:

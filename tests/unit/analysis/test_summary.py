@@ -236,7 +236,7 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
     )
     table = durability(summary)
     assert table.title == "Commits of all parameter servers, with fsync always"
-    share = f"{delay / (delay + wall):.0%}"
+    share = f"{delay / (delay + wall):.1%}"
     column = list(table.columns).index("hot")
     assert [(row[0], row[column]) for row in table.texts()] == [
         ("commits a step", "2.0"),
@@ -246,6 +246,8 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
         ("of all PS_proc", share),
     ]
     assert {row[list(table.columns).index("proxy")] for row in table.texts()} == {"–"}
+    synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.arm != "proxy"]
+    assert "proxy" not in durability(summary_of(synthetic_run)).columns
 
 
 def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
