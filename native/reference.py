@@ -1,7 +1,7 @@
 """Tuples of arrays that stay where they are: functions take a pointer, and no reference is counted.
 
 Numba hands a tuple over as all the words of all its arrays (five hundred for a simulated world) in every
-call, and counts a reference at each access: together a third of the time of what is made of many small
+call, and counts a reference at each access: together most of the time of what is made of many small
 functions. A function that takes `borrowed(state)` reads of it what it needs, and looks the same.
 """
 
