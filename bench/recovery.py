@@ -142,12 +142,12 @@ def _table(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> 
     for name in (WITHOUT, *told):
         table.add_column(name, justify="right", no_wrap=True)
     for title, arm in typical:
-        cells = [cell(of[title, arm]) for of in told.values()]
+        cells = [_cell(of[title, arm]) for of in told.values()]
         table.add_row(f"{title}, {arm}" if arm else title, f"{typical[title, arm]:,.0f}", *cells)
     return table
 
 
-def cell(change: Change) -> str:
+def _cell(change: Change) -> str:
     """In per cent."""
     return f"{change.ratio:+.0%} \\[{change.low:+.0%}, {change.high:+.0%}]"
 

@@ -15,7 +15,8 @@ from numba import extending as _extending
 from numba import typeof as _typeof
 from numba import types
 from numba.core import cgutils as _cgutils
-from numba.core.typing import templates as _templates
+from numba.core.datamodel import models
+from numba.core.typing import templates
 from numba.np.arrayobj import make_array as _make_array
 
 from native.compile import entry_point, leaf
@@ -24,19 +25,17 @@ from native.compile import entry_point, leaf
 cgutils: Any = _cgutils
 extending: Any = _extending
 make_array: Any = _make_array
-AttributeTemplate: Any = _templates.AttributeTemplate
-PrimitiveModel: Any = extending.models.PrimitiveModel
-Type: Any = types.Type
 typeof: Any = _typeof
 T = TypeVar("T")
 
 
-class Reference(Type):  # type: ignore[misc]
+class Reference(types.Type):
     """A `NamedTuple` of type `of`, by its address."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
-        super().__init__(name=f"Reference({of})")
+        make: Any = super().__init__  # which has no hints
+        make(name=f"Reference({of})")
 
     def place(self, field: str) -> int:
         """Number of a field; -1 where there is none."""
@@ -44,22 +43,25 @@ class Reference(Type):  # type: ignore[misc]
 
 
 @extending.register_model(Reference)
-class _Pointer(PrimitiveModel):  # type: ignore[misc]
+class _Pointer(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Reference) -> None:
-        super().__init__(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+        make: Any = super().__init__  # which has no hints
+        make(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+
+
+def _kind_of(_template: Any, kind: Reference, field: str) -> Any:
+    at = kind.place(field)
+    return None if at < 0 else _by_reference(kind.of.types[at])
+
+
+def _by_reference(kind: Any) -> Any:
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
 
 @extending.infer_getattr
-class _Fields(AttributeTemplate):  # type: ignore[misc]
+class _Fields(templates.AttributeTemplate):
     key = Reference
-
-    def generic_resolve(self, kind: Reference, field: str) -> Any:
-        at = kind.place(field)
-        return None if at < 0 else _lent(kind.of.types[at])
-
-
-def _lent(kind: Any) -> Any:
-    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+    generic_resolve: Any = _kind_of
 
 
 def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, field: str) -> Any:
@@ -101,7 +103,7 @@ def borrowed(_typing: Any, value: Any) -> Any:
         builder.store(values[0], place)
         return place
 
-    return _lent(value)(value), code
+    return _by_reference(value)(value), code
 
 
 def lent(state: T) -> T:

@@ -102,6 +102,8 @@ class Agent:
                 has_died = not self.alive or restarts < self.restarts
                 if not (self._comes_back and self._is_watched and has_died):
                     raise
+                # It may be that only this one has noticed its death, and `_lives` is still set.
+                await asyncio.sleep(0)
                 await self._lives.wait()
 
     async def tell(self, command: Answer) -> None:

@@ -51,18 +51,9 @@ _EVENT = checked(
 )
 """struct epoll_event, whose `data` is a name that numpy's records have."""
 _STATE = record(
-    "epoll",
-    "commands",
-    "signals",
-    "own",
-    "fd",
-    "taken",
-    "unsent",
-    "marked",
-    "noted_at",
-    "delayed",
+    "epoll", "commands", "signals", "own", "fd", "taken", "unsent", "marked", "noted_at", "delayed",
     "delay_ns",
-)
+)  # fmt: skip
 
 
 class Sources(NamedTuple):

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -179,6 +180,29 @@ def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
                 answers = [await agent.call({"cmd": "run", "steps": steps}) for steps in (5, 6)]
                 assert [answer["steps"] for answer in answers] == [5, 6]
                 assert agent.restarts == restarts and agent.pid != first and agent.alive
+
+    asyncio.run(main())
+
+
+def test_a_death_is_noticed_though_the_one_who_asks_never_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the pipe's end is read at once: whoever watches for the death has to get a turn."""
+    really, until = Agent._call, time.monotonic() + 20
+
+    async def at_once(agent: Agent, *arguments: Any) -> dict[str, Any]:
+        assert time.monotonic() < until, "nobody else gets a turn"
+        if agent.restarts == 0:
+            raise AgentFailed("ps-0 has closed its output")
+        return await really(agent, *arguments)
+
+    async def main() -> None:
+        async with coming_back(tmp_path) as agent:
+            monkeypatch.setattr(Agent, "_call", at_once)
+            monkeypatch.setattr(Agent, "alive", property(lambda self: self.restarts > 0))
+            os.kill(agent.pid, signal.SIGKILL)
+            assert (await agent.call({"cmd": "run", "steps": 5}))["steps"] == 5 and agent.restarts == 1
+            monkeypatch.undo()
 
     asyncio.run(main())
 
