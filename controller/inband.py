@@ -27,7 +27,7 @@ from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
-from protocol.packing import pack
+from protocol.packing import pack_hashed
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class InBand:
         if not keys:
             return {}
         array = np.array(keys, dtype=np.uint64)
-        packing = pack(ps_ids_of(array, len(servers)), lanes_of(array), np.ones(len(keys), dtype=np.bool_))
+        packing = pack_hashed(ps_ids_of(array, len(servers)), lanes_of(array))
         caller = Caller(servers[0].job, CONTROLLER_CALLER, self.epoch)
         requests = _CODEC.requests(Op.PULL, caller, 0, packing, array, None)
         free = _numbers(_READS, WINDOW)

@@ -23,6 +23,7 @@ DROP_REASONS = (
     "stale_turn",
     "ahead_turn",
     "no_route",
+    "wrong_version",
 )
 """Cells of counter `drops` (p4src/constants.p4)."""
 RPC_OUTCOMES = ("answered", "forwarded", "relayed", "duplicates")

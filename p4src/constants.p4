@@ -29,7 +29,7 @@ const bit<16> UDP_BYTES        = 8;
 const bit<16> RPC_BYTES        = 44 + 3 * (LANES / 8);
 const bit<16> PACKET_OUT_BYTES = 2;
 
-const bit<8> VERSION = 1;
+const bit<8> VERSION = 2;     // of the wire; `main` says it, too
 
 const bit<8> OP_PULL    = 1;
 const bit<8> OP_PUSH    = 2;
@@ -42,8 +42,7 @@ const bit<16> FLAG_VALUES   = 0x4;
 
 // Callers: a worker's lanes are served when the key is hot. A privileged caller (a PS that moves a
 // key, the controller that reads one) also reaches entries that are on their way in or out.
-const bit<8> KIND_WORKER     = 0;
-const bit<8> KIND_PRIVILEGED = 1;
+const bit<8> KIND_PRIVILEGED = 1;    // a worker is 0
 
 // Index into counter `drops`.
 typedef bit<32> drop_reason_t;
@@ -59,6 +58,7 @@ const drop_reason_t DROP_UNKNOWN_SERVER = 8;
 const drop_reason_t DROP_STALE_TURN     = 9;
 const drop_reason_t DROP_AHEAD_TURN     = 10;
 const drop_reason_t DROP_NO_ROUTE       = 11;
+const drop_reason_t DROP_WRONG_VERSION  = 12;
 #define DROP_REASONS 16
 
 // Index into counter `rpcs`.

@@ -18,5 +18,7 @@
 #include "egress.p4"
 #include "deparser.p4"
 
+// The version is the wire's: a controller tells by it whether agents of its own can be understood here.
+@pkginfo(name="hotline.p4", version="2")
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(),
          HotlineComputeChecksum(), HotlineDeparser()) main;

@@ -71,12 +71,14 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             reason = DROP_BAD_SHAPE;
         } else {
             meta.dropped = false;
-            if (hdr.rpc.isValid()) {
+            if (hdr.rpc.isValid() && hdr.rpc.version != VERSION) {
+                meta.dropped = true;
+                reason = DROP_WRONG_VERSION;
+            } else if (hdr.rpc.isValid()) {
                 shapes.apply();
                 if (!meta.dropped) {
                     bitmap_t beyond = hdr.rpc.live >> hdr.rpc.count;
-                    if (hdr.rpc.version != VERSION || hdr.rpc.reserved != 0 || hdr.rpc.count > LANES
-                        || beyond != 0
+                    if (hdr.rpc.reserved != 0 || hdr.rpc.count > LANES || beyond != 0
                         || (is_request && (hdr.rpc.served | hdr.rpc.refused) != 0)
                         || (hdr.rpc.op == OP_EMPTY && hdr.rpc.count != 0)
                         || (hdr.rpc.op != OP_EMPTY && !meta.is_control && hdr.rpc.live == 0)) {

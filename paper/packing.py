@@ -1,16 +1,18 @@
-"""What the packing of lanes alone says: RPCs of workers and packets to servers, with offload and without."""
+"""What packing alone says: RPCs of workers and packets to servers, with offload and without."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hosts.worker.counting import count_rpcs
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Trace
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.packing import pack
+from protocol.codec import Keys
 
 PARAMETERS = R1.parameters
 TOP_SHARE = 0.02
@@ -45,19 +47,23 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packed:
     hot[np.argsort(-counts, kind="stable")[:top_k]] = True
     # What was never updated is not in a hot set.
     hot &= counts > 0
-    rows = [_operation(trace, batch, hot, servers) for batch in range(batches - measured, batches)]
-    keys, served, rpcs, rpcs_with, to_servers = np.mean(rows, axis=0)
-    return Packed(keys, served / keys, rpcs, rpcs_with, to_servers)
+    starts = trace.key_start[batches - measured :]
+    operations = [trace.position[start:end] for start, end in pairwise(starts.tolist())]
+    keys = float(np.mean([len(positions) for positions in operations]))
+    served = float(np.mean([np.count_nonzero(hot[positions]) for positions in operations]))
+    rpcs, _ = _mean_rpcs(trace, servers, None, operations)
+    return Packed(
+        keys, served / keys, rpcs, *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(hot)), operations)
+    )
 
 
-def _operation(trace: Trace, batch: int, hot: NDArray[np.bool_], servers: int) -> tuple[int, ...]:
-    positions = trace.position[trace.key_start[batch] : trace.key_start[batch + 1]]
-    keys = trace.space.keys(positions)
-    ps, lane, hinted = ps_ids_of(keys, servers), lanes_of(keys), hot[positions]
-    packed = pack(ps, lane, hinted)
-    without = pack(ps, lane, np.zeros_like(hinted))
-    hashed = int(packed.hashed.sum())
-    return len(keys), int(hinted.sum()), len(without), len(packed), len(packed) - hashed
+def _mean_rpcs(
+    trace: Trace, servers: int, hot: Keys | None, operations: Sequence[NDArray[np.integer]]
+) -> tuple[float, float]:
+    """RPCs of an operation, and of these those that servers get."""
+    counted = list(count_rpcs(trace.space, servers, hot, operations, trace.largest_batch))
+    rpcs, to_servers = np.mean(counted, axis=0).tolist()
+    return rpcs, to_servers
 
 
 def shape_of(skew: float, keys_per_step: int) -> Shape:

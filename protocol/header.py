@@ -17,7 +17,8 @@ from protocol.errors import MalformedDatagram
 LANES = 32
 """Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
 
-VERSION = 1
+VERSION = 2
+"""2: lanes may have keys of other shares than the PS's, which it refuses. 1: all keys are of its share."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
 """UDP port of a PS's own register RPCs."""

@@ -1,7 +1,6 @@
-"""Which key of an operation travels in which lane of which RPC.
+"""RPCs for keys in their hash lanes, as who reads the switch's registers makes them.
 
-Keys that are hinted hot go to their hash lane, in RPCs of their own: only there can the switch serve them,
-and only an RPC of which every lane is served never reaches a PS. All other keys fill lanes densely.
+What workers do is `hosts.worker.packing`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from protocol.header import BITMAP_DTYPE, LANES
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Placement of `size` keys in n RPCs: dense RPCs first, and in turn for each PS."""
+    """Placement of `size` keys in n RPCs."""
 
     size: int
     position: NDArray[np.int32]
@@ -27,35 +26,33 @@ class Packing:
     """[n]: lanes of the RPC."""
     live: NDArray[np.unsignedinteger]
     """[n]: bitmap of the lanes in use."""
-    hashed: NDArray[np.bool_]
-    """[n]: keys are in their hash lanes."""
 
     def __len__(self) -> int:
         return len(self.ps)
 
 
-def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_]) -> Packing:
-    """Give keys their lanes, by each one's PS, hash lane and hint (all of shape [size])."""
-    size = len(ps)
-    n_ps = int(ps.max()) + 1 if size else 1
-    # Keys of one group compete for the same lanes: one PS's cold keys, or one PS's hot keys of one lane.
-    group = np.where(hinted, n_ps + ps.astype(np.uint32) * LANES + lane, ps)
-    rank = _rank_in_group(group)
-    packet = np.where(hinted, rank, rank // LANES)
-    column = np.where(hinted, lane, rank % LANES)
-    rpc, row = np.unique((hinted * (size + 1) + packet) * n_ps + ps, return_inverse=True)
-
-    position = np.full((len(rpc), LANES), size, dtype=np.int32)
-    position[row, column] = np.arange(size)
+def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> Packing:
+    """Of RPCs whose lanes have the keys at `position` [n, LANES], and whose PS are `ps` [n]."""
     used = position != size
     return Packing(
         size=size,
         position=position,
-        ps=(rpc % n_ps).astype(np.uint16),
+        ps=ps,
         count=(LANES - used[:, ::-1].argmax(axis=1)).astype(np.uint8),
         live=np.packbits(used, axis=1, bitorder="little").view(BITMAP_DTYPE)[:, 0],
-        hashed=rpc >= (size + 1) * n_ps,
     )
+
+
+def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
+    """Give each key its hash lane in an RPC to its PS (both [size]), in turn for each PS."""
+    size = len(ps)
+    n_ps = int(ps.max()) + 1 if size else 1
+    # Keys of one PS and lane compete for it.
+    rank = _rank_in_group(ps.astype(np.uint32) * LANES + lane)
+    rpc, row = np.unique(rank * n_ps + ps, return_inverse=True)
+    position = np.full((len(rpc), LANES), size, dtype=np.int32)
+    position[row, lane] = np.arange(size)
+    return packing(size, position, (rpc % n_ps).astype(np.uint16))
 
 
 def _rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:

@@ -115,7 +115,7 @@ class Hosts(Strict):
     serve_ns: int = Field(default=300, ge=0, le=_MOST_NS)
     """`PS_proc`: of each request."""
     lane_ns: int = Field(default=35, ge=0, le=_MOST_NS)
-    """And of each of its lanes."""
+    """And of each of its lanes that the switch has not served."""
     connection_ns: int = Field(default=0, ge=0, le=_MOST_NS)
     """Of each connection that a PS looks at before a burst, as where it scans its sockets ([DDL] Fig. 9);
     with the proxy it has one, and else one for each worker."""

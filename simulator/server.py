@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.ps.rpc import IS_CONTROL, handle, stamp
+from hosts.ps.rpc import IS_CONTROL, handle, lanes_left, stamp
 from hosts.ps.serve import share_cpu
 from hosts.ps.share import Share
 from hosts.ps.state import Server, needs_room
@@ -64,7 +64,7 @@ def step_server(world: World, a: int, now: int) -> int:
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
         arrival = int64(frame.arrival)
-        took = drawn(world, costs.serve) + int64(costs.lane) * int64(frame.rpc.count)
+        took = drawn(world, costs.serve) + int64(costs.lane) * lanes_left(frame.rpc)
         length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
             stamp(server, answer.rpc, took, read - arrival)

@@ -104,37 +104,52 @@ def note_contact(server: Server, arrival: int, h: Header) -> None:
 
 
 @compiled
-def locate_lanes(server: Server, rpc: Rpc, count: int) -> None:
-    """Places of the RPC's keys to `me.at`: all look-ups first, so that memory fetches side by side."""
-    at = server.me.at
+def lanes_to_serve(h: Header) -> int:
+    """Bitmap of the lanes that the switch has left to the PS."""
+    return h.live & ~h.served
+
+
+@compiled
+def lanes_left(rpc: Rpc) -> int:
+    """How many lanes of a request these are."""
+    return ones(int64(rpc.live & ~rpc.served))
+
+
+@compiled
+def locate_lanes(server: Server, rpc: Rpc, count: int, wanted: int) -> None:
+    """Places of the wanted lanes' keys to `me.at`: all look-ups first, so that memory fetches side by side.
+
+    Keys of other shares are nobody's here, as is what is not wanted, and so are refused.
+    """
+    at, nobodys = server.me.at, int64(server.share.me.places)
     for lane in range(count):
-        at[lane] = locate(server.share, swap64(rpc.keys[lane]))
+        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else nobodys
 
 
 @compiled
 def pull(server: Server, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write all values, the switch's for the lanes that it served; returns the lanes refused."""
-    locate_lanes(server, rpc, h.count)
-    refused = int64(0)
+    wanted, refused = lanes_to_serve(h), int64(0)
+    locate_lanes(server, rpc, h.count, wanted)
     for lane in range(h.count):
-        cell = server.cells[j, server.me.at[lane]]
         if h.flags & VALUES and h.served >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
+            cell = server.cells[j, server.me.at[lane]]
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= AWAY:
                 refused |= 1 << lane
-    return refused & h.live & ~h.served
+    return refused & wanted
 
 
 @compiled
 def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
     """Add what is this PS's; returns the lanes added."""
-    locate_lanes(server, rpc, h.count)
-    wanted, added, overflow = h.live & ~h.served, int64(0), int64(0)
+    wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
+    locate_lanes(server, rpc, h.count, wanted)
     for lane in range(h.count):
         cell = server.cells[j, server.me.at[lane]]
-        if wanted >> lane & 1 and cell.updates < AWAY:
+        if cell.updates < AWAY:
             held, delta = int64(cell.value), swap32(rpc.words[2 * h.count + lane])
             total = held + delta & ALL
             overflow |= (held ^ total) & (delta ^ total)

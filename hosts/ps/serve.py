@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.ps.rpc import IS_CONTROL, handle, stamp
+from hosts.ps.rpc import IS_CONTROL, handle, lanes_left, stamp
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
 from hosts.ps.state import Server, find_job, needs_room
 from hosts.udp import (
@@ -187,7 +187,7 @@ def answer_one(server: Server, service: Service, udp: Udp, fd: int, k: int, read
     answer = service.answers[slot]
     octets = handle(server, rpc, length_of(udp, k), came, answer)
     if octets > 0:
-        begin(service, read, int64(rpc.count))
+        begin(service, read, lanes_left(rpc))
         took = int64(service.me.due - service.me.start)
         stamp(server, answer, took, int64(service.me.start) - came)
         server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += took

@@ -1,6 +1,6 @@
 """Answers: which request each answers, what it brings, and what it teaches about the hot set.
 
-The hints only make it fast: a lane that a PS refuses is sent again in its hash lane, and remembered.
+The hints only make it fast: a lane that a PS refuses is sent again, and what that tells is remembered.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from hosts.worker.recovery import keep, take_back
-from hosts.worker.refusals import refuse
-from hosts.worker.state import HASHED, NOTHING, Calls, hint
+from hosts.worker.refusals import miss, refuse
+from hosts.worker.state import NOTHING, Calls, hint
 from hosts.worker.timer import sample
 from native.compile import compiled, int64
 from native.words import ones, swap32
 from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, WINDOW, Header
-from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, well_formed
+from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, ps_of, well_formed
 
 
 @compiled
@@ -96,8 +96,7 @@ def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
                 keep(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     me.pending -= ones(done)
-    foreseen = h.live if call.way == HASHED else 0
-    if not me.registers and (h.refused or h.served != foreseen):
+    if not me.registers and (h.refused or h.served != call.hashed):
         _learn(state, call, h, now)
 
 
@@ -109,14 +108,16 @@ def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
             continue
         i = int64(call.key_at[lane])
         at = int64(state.positions[i])
-        if h.refused >> lane & 1:
+        served = h.served >> lane & 1
+        if not h.refused >> lane & 1:
+            if served != int64(call.hashed) >> lane & 1:
+                hint(state, at, served)
+        elif ps_of(state.keys[i], int64(state.me.n_ps)) == call.ps:
             hint(state, at, True)
             refuse(state, i, int64(call.refusals), now)
-        elif call.way == HASHED:
-            if not h.served >> lane & 1:
-                hint(state, at, False)
-        elif h.served >> lane & 1:
-            hint(state, at, True)
+        else:
+            hint(state, at, False)
+            miss(state, i, now)
 
 
 @compiled

@@ -1,106 +1,193 @@
 """Which key of an operation travels in which lane of which RPC.
 
-Keys that are hinted hot go to their hash lane, in RPCs of their own: only there can the switch serve them,
-and only an RPC of which every lane is served never reaches a PS. All other keys fill lanes densely. Dense
-RPCs are sent first, and in turn for each PS.
+The switch serves a hot key in its hash lane only, but in any RPC, whichever PS that is for. A PS gets each cold
+key of its share, and refuses lanes of other shares that the switch has not served. So:
+
+- Cold keys take as few RPCs to their PS as hold them. Hot keys ride in the lanes that those leave free.
+- Hot keys that find no room travel in RPCs of their own, one in each lane. The switch answers them alone.
+- A PS gets one RPC more than its cold keys need where the room in it spares more than two of hot keys:
+  an RPC costs a worker about what it costs a PS.
+
+RPCs for servers go first, in turn for each PS, as they take longest. `docs/design.md` has what it saves.
 """
 
 from __future__ import annotations
 
-from hosts.worker.state import DENSE, HASHED, NOTHING, Calls
+from hosts.worker.calls import drop_call, new_call, place, queue_call
+from hosts.worker.state import NOTHING, Calls, is_hinted
 from native.compile import compiled, int64
+from native.words import ones
 from protocol.header import LANES
-from protocol.rpc import lane_of, ps_of
+from protocol.rpc import ALL, lane_of, ps_of
+
+_COST_AT_PS = 2
+"""Of an RPC that a PS gets, too: what it costs worker and PS, in RPCs that only a worker has."""
 
 
 @compiled
-def begin_packing(state: Calls) -> None:
-    """Let the next keys begin calls of their own."""
+def pack(state: Calls, n_keys: int) -> None:
+    """Queue the calls of an operation on the first `n_keys` keys."""
+    clear_piles(state)
+    for i in range(n_keys - 1, -1, -1):  # a pile's first key is the last that came
+        if is_hinted(state, int64(state.positions[i])):
+            _pile(state, i, lane_of(state.keys[i]))
+        else:
+            pile_cold(state, i)
+    pack_piles(state)
+
+
+@compiled
+def clear_piles(state: Calls) -> None:
+    """Let no key wait for a lane."""
+    for p in range(len(state.piles)):
+        pile = state.piles[p]
+        pile.first, pile.keys = NOTHING, 0
+
+
+@compiled
+def pile_cold(state: Calls, i: int) -> None:
+    """Let key `i` wait for any lane of an RPC to its PS."""
+    _pile(state, i, LANES + ps_of(state.keys[i], int64(state.me.n_ps)))
+
+
+@compiled
+def _pile(state: Calls, i: int, p: int) -> None:
+    pile = state.piles[p]
+    state.behind[i] = pile.first
+    pile.first = i
+    pile.keys += 1
+
+
+@compiled
+def pack_piles(state: Calls) -> None:
+    """Queue calls for all keys that wait."""
+    pure = _share_out(state)
+    first = _open_calls(state)
+    _let_ride(state, first, pure)
+    _fill(state, first)
+    _queue_pure(state)
+
+
+@compiled
+def _share_out(state: Calls) -> int:
+    """Choose how many calls each PS gets; returns how many calls are to have hot keys only."""
+    calls, room = int64(0), int64(0)
     for ps in range(int64(state.me.n_ps)):
-        chain = state.chains[ps]
-        chain.head[DENSE] = chain.head[HASHED] = chain.last = NOTHING
+        pile = state.piles[LANES + ps]
+        pile.calls = (pile.keys + LANES - 1) // LANES
+        pile.room = pile.calls * LANES - pile.keys
+        calls += pile.calls
+        room += pile.room
+    tallest = int64(0)
+    for lane in range(LANES):
+        tallest = max(tallest, int64(state.piles[lane].keys))
+    best, least, extra, riding = tallest, tallest, int64(0), int64(0)
+    for pure in range(tallest - 1, -1, -1):
         for lane in range(LANES):
-            chain.latest[lane] = NOTHING
+            riding += state.piles[lane].keys > pure
+        more = max(riding - room + LANES - 1, 0) // LANES
+        cost = pure + _COST_AT_PS * more
+        if tallest - pure > calls + more or _COST_AT_PS * more > least:  # a call has each lane once
+            break
+        if cost < least:
+            best, least, extra = int64(pure), cost, more
+    for _ in range(extra):
+        _open_another(state)
+    return best
 
 
 @compiled
-def place_dense(state: Calls, i: int) -> None:
-    """Place key `i` in the next lane of its PS."""
-    ps = ps_of(state.keys[i], int64(state.me.n_ps))
-    chain = state.chains[ps]
-    c = int64(chain.last)
-    if c == NOTHING or state.calls[c].count == LANES:
-        c = new_call(state, ps, DENSE, 0)
-        if chain.last == NOTHING:
-            chain.head[DENSE] = c
+def _open_another(state: Calls) -> None:
+    """Let the PS whose calls have least room have one more, if one has cold keys for it."""
+    chosen = int64(NOTHING)
+    for p in range(LANES, len(state.piles)):
+        pile = state.piles[p]
+        if pile.keys > pile.calls and (chosen == NOTHING or pile.room < state.piles[chosen].room):
+            chosen = p
+    if chosen != NOTHING:
+        pile = state.piles[chosen]
+        pile.calls += 1
+        pile.room += LANES
+
+
+@compiled
+def _open_calls(state: Calls) -> int:
+    """The calls that servers get, in turn for each PS and linked; returns the first, or NOTHING."""
+    first = last = int64(NOTHING)
+    turn, more = int64(0), True
+    while more:
+        more = False
+        for ps in range(int64(state.me.n_ps)):
+            if state.piles[LANES + ps].calls > turn:
+                c = new_call(state, ps, 0)
+                if first == NOTHING:
+                    first = c
+                else:
+                    state.calls[last].next = c
+                last, more = c, True
+        turn += 1
+    return first
+
+
+@compiled
+def _let_ride(state: Calls, first: int, pure: int) -> None:
+    """Deal the hot keys that `pure` calls do not take to the calls that servers get, one after the other."""
+    if first == NOTHING:
+        return
+    at = int64(first)
+    for lane in range(LANES):
+        pile, begun = state.piles[lane], at
+        while pile.keys > pure:
+            call = state.calls[at]
+            cold = state.piles[LANES + call.ps]
+            if cold.room > 0:
+                _place_hot(state, lane, at)
+                cold.room -= 1
+            at = int64(first) if call.next == NOTHING else int64(call.next)
+            if at == begun:
+                break
+
+
+@compiled
+def _fill(state: Calls, first: int) -> None:
+    """Place cold keys in the free lanes of linked calls, and queue these."""
+    c = int64(first)
+    while c != NOTHING:
+        call = state.calls[c]
+        pile, following = state.piles[LANES + call.ps], int64(call.next)
+        while pile.first != NOTHING and call.live != ALL:
+            i, free = int64(pile.first), ~int64(call.live)
+            pile.first = state.behind[i]
+            place(state, i, c, ones((free & -free) - 1))
+        if call.live:
+            queue_call(state, c)
         else:
-            state.calls[chain.last].next = c
-        chain.last = c
-    _place(state, i, c, int64(state.calls[c].count))
+            drop_call(state, c)
+        c = following
 
 
 @compiled
-def place_hashed(state: Calls, i: int, refusals: int) -> None:
-    """Place key `i` in its hash lane, in the first call of its PS where that is free."""
-    key = state.keys[i]
-    ps, lane = ps_of(key, int64(state.me.n_ps)), lane_of(key)
-    chain = state.chains[ps]
-    before = int64(chain.latest[lane])
-    c = int64(chain.head[HASHED]) if before == NOTHING else int64(state.calls[before].next)
-    if c == NOTHING:
-        c = new_call(state, ps, HASHED, refusals)
-        if before == NOTHING:
-            chain.head[HASHED] = c
-        else:
-            state.calls[before].next = c
-    chain.latest[lane] = c
-    _place(state, i, c, lane)
+def _queue_pure(state: Calls) -> None:
+    """Queue calls for the hot keys that still wait; each is for the PS of its first key."""
+    while True:
+        c = int64(NOTHING)
+        for lane in range(LANES):
+            i = int64(state.piles[lane].first)
+            if i != NOTHING:
+                if c == NOTHING:
+                    c = new_call(state, ps_of(state.keys[i], int64(state.me.n_ps)), 0)
+                _place_hot(state, lane, c)
+        if c == NOTHING:
+            return
+        queue_call(state, c)
 
 
 @compiled
-def queue_placed(state: Calls) -> None:
-    """Queue the calls that have been filled."""
-    for way in (DENSE, HASHED):
-        more = True
-        while more:
-            more = False
-            for ps in range(int64(state.me.n_ps)):
-                head = state.chains[ps].head
-                c = int64(head[way])
-                if c != NOTHING:
-                    head[way] = state.calls[c].next
-                    queue_call(state, c)
-                    more = True
-
-
-@compiled
-def new_call(state: Calls, ps: int, way: int, refusals: int) -> int:
-    """A call with no lanes in use."""
-    me = state.me
-    me.spare -= 1
-    c = int64(state.spare[me.spare])
-    call = state.calls[c]
-    call.ps, call.count, call.live, call.way, call.refusals, call.next = ps, 0, 0, way, refusals, NOTHING
-    call.asked = 0
-    return c
-
-
-@compiled
-def queue_call(state: Calls, c: int) -> None:
-    """Let a call be sent after all that wait."""
-    me = state.me
-    state.calls[c].next = NOTHING
-    if me.first_unsent == NOTHING:
-        me.first_unsent = c
-    else:
-        state.calls[me.last_unsent].next = c
-    me.last_unsent = c
-    me.calls += 1
-
-
-@compiled
-def _place(state: Calls, i: int, c: int, lane: int) -> None:
-    call = state.calls[c]
-    call.key_at[lane] = i
-    call.live |= 1 << lane
-    call.count = max(int64(call.count), lane + 1)
+def _place_hot(state: Calls, lane: int, c: int) -> None:
+    """Place the next key that waits for a lane."""
+    pile = state.piles[lane]
+    i = int64(pile.first)
+    pile.first = state.behind[i]
+    pile.keys -= 1
+    place(state, i, c, lane)
+    state.calls[c].hashed |= 1 << lane

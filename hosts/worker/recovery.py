@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.worker.packing import queue_call
+from hosts.worker.calls import queue_call
 from hosts.worker.refusals import refuse
 from hosts.worker.state import HELD, OWED, Calls
 from native.compile import compiled, int64

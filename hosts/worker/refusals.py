@@ -1,11 +1,14 @@
-"""Keys that a PS has refused, as they are in the switch or on their way: each goes again, in its hash lane.
+"""Keys that a PS has refused: each goes again.
 
-They wait the longer the more often they have been refused.
+One that it has given away is in the switch or on its way there, and goes in its hash lane; it waits the longer the
+more often it has been refused. One of another PS's share has only ridden with others, and the switch did not have it:
+it goes to its own PS, at once.
 """
 
 from __future__ import annotations
 
-from hosts.worker.packing import begin_packing, place_hashed, queue_placed
+from hosts.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.worker.packing import clear_piles, pack_piles, pile_cold
 from hosts.worker.state import NOTHING, Calls
 from native.compile import compiled, int64
 
@@ -15,8 +18,19 @@ MAX_DOUBLINGS = 7
 
 @compiled
 def refuse(state: Calls, i: int, refusals: int, now: int) -> None:
-    """Key `i` is refused, after it has been so `refusals` times before."""
-    group = state.groups[_group_of(state, refusals + 1, now)]
+    """Key `i` is refused by its PS, after it has been so `refusals` times before."""
+    _put_off(state, i, refusals + 1, now)
+
+
+@compiled
+def miss(state: Calls, i: int, now: int) -> None:
+    """Key `i` has ridden to another PS, as the switch did not have it."""
+    _put_off(state, i, 0, now)
+
+
+@compiled
+def _put_off(state: Calls, i: int, refusals: int, now: int) -> None:
+    group = state.groups[_group_of(state, refusals, now)]
     state.behind[i] = NOTHING
     if group.first == NOTHING:
         group.first = i
@@ -34,7 +48,7 @@ def _group_of(state: Calls, refusals: int, now: int) -> int:
     g = int64(me.groups)
     group = state.groups[g]
     group.refusals, group.first, group.last = refusals, NOTHING, NOTHING
-    group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS))
+    group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS) if refusals else 0)
     me.due = min(int64(me.due), int64(group.due))
     me.groups += 1
     return g
@@ -53,13 +67,32 @@ def resend_refused(state: Calls, now: int) -> None:
             )  # fmt: skip
             kept += 1
             continue
-        begin_packing(state)
-        i = int64(group.first)
-        while i != NOTHING:
-            place_hashed(state, i, int64(group.refusals))
-            i = int64(state.behind[i])
-        queue_placed(state)
+        if group.refusals:
+            _resend_hashed(state, int64(group.first), int64(group.refusals))
+        else:
+            _resend_missed(state, int64(group.first))
     me.groups = kept
+
+
+@compiled
+def _resend_hashed(state: Calls, first: int, refusals: int) -> None:
+    begin_hashed(state)
+    i = first
+    while i != NOTHING:
+        place_hashed(state, i, refusals)
+        i = int64(state.behind[i])
+    queue_hashed(state)
+
+
+@compiled
+def _resend_missed(state: Calls, first: int) -> None:
+    clear_piles(state)
+    i = first
+    while i != NOTHING:
+        following = int64(state.behind[i])
+        pile_cold(state, i)
+        i = following
+    pack_piles(state)
 
 
 @compiled

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hosts.worker.packing import begin_packing, new_call, place_dense, place_hashed, queue_call, queue_placed
+from hosts.worker.calls import new_call, queue_call
+from hosts.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.worker.packing import pack
 from hosts.worker.refusals import next_refused_due, resend_refused
-from hosts.worker.state import DENSE, NEVER, NOTHING, Calls, is_hinted
+from hosts.worker.state import NEVER, NOTHING, Calls
 from hosts.worker.timer import expired
 from native.compile import compiled, int64
 from native.words import swap16, swap32, swap64
@@ -25,18 +27,19 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
     """Begin to pull or push the parameters at the first `n_keys` positions; there must be no operation."""
     me = state.me
     me.op, me.iteration, me.n_keys, me.pending, me.calls = op, iteration, n_keys, n_keys, 0
-    begin_packing(state)
     for i in range(n_keys):
         at = int64(state.positions[i])
         state.keys[i] = state.space[at] if len(state.space) else np.uint64(at)
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
-        if me.registers or is_hinted(state, at):
-            place_hashed(state, i, 0)
-        else:
-            place_dense(state, i)
-    queue_placed(state)
+    if not me.registers:
+        pack(state, n_keys)
+        return
+    begin_hashed(state)
+    for i in range(n_keys):
+        place_hashed(state, i, 0)
+    queue_hashed(state)
 
 
 @compiled
@@ -44,7 +47,7 @@ def start_empty(state: Calls, ps: int) -> None:
     """Begin an RPC that asks a PS for nothing ([DDL] Fig. 9); there must be no operation."""
     me = state.me
     me.op, me.iteration, me.n_keys, me.pending, me.calls = EMPTY, 0, 0, 1, 0
-    queue_call(state, new_call(state, ps, DENSE, 0))
+    queue_call(state, new_call(state, ps, 0))
 
 
 @compiled

@@ -24,8 +24,6 @@ NOTHING = -1
 """No call, no key."""
 HELD, OWED = 0, 1
 """Rows of a replay log."""
-DENSE, HASHED = 0, 1
-"""Ways to place keys: one after the other, or each in its hash lane."""
 
 ME = record(
     "job", "worker", "epoch", "n_ps", "window",
@@ -41,13 +39,17 @@ ME = record(
 SLOT = record("busy", "seq", "number", "call", "length", "t0", "sent", "deadline", "attempts", "queued")
 """One of the window. Times in ns; `number` counts what has been issued; `queued` waits to be sent again."""
 CALL = record(
-    "ps", "count", "live", "way", "refusals", "next", "asked", "asked_epoch", ("key_at", np.int32, (LANES,))
-)
-"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue.
-Where a switch is gone that may have had it, it only asks what has become of itself: `asked` and `asked_epoch`
+    "ps", "count", "live", "hashed", "refusals", "next", "asked", "asked_epoch",
+    ("key_at", np.int32, (LANES,)),
+)  # fmt: skip
+"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue, and
+`hashed` are the lanes whose keys are there by their hash, for the switch to serve. Where a switch is gone that may have had it, it only asks what has become of itself: `asked` and `asked_epoch`
 are its seq and epoch then."""
-CHAIN = record(("head", np.int64, (2,)), "last", ("latest", np.int64, (LANES,)))
-"""Calls of one PS that are being filled, by way; the dense call, and the latest hashed one of each lane."""
+PILE = record("first", "keys", "calls", "room")
+"""Keys that wait for a lane, linked by `behind`, and how many. Of those for any lane of an RPC to a PS, too: how
+many calls it gets, and lanes in these that they leave free."""
+CHAIN = record("head", ("latest", np.int64, (LANES,)))
+"""Calls of one PS that are being filled by hash: the first, and the latest that has each lane in use."""
 GROUP = record("refusals", "due", "first", "last")
 """Keys that have been refused as often, and when they go again; linked by `behind`."""
 ROW = record(
@@ -76,6 +78,8 @@ class Calls(NamedTuple):
     """CALL[B + 1]"""
     spare: Any
     """int64[B + 1]: the me.spare calls that are not in use."""
+    piles: Any
+    """PILE[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
     chains: Any
     """CHAIN[n_ps]"""
     keys: Any
@@ -100,7 +104,7 @@ class Calls(NamedTuple):
     groups: Any
     """GROUP[B]: the first me.groups are in use, in order of their beginning."""
     behind: Any
-    """int32[B]: next key of the same group."""
+    """int32[B]: next key of the same group or pile."""
     log: Any
     """ROW[n]: answered RPCs, the first me.rows."""
 
@@ -149,6 +153,7 @@ def make_calls(
         again=np.zeros(WINDOW, np.int64),
         calls=records(largest + 1, CALL),
         spare=np.arange(largest + 1)[::-1].copy(),
+        piles=records(LANES + n_ps, PILE),
         chains=records(n_ps, CHAIN),
         keys=np.zeros(largest, np.uint64),
         positions=np.zeros(largest, np.int64),

@@ -8,7 +8,7 @@ The hints only make it fast: a lane that a PS refuses is sent again in its hash 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from protocol.codec import Caller, Codec, Keys, Message, Values, answers
 from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import WINDOW, Header, Op
-from protocol.packing import Packing, pack
+from protocol.packing import Packing, pack_hashed
 from tests.harness.bitmap import lanes_in
+from tests.harness.packing import Packed, pack
 from tests.harness.window import Window
 
 _FIRST_BACKOFF_NS = 250_000
@@ -55,7 +56,8 @@ class _Call(NamedTuple):
     ps: int
     keys_at: NDArray[np.int32]
     """Index in the operation of each lane's key; the operation's size where the lane is not live."""
-    hashed: bool
+    hashed: int
+    """Bitmap of the lanes whose keys are there by their hash."""
     refusals: int
     """How often the keys in it have been refused."""
 
@@ -93,7 +95,7 @@ class ModelClient:
         self._op = Op.EMPTY
         self._iteration = 0
         self._step: _Keys | None = None
-        self._packing: Packing | None = None
+        self._packing: Packed | None = None
         self._deltas: Values | None = None
         self._answered: NDArray[np.bool_] | None = None
         self._pulled: Values = np.zeros(1, dtype=np.uint32)
@@ -149,7 +151,7 @@ class ModelClient:
         header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
         self._op = Op.EMPTY
         datagram = memoryview(self._codec.build(Message(header)))
-        self._unsent.append(_Call(datagram, ps, _NO_KEYS, False, 0))
+        self._unsent.append(_Call(datagram, ps, _NO_KEYS, 0, 0))
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
@@ -183,7 +185,7 @@ class ModelClient:
             self._pulled[call.keys_at] = values
         elif self._answered is not None:
             self._answered[call.keys_at] = True
-        if header.refused or header.served != (header.live if call.hashed else 0):
+        if header.op != Op.EMPTY and (header.refused or header.served != call.hashed):
             self._learn(call, header, read)
         self.records.append(
             RpcRecord(
@@ -233,11 +235,12 @@ class ModelClient:
         step = self._step
         if self._packing is None:
             self._packing = pack(step.ps, step.lane, self.hinted[step.positions])
-        self._enqueue(self._packing, step.keys, self._deltas, None, 0)
+        self._enqueue(*self._packing, step.keys, self._deltas, None, 0)
 
     def _enqueue(
         self,
         packing: Packing,
+        hashed: Sequence[int],
         keys: Keys,
         deltas: Values | None,
         part: NDArray[np.intp] | None,
@@ -251,7 +254,7 @@ class ModelClient:
             position = np.append(part, len(self._step.keys)).astype(np.int32)[position]
         keys_at = (row[:count] for row, count in zip(position, packing.count.tolist(), strict=True))
         self.rpcs_of_operation += len(datagrams)
-        calls = zip(datagrams, packing.ps.tolist(), keys_at, packing.hashed.tolist(), strict=True)
+        calls = zip(datagrams, packing.ps.tolist(), keys_at, hashed, strict=True)
         self._unsent.extend(_Call(*call, refusals) for call in calls)
 
     def _learn(self, call: _Call, header: Header, now: int) -> None:
@@ -261,24 +264,28 @@ class ModelClient:
         refused = lanes_in(header.refused, header.count)
         served = lanes_in(header.served, header.count)
         positions = self._step.positions
-        self.hinted[positions[call.keys_at[refused]]] = True
-        if call.hashed:
-            self.hinted[positions[call.keys_at[live & ~served & ~refused]]] = False
-        else:
-            self.hinted[positions[call.keys_at[served]]] = True
+        hashed = lanes_in(call.hashed, header.count)
+        own = np.append(self._step.ps, call.ps)[call.keys_at] == call.ps
+        self.hinted[positions[call.keys_at[served & ~hashed | refused & own]]] = True
+        self.hinted[positions[call.keys_at[live & hashed & ~served & ~(refused & own)]]] = False
         self._packing = None
-        if header.refused:
-            if self._answered is not None:
-                self._answered[call.keys_at[refused]] = False
-            times = call.refusals + 1
-            wait = _FIRST_BACKOFF_NS << min(call.refusals, _MAX_DOUBLINGS)
-            _, keys = self._refused.setdefault(times, (now + wait, []))
-            keys.extend(call.keys_at[refused].tolist())
+        if self._answered is not None:
+            self._answered[call.keys_at[refused]] = False
+        for at, is_own in zip(call.keys_at[refused].tolist(), own[refused].tolist(), strict=True):
+            times = call.refusals + 1 if is_own else 0
+            wait = _FIRST_BACKOFF_NS << min(call.refusals, _MAX_DOUBLINGS) if is_own else 0
+            self._refused.setdefault(times, (now + wait, []))[1].append(at)
 
     def _resend(self, part: list[int], refusals: int) -> None:
-        """New RPCs for these keys of the operation, in their hash lanes."""
+        """New RPCs for these keys of the operation: in their hash lanes, if they have been refused."""
         assert self._step is not None
-        step, which = self._step, np.array(part, dtype=np.intp)
-        packing = pack(step.ps[which], step.lane[which], np.ones(len(which), dtype=np.bool_))
+        # Those that were missed are packed anew, the last of them first.
+        step, which = self._step, np.array(part if refusals else part[::-1], dtype=np.intp)
+        ps, lane = step.ps[which], step.lane[which]
+        if refusals:
+            packing = pack_hashed(ps, lane)
+            hashed = packing.live.tolist()
+        else:
+            packing, hashed = pack(ps, lane, np.zeros(len(which), np.bool_))
         deltas = None if self._deltas is None else self._deltas[which]
-        self._enqueue(packing, step.keys[which], deltas, which, refusals)
+        self._enqueue(packing, hashed, step.keys[which], deltas, which, refusals)

@@ -17,7 +17,6 @@ from controller.tables import (
     CPU_PORT,
     HOT_TABLES,
     KIND_PRIVILEGED,
-    KIND_WORKER,
     ROWS,
     SETTINGS,
     SLOTS,
@@ -61,7 +60,6 @@ def sizes(kind: str) -> dict[str, int]:
         (header.RESPONSE, "FLAG_RESPONSE"),
         (header.KEYS, "FLAG_KEYS"),
         (header.VALUES, "FLAG_VALUES"),
-        (KIND_WORKER, "KIND_WORKER"),
         (KIND_PRIVILEGED, "KIND_PRIVILEGED"),
         (HEADER_BYTES, "RPC_BYTES"),
     ],
@@ -70,9 +68,13 @@ def test_constants_are_the_sources(python: int, name: str) -> None:
     assert python == P4[name]
 
 
+def test_the_version_of_the_wire_is_told_by_the_p4info() -> None:
+    assert p4_source.p4info().pkg_info.version == str(header.VERSION)
+
+
 def test_ops_and_kinds_are_all_there_are() -> None:
     assert {op.value: op.name.lower() for op in Op} == p4_source.family("OP_", "bit<8>")
-    assert p4_source.family("KIND_", "bit<8>") == {KIND_WORKER: "worker", KIND_PRIVILEGED: "privileged"}
+    assert p4_source.family("KIND_", "bit<8>") == {KIND_PRIVILEGED: "privileged"}
     flags = {header.RESPONSE: "response", header.KEYS: "keys", header.VALUES: "values"}
     assert p4_source.family("FLAG_", "bit<16>") == flags
 

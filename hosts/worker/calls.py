@@ -1,0 +1,47 @@
+"""Calls, each one RPC: taken, given keys, and queued until a slot of the window is free."""
+
+from __future__ import annotations
+
+from hosts.worker.state import NOTHING, Calls
+from native.compile import compiled, int64
+
+
+@compiled
+def new_call(state: Calls, ps: int, refusals: int) -> int:
+    """A call with no lanes in use."""
+    me = state.me
+    me.spare -= 1
+    c = int64(state.spare[me.spare])
+    call = state.calls[c]
+    call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
+    call.asked = 0
+    return c
+
+
+@compiled
+def drop_call(state: Calls, c: int) -> None:
+    """Give a call back."""
+    state.spare[state.me.spare] = c
+    state.me.spare += 1
+
+
+@compiled
+def place(state: Calls, i: int, c: int, lane: int) -> None:
+    """Place key `i` in a lane of a call that is free."""
+    call = state.calls[c]
+    call.key_at[lane] = i
+    call.live |= 1 << lane
+    call.count = max(int64(call.count), lane + 1)
+
+
+@compiled
+def queue_call(state: Calls, c: int) -> None:
+    """Let a call be sent after all that wait."""
+    me = state.me
+    state.calls[c].next = NOTHING
+    if me.first_unsent == NOTHING:
+        me.first_unsent = c
+    else:
+        state.calls[me.last_unsent].next = c
+    me.last_unsent = c
+    me.calls += 1

@@ -1,0 +1,60 @@
+"""How many RPCs an operation takes, counted by packing it and sending none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.worker.calls import drop_call
+from hosts.worker.client import Client
+from hosts.worker.requests import start
+from hosts.worker.state import NOTHING, Calls
+from native.compile import entry_point, int64
+from native.reference import borrowed
+from protocol.codec import Caller, Keys
+from protocol.rpc import PULL
+
+
+class Counted(NamedTuple):
+    """RPCs of one operation, a pull or a push, whose hints are right."""
+
+    rpcs: int
+    """That the worker sends."""
+    to_servers: int
+    """Of these, those that servers get."""
+
+
+def count_rpcs(
+    space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
+) -> Iterator[Counted]:
+    """Of operations on the parameters at these positions, each at most `largest`, with the hot keys in the switch.
+
+    Without hot keys servers get all RPCs.
+    """
+    client = Client(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
+    client.hint(hot)
+    state = client.state
+    for positions in batches:
+        state.positions[: len(positions)] = positions
+        to_servers = _count(state, len(positions))
+        yield Counted(client.rpcs_of_operation, to_servers)
+
+
+@entry_point
+def _count(state: Calls, n_keys: int) -> int:
+    """Pack an operation and take it back; returns how many of its RPCs servers get."""
+    state = borrowed(state)
+    me = state.me
+    start(state, PULL, 0, n_keys)
+    c, to_servers = int64(me.first_unsent), int64(0)
+    while c != NOTHING:
+        call = state.calls[c]
+        to_servers += call.live != call.hashed
+        drop_call(state, c)
+        c = int64(call.next)
+    me.first_unsent, me.pending = NOTHING, 0
+    return to_servers

@@ -1,0 +1,57 @@
+"""Keys in their hash lanes, in RPCs to their own PS: where that must not be another, or is the caller.
+
+A key that its PS has refused goes so until switch and PS agree whose it is, and so do all keys that a PS reads
+or writes in the switch.
+"""
+
+from __future__ import annotations
+
+from hosts.worker.calls import new_call, place, queue_call
+from hosts.worker.state import NOTHING, Calls
+from native.compile import compiled, int64
+from protocol.header import LANES
+from protocol.rpc import lane_of, ps_of
+
+
+@compiled
+def begin_hashed(state: Calls) -> None:
+    """Let the next keys begin calls of their own."""
+    for ps in range(int64(state.me.n_ps)):
+        chain = state.chains[ps]
+        chain.head = NOTHING
+        for lane in range(LANES):
+            chain.latest[lane] = NOTHING
+
+
+@compiled
+def place_hashed(state: Calls, i: int, refusals: int) -> None:
+    """Place key `i` in its hash lane, in the first call of its PS where that is free."""
+    key = state.keys[i]
+    ps, lane = ps_of(key, int64(state.me.n_ps)), lane_of(key)
+    chain = state.chains[ps]
+    before = int64(chain.latest[lane])
+    c = int64(chain.head) if before == NOTHING else int64(state.calls[before].next)
+    if c == NOTHING:
+        c = new_call(state, ps, refusals)
+        if before == NOTHING:
+            chain.head = c
+        else:
+            state.calls[before].next = c
+    chain.latest[lane] = c
+    place(state, i, c, lane)
+    state.calls[c].hashed |= 1 << lane
+
+
+@compiled
+def queue_hashed(state: Calls) -> None:
+    """Queue the calls that have been filled, in turn for each PS."""
+    more = True
+    while more:
+        more = False
+        for ps in range(int64(state.me.n_ps)):
+            chain = state.chains[ps]
+            c = int64(chain.head)
+            if c != NOTHING:
+                chain.head = state.calls[c].next
+                queue_call(state, c)
+                more = True

@@ -1,0 +1,88 @@
+"""The model of `hosts.worker.packing`: the same choice, by trying all, and the same placement, with lists."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.header import LANES
+from protocol.packing import Packing, packing
+
+COST_AT_PS = 2
+
+
+class Packed(NamedTuple):
+    """RPCs, and of each the bitmap of the lanes whose keys are there by their hash."""
+
+    rpcs: Packing
+    hashed: list[int]
+
+
+class _Rpc:
+    def __init__(self, ps: int) -> None:
+        self.ps = ps
+        self.keys: dict[int, int] = {}
+        self.hashed = 0
+
+    def ride(self, lane: int, key: int) -> None:
+        self.keys[lane] = key
+        self.hashed |= 1 << lane
+
+
+def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_]) -> Packed:
+    """Give keys their lanes, by each one's PS, hash lane and hint (all of shape [size])."""
+    indices = range(len(ps))
+    hot = {each: [i for i in indices if hinted[i] and lane[i] == each] for each in range(LANES)}
+    cold = {each: [i for i in indices if not hinted[i] and ps[i] == each] for each in range(max(ps) + 1)}
+    pure, calls = share_out([len(keys) for keys in hot.values()], {p: len(cold[p]) for p in cold})
+    room = {p: calls[p] * LANES - len(cold[p]) for p in cold}
+    turns = range(max(calls.values(), default=0))
+    shared = [_Rpc(p) for turn in turns for p in sorted(cold) if calls[p] > turn]
+    at = 0
+    for each, keys in hot.items():
+        for _ in shared:
+            if len(keys) <= pure:
+                break
+            rpc = shared[at]
+            if room[rpc.ps]:
+                rpc.ride(each, keys.pop(0))
+                room[rpc.ps] -= 1
+            at = (at + 1) % len(shared)
+    for rpc in shared:
+        for free in sorted(set(range(LANES)) - set(rpc.keys)):
+            if cold[rpc.ps]:
+                rpc.keys[free] = cold[rpc.ps].pop(0)
+    own = []
+    while any(hot.values()):
+        rpc = _Rpc(int(ps[next(keys[0] for keys in hot.values() if keys)]))
+        for each in hot:
+            if hot[each]:
+                rpc.ride(each, hot[each].pop(0))
+        own.append(rpc)
+    return _packed(len(ps), [rpc for rpc in shared if rpc.keys] + own)
+
+
+def share_out(hot: list[int], cold: dict[int, int]) -> tuple[int, dict[int, int]]:
+    """How many RPCs have hot keys only, and how many each PS gets, by the hot keys of each lane and the cold ones
+    of each PS."""
+    calls = {p: -(-n // LANES) for p, n in cold.items()}
+    room = LANES * sum(calls.values()) - sum(cold.values())
+    riding = {pure: sum(max(0, n - pure) for n in hot) for pure in range(max(hot) + 1)}
+    more = {pure: -(-max(0, n - room) // LANES) for pure, n in riding.items()}
+    possible = [pure for pure in more if max(hot) - pure <= sum(calls.values()) + more[pure]]
+    best = min(possible, key=lambda pure: (pure + COST_AT_PS * more[pure], -pure))
+    for _ in range(more[best]):
+        wide = [p for p in cold if cold[p] > calls[p]]
+        if wide:
+            calls[min(wide, key=lambda p: (calls[p] * LANES - cold[p], p))] += 1
+    return best, calls
+
+
+def _packed(size: int, rpcs: list[_Rpc]) -> Packed:
+    position = np.full((len(rpcs), LANES), size, np.int32)
+    for row, rpc in zip(position, rpcs, strict=True):
+        row[list(rpc.keys)] = list(rpc.keys.values())
+    ps = np.array([rpc.ps for rpc in rpcs], np.uint16)
+    return Packed(packing(size, position, ps), [rpc.hashed for rpc in rpcs])
