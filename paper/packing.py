@@ -53,7 +53,10 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packed:
     served = float(np.mean([np.count_nonzero(hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, None, operations)
     return Packed(
-        keys, served / keys, rpcs, *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(hot)), operations)
+        keys,
+        served / keys,
+        rpcs,
+        *_mean_rpcs(trace, servers, trace.space.keys(np.flatnonzero(hot)), operations),
     )
 
 

@@ -131,21 +131,52 @@ def _open_calls(state: Calls) -> int:
 
 @compiled
 def _let_ride(state: Calls, first: int, pure: int) -> None:
-    """Deal the hot keys that `pure` calls do not take to the calls that servers get, one after the other."""
-    if first == NOTHING:
-        return
-    at = int64(first)
+    """Place the hot keys that `pure` calls do not take in linked calls: each takes keys of the tallest piles.
+
+    So all find room for whom there is any (Ryser, Canad. J. Math. 9, 1957: a matrix of bits with given sums).
+    """
+    waiting, c = _sort_lanes(state, pure), int64(first)
+    while c != NOTHING and waiting:
+        call = state.calls[c]
+        cold = state.piles[LANES + call.ps]
+        riding = min(int64((cold.room + cold.calls - 1) // cold.calls), waiting)
+        cold.room -= riding
+        cold.calls -= 1
+        _take_tallest(state, c, riding)
+        while waiting and state.piles[state.order[waiting - 1]].keys == pure:
+            waiting -= 1
+        c = int64(call.next)
+
+
+@compiled
+def _sort_lanes(state: Calls, pure: int) -> int:
+    """Sort lanes by the keys that wait for them, most first; returns how many have more than `pure`."""
+    waiting = int64(0)
     for lane in range(LANES):
-        pile, begun = state.piles[lane], at
-        while pile.keys > pure:
-            call = state.calls[at]
-            cold = state.piles[LANES + call.ps]
-            if cold.room > 0:
-                _place_hot(state, lane, at)
-                cold.room -= 1
-            at = int64(first) if call.next == NOTHING else int64(call.next)
-            if at == begun:
-                break
+        at = int64(lane)
+        while at > 0 and state.piles[state.order[at - 1]].keys < state.piles[lane].keys:
+            state.order[at] = state.order[at - 1]
+            at -= 1
+        state.order[at] = lane
+        waiting += state.piles[lane].keys > pure
+    return waiting
+
+
+@compiled
+def _take_tallest(state: Calls, c: int, n: int) -> None:
+    """Place the next key of each of the `n` tallest piles, in the order of which the last of equals go first."""
+    if n == 0:
+        return
+    least = int64(state.piles[state.order[n - 1]].keys)
+    begin, end = int64(n), int64(n)
+    while begin > 0 and state.piles[state.order[begin - 1]].keys == least:
+        begin -= 1
+    while end < LANES and state.piles[state.order[end]].keys == least:
+        end += 1
+    for at in range(begin):
+        _place_hot(state, int64(state.order[at]), c)
+    for at in range(end - (n - begin), end):
+        _place_hot(state, int64(state.order[at]), c)
 
 
 @compiled

@@ -80,6 +80,8 @@ class Calls(NamedTuple):
     """int64[B + 1]: the me.spare calls that are not in use."""
     piles: Any
     """PILE[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
+    order: Any
+    """int64[LANES]: lanes, those that most keys wait for first."""
     chains: Any
     """CHAIN[n_ps]"""
     keys: Any
@@ -154,6 +156,7 @@ def make_calls(
         calls=records(largest + 1, CALL),
         spare=np.arange(largest + 1)[::-1].copy(),
         piles=records(LANES + n_ps, PILE),
+        order=np.zeros(LANES, np.int64),
         chains=records(n_ps, CHAIN),
         keys=np.zeros(largest, np.uint64),
         positions=np.zeros(largest, np.int64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -40,16 +41,19 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
     room = {p: calls[p] * LANES - len(cold[p]) for p in cold}
     turns = range(max(calls.values(), default=0))
     shared = [_Rpc(p) for turn in turns for p in sorted(cold) if calls[p] > turn]
-    at = 0
-    for each, keys in hot.items():
-        for _ in shared:
-            if len(keys) <= pure:
-                break
-            rpc = shared[at]
-            if room[rpc.ps]:
-                rpc.ride(each, keys.pop(0))
-                room[rpc.ps] -= 1
-            at = (at + 1) % len(shared)
+    order = sorted(hot, key=lambda each: (-len(hot[each]), each))
+    left = Counter(rpc.ps for rpc in shared)
+    for rpc in shared:
+        waiting = [each for each in order if len(hot[each]) > pure]
+        riding = min(-(-room[rpc.ps] // left[rpc.ps]), len(waiting))
+        room[rpc.ps] -= riding
+        left[rpc.ps] -= 1
+        # Of equals the last ones, which keeps the order.
+        least = min((len(hot[each]) for each in waiting[:riding]), default=0)
+        taller = [each for each in waiting if len(hot[each]) > least]
+        equal = [each for each in waiting if len(hot[each]) == least]
+        for each in taller[:riding] + equal[len(equal) - (riding - len(taller)) :]:
+            rpc.ride(each, hot[each].pop(0))
     for rpc in shared:
         for free in sorted(set(range(LANES)) - set(rpc.keys)):
             if cold[rpc.ps]:

@@ -1,0 +1,176 @@
+"""Which key travels in which lane of which RPC: each once, where it may, in as few RPCs as can be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.worker.client import Client
+from hosts.worker.counting import Counted, count_rpcs
+from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.workload.generator import generate
+from paper.packing import shape_of
+from protocol.codec import Caller, FastCodec, Keys, Message
+from protocol.hashing import lane_of, lanes_of, ps_ids_of
+from protocol.header import LANES, RESPONSE, VALUES, Header
+from tests.harness.bitmap import lanes_in
+from tests.harness.effort import examples
+from tests.harness.packing import COST_AT_PS, pack, share_out
+
+CODEC = FastCodec()
+FULL = 2**LANES - 1
+
+
+def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: int = 0) -> Keys:
+    """So many keys of a lane and a PS, or of any."""
+    keys = np.arange(beyond + 1, beyond + 1 + 4_000_000 // LANES, dtype=np.uint64)
+    fits = np.ones(len(keys), np.bool_)
+    if lane is not None:
+        fits &= lanes_of(keys) == lane
+    if ps is not None:
+        fits &= ps_ids_of(keys, n_ps) == ps
+    return keys[fits][:number]
+
+
+def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> list[tuple[Header, Keys]]:
+    """Header and keys of each RPC of a pull, in the order in which they are sent."""
+    keys = np.unique(np.concatenate([cold, hot]))
+    client = Client(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
+    client.hint(hot)
+    client.pull(1, np.arange(len(keys)))
+    sent = []
+    while client.rpcs_of_operation > len(sent):
+        out = client.transmit()
+        if out is None:  # the window is full: what is sent is answered, as an RPC all of whose lanes hit
+            for header, _ in sent[-64:]:
+                _answer(client, header)
+            continue
+        header, carried, _ = CODEC.parse(out[0])
+        assert carried is not None and header.ps == out[1]
+        sent.append((header, carried))
+    return sent
+
+
+def _answer(client: Client, header: Header) -> None:
+    answer = header._replace(flags=RESPONSE | VALUES)
+    client.receive(bytes(CODEC.build(Message(answer, None, np.zeros(header.count, np.uint32)))), 0, 0)
+
+
+def chosen(
+    ps: NDArray[np.uint16], lane: NDArray[np.uint8], is_hot: NDArray[np.bool_], n_ps: int
+) -> tuple[int, dict[int, int]]:
+    hot = [int(np.count_nonzero(lane[is_hot] == each)) for each in range(LANES)]
+    return share_out(hot, {each: int(np.count_nonzero(ps[~is_hot] == each)) for each in range(n_ps)})
+
+
+@settings(max_examples=examples(60))
+@given(
+    seed=st.integers(0, 2**32), n_ps=st.sampled_from([1, 2, 3, 20]), size=st.integers(1, 900),
+    share=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), lanes=st.sampled_from([2, 9, LANES]),
+)  # fmt: skip
+def test_each_key_travels_once_where_it_may(
+    seed: int, n_ps: int, size: int, share: float, lanes: int
+) -> None:
+    """And as the model places it, in no more RPCs than with all hot keys in RPCs of their own."""
+    chance = np.random.default_rng(seed)
+    keys = np.unique(chance.integers(0, 2**63, size, dtype=np.uint64))
+    is_hot = (chance.random(len(keys)) < share) & (lanes_of(keys) < lanes)
+    ps, lane = ps_ids_of(keys, n_ps), lanes_of(keys)
+    sent = requests(keys[~is_hot], keys[is_hot], n_ps)
+    hot = set(keys[is_hot].tolist())
+    carried = []
+    for header, of_rpc in sent:
+        for place, key in enumerate(of_rpc.tolist()):
+            if not header.live >> place & 1:
+                continue
+            carried.append(key)
+            assert (
+                (lane_of(key) == place) if key in hot else int(ps_ids_of(np.uint64(key), n_ps)) == header.ps
+            )
+    assert sorted(carried) == keys.tolist()
+    model = pack(ps, lane, is_hot)
+    assert [header.live for header, _ in sent] == model.rpcs.live.tolist()
+    assert [header.ps for header, _ in sent] == model.rpcs.ps.tolist()
+    _, calls = chosen(ps, lane, is_hot, n_ps)
+    assert len(sent) <= np.bincount(lane[is_hot]).max(initial=0) + sum(calls.values())
+
+
+@pytest.mark.parametrize(
+    ("keys_per_step", "servers"), [(3000, 2), (500, 20), (1000, 20), (3000, 20), (3000, 70)]
+)
+def test_what_is_chosen_finds_room(keys_per_step: int, servers: int) -> None:
+    """Of R1's data, in as many RPCs as the best choice has."""
+    trace = generate(shape_of(0.5, keys_per_step), 1, 30, seed=2)
+    is_hot = np.arange(trace.space.size) < 20_000
+    batches = [trace.position[a:b] for a, b in pairwise(trace.key_start.tolist())]
+    hot = np.flatnonzero(is_hot).astype(np.uint64)
+    for found, batch in zip(
+        count_rpcs(trace.space, servers, hot, batches, trace.largest_batch), batches, strict=True
+    ):
+        keys = trace.space.keys(batch)
+        pure, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
+        assert found == Counted(pure + sum(calls.values()), sum(calls.values()))
+
+
+@pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
+def test_hot_keys_ride_in_the_lanes_that_cold_ones_of_any_ps_leave_free(machine: Machine) -> None:
+    cold = np.concatenate([keys_of(None, ps, 3, 20) for ps in range(3)])
+    hot = np.concatenate([keys_of(lane, 1, 3, 1, 100_000) for lane in range(LANES)])
+    sent = requests(cold, hot, 3, machine)
+    assert [header.ps for header, _ in sent] == [0, 1, 2]
+    assert sum(header.live.bit_count() for header, _ in sent) == 60 + LANES
+
+
+def test_what_finds_no_room_travels_alone_one_key_a_lane() -> None:
+    cold = np.concatenate([keys_of(None, ps, 2, 32) for ps in range(2)])
+    hot = np.concatenate([keys_of(lane, None, 2, 2, 100_000) for lane in range(LANES)])
+    sent = requests(cold, hot, 2)
+    assert [header.live for header, _ in sent] == [FULL] * 4
+    # The first two are the servers', the others are for whom their first key is.
+    assert [header.ps for header, _ in sent[:2]] == [0, 1]
+    for header, keys in sent[2:]:
+        assert header.ps == ps_ids_of(keys[0], 2)
+        assert {int(key) for key in keys} <= {int(key) for key in hot}
+
+
+def test_a_ps_gets_one_more_where_that_spares_more_than_two() -> None:
+    """Three or two hot keys of one lane: three RPCs of one lane each, or one more with room for all."""
+    for tall in (2, 3, 4):
+        hot, cold = [tall] + [0] * (LANES - 1), {0: 64, 1: 64}
+        pure, calls = share_out(hot, cold)
+        # Riding takes a call for each key of the lane: room in one PS's RPCs is room in all three of its.
+        assert (pure, sum(calls.values())) == ((tall, 4) if tall <= COST_AT_PS else (0, 5))
+
+
+def test_rpcs_for_servers_go_first_and_in_turn() -> None:
+    cold = np.concatenate([keys_of(None, 0, 3, 70), keys_of(None, 1, 3, 10), keys_of(None, 2, 3, 40)])
+    sent = requests(cold, keys_of(5, None, 3, 30, 100_000), 3)
+    assert [header.ps for header, _ in sent[:6]] == [0, 1, 2, 0, 2, 0]
+
+
+def test_counted_is_what_is_sent() -> None:
+    """By packing alone, again and again; and without hot keys servers get all."""
+    chance = np.random.default_rng(3)
+    space = KeySpace(5_000)
+    hot = np.arange(0, 5_000, 3, dtype=np.uint64)
+    batches = [np.sort(chance.choice(5_000, size, replace=False)) for size in (1, 700, 40, 700)]
+    counted = list(count_rpcs(space, 4, hot, batches, 700))
+    for batch, found in zip(batches, counted, strict=True):
+        keys = batch.astype(np.uint64)
+        is_hot = np.isin(keys, hot)
+        sent = requests(keys[~is_hot], keys[is_hot], 4)
+        cold = set(keys[~is_hot].tolist())
+        assert found == Counted(len(sent), sum(bool(cold & set(of.tolist())) for _, of in sent))
+    assert all(each.rpcs == each.to_servers for each in count_rpcs(space, 4, None, batches, 700))
+
+
+def test_lanes_in_use_are_the_keys() -> None:
+    [(header, keys)] = requests(keys_of(None, 0, 1, 3), keys_of(9, None, 1, 1, 100_000), 1)
+    assert lanes_in(header.live, header.count).nonzero()[0].tolist() == [0, 1, 2, 9]
+    assert header.count == len(keys) == 10
