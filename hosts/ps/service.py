@@ -53,8 +53,10 @@ def room(service: Service) -> int:
 
 @compiled
 def begin(service: Service, read: int, lanes: int) -> None:
-    """Give an RPC that was read at `read`, with so many lanes to serve, to the core that is free first: `me.start`
-    and `me.due`."""
+    """Give an RPC that was read at `read` to the core that is free first: `me.start` and `me.due`.
+
+    `lanes` are those that the switch has left to the PS.
+    """
     first = int64(0)
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[first]:

@@ -31,9 +31,9 @@ class Counted(NamedTuple):
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
 ) -> Iterator[Counted]:
-    """Of operations on the parameters at these positions, each at most `largest`, with the hot keys in the switch.
+    """Of operations on the parameters at these positions, each at most `largest`.
 
-    Without hot keys servers get all RPCs.
+    With the `hot` keys in the switch; without any, servers get all RPCs.
     """
     client = Client(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
     client.hint(hot)

@@ -1,7 +1,7 @@
 """Keys in their hash lanes, in RPCs to their own PS: where that must not be another, or is the caller.
 
-A key that its PS has refused goes so until switch and PS agree whose it is, and so do all keys that a PS reads
-or writes in the switch.
+A key that its PS has refused goes so until switch and PS agree whose it is. So do all keys that a PS reads or
+writes in the switch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which key of an operation travels in which lane of which RPC.
 
-The switch serves a hot key in its hash lane only, but in any RPC, whichever PS that is for. A PS gets each cold
-key of its share, and refuses lanes of other shares that the switch has not served. So:
+The switch serves a hot key in its hash lane only, but in any RPC, whichever PS that is for; a PS refuses keys
+of other shares that the switch has not served. So:
 
 - Cold keys take as few RPCs to their PS as hold them. Hot keys ride in the lanes that those leave free.
 - Hot keys that find no room travel in RPCs of their own, one in each lane. The switch answers them alone.
@@ -164,7 +164,7 @@ def _sort_lanes(state: Calls, pure: int) -> int:
 
 @compiled
 def _take_tallest(state: Calls, c: int, n: int) -> None:
-    """Place the next key of each of the `n` tallest piles, in the order of which the last of equals go first."""
+    """Place the next key of each of the `n` tallest piles; of equals the last ones, which keeps the order."""
     if n == 0:
         return
     least = int64(state.piles[state.order[n - 1]].keys)

@@ -42,12 +42,12 @@ CALL = record(
     "ps", "count", "live", "hashed", "refusals", "next", "asked", "asked_epoch",
     ("key_at", np.int32, (LANES,)),
 )  # fmt: skip
-"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue, and
-`hashed` are the lanes whose keys are there by their hash, for the switch to serve. Where a switch is gone that may have had it, it only asks what has become of itself: `asked` and `asked_epoch`
-are its seq and epoch then."""
+"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue. The
+`hashed` lanes have keys by their hash, for the switch to serve. Where a switch is gone that may have had it,
+it only asks what has become of itself: `asked` and `asked_epoch` are its seq and epoch then."""
 PILE = record("first", "keys", "calls", "room")
-"""Keys that wait for a lane, linked by `behind`, and how many. Of those for any lane of an RPC to a PS, too: how
-many calls it gets, and lanes in these that they leave free."""
+"""Keys that wait for a lane, linked by `behind`, and how many. Where any lane of an RPC to a PS will do: how
+many calls it gets, too, and lanes in these that they leave free."""
 CHAIN = record("head", ("latest", np.int64, (LANES,)))
 """Calls of one PS that are being filled by hash: the first, and the latest that has each lane in use."""
 GROUP = record("refusals", "due", "first", "last")

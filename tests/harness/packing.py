@@ -69,8 +69,10 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
 
 
 def share_out(hot: list[int], cold: dict[int, int]) -> tuple[int, dict[int, int]]:
-    """How many RPCs have hot keys only, and how many each PS gets, by the hot keys of each lane and the cold ones
-    of each PS."""
+    """How many RPCs have hot keys only, and how many each PS gets.
+
+    By the hot keys of each lane, and the cold ones of each PS.
+    """
     calls = {p: -(-n // LANES) for p, n in cold.items()}
     room = LANES * sum(calls.values()) - sum(cold.values())
     riding = {pure: sum(max(0, n - pure) for n in hot) for pure in range(max(hot) + 1)}
