@@ -26,8 +26,8 @@ def calls_of(world: World, w: int) -> Calls:
     c = world.calls
     calls: Calls = borrowed(Calls(
         c.me[w], c.slots[w], c.sent[w], c.free[w], c.again[w], c.calls[w], c.spare[w], c.piles[w],
-        c.order[w], c.chains[w], c.keys[w], c.positions[w], c.deltas[w], c.values[w], c.answered[w], c.served[w],
-        c.kept[w], c.hinted[w], c.space, c.groups[w], c.behind[w], c.log[w],
+        c.order[w], c.chains[w], c.keys[w], c.positions[w], c.deltas[w], c.values[w], c.answered[w],
+        c.served[w], c.kept[w], c.hinted[w], c.space, c.groups[w], c.behind[w], c.log[w],
     ))  # fmt: skip
     return calls
 

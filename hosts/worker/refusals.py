@@ -1,8 +1,8 @@
 """Keys that a PS has refused: each goes again.
 
 One that it has given away is in the switch, or on its way there. It goes in its hash lane, and waits the
-longer the more often it has been refused. One of another PS's share has only ridden with others, and the switch
-did not have it: it goes to its own PS, at once.
+longer the more often it has been refused. One of another PS's share has only ridden with others, and the
+switch did not have it: it goes to its own PS, at once.
 """
 
 from __future__ import annotations

@@ -54,38 +54,40 @@ class PipelineSwitch:
     """The compiled P4 program in a pipeline of softswitch."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         self._states: dict[tuple[int, int], str] = {}
+        self._jobs: set[int] = set()
         self.process = pipeline.process
 
     def set_job(self, job: int, offload: bool, proxy: bool) -> None:
-        write(self._pipeline, [insert("identify.jobs", (job,), "identify.set_job", int(offload), int(proxy))])
+        entry = insert("identify.jobs", (job,), "identify.set_job", int(offload), int(proxy))
+        change = Change.MODIFY if job in self._jobs else Change.INSERT
+        self._jobs.add(job)
+        write(self.pipeline, [entry._replace(change=change)])
 
     def add_server(self, job: int, ps: int, server: Attached, service: UdpEndpoint) -> None:
         data = (*_numbers(server.end), server.port, *_numbers(service))
-        write(self._pipeline, [insert("identify.servers", (job, ps), "identify.set_server", *data)])
+        write(self.pipeline, [insert("identify.servers", (job, ps), "identify.set_server", *data)])
 
     def add_caller(self, job: int, caller: int, epoch: int, row: int, at: Attached, privileged: bool) -> None:
         data = (row, *_numbers(at.end), at.port, int(privileged))
-        write(
-            self._pipeline, [insert("identify.workers", (job, caller, epoch), "identify.set_worker", *data)]
-        )
+        write(self.pipeline, [insert("identify.workers", (job, caller, epoch), "identify.set_worker", *data)])
 
     def remove_caller(self, job: int, caller: int, epoch: int) -> None:
         gone = EntryWrite(Change.DELETE, INGRESS + "identify.workers", (job, caller, epoch))
-        write(self._pipeline, [gone])
+        write(self.pipeline, [gone])
 
     def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
         known = (job, key) in self._states
         change = Change.DELETE if state is None else Change.MODIFY if known else Change.INSERT
-        write(self._pipeline, [hot_entry(change, key, state or "", slot, lane_of(key), job)])
+        write(self.pipeline, [hot_entry(change, key, state or "", slot, lane_of(key), job)])
         if state is None:
             del self._states[job, key]
         else:
             self._states[job, key] = state
 
     def register(self, key: int, slot: int) -> int:
-        return held(self._pipeline, lane_of(key), slot)
+        return held(self.pipeline, lane_of(key), slot)
 
 
 def _numbers(end: UdpEndpoint) -> tuple[int, int, int]:

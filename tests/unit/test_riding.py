@@ -1,0 +1,307 @@
+"""Hot keys in RPCs to any PS: what the switch does not serve of them is added once all the same, and soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+
+from hosts.worker.client import Client
+from protocol.codec import FastCodec
+from protocol.control import Command
+from protocol.frames import parse
+from protocol.hashing import lane_of, ps_of
+from protocol.header import Header, Op
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.jit import MachineCode
+from tests.harness.switches import PipelineSwitch, PlainSwitch, Switch
+from tests.harness.testbed import JOB, MS, SERVERS, Move, Testbed
+from tests.harness.testnet import lane_stats, program, pushes
+
+CODEC = FastCodec()
+PARAMETERS = 400
+
+
+@cache
+def code() -> MachineCode:
+    return MachineCode(program())
+
+
+def compiled() -> PipelineSwitch:
+    return PipelineSwitch(CompiledPipeline(program(), code()))
+
+
+def interpreted() -> PipelineSwitch:
+    return PipelineSwitch(InterpretedPipeline(program()))
+
+
+SWITCHES = pytest.mark.parametrize("switch", [compiled, interpreted, PlainSwitch])
+
+
+class Bed(Testbed):
+    """The test is the network: frames arrive in order, and it may look at them, or take them away."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch, Random(1), parameters=PARAMETERS)
+        self.client: Client = self.workers[0].client
+        self.requests: list[Header] = []
+
+    def keys(self, ps: int, lanes: Iterable[int] = range(32)) -> list[int]:
+        """Keys of a PS, one in each of these lanes, as far as there are."""
+        found: dict[int, int] = {}
+        for key in range(PARAMETERS):
+            if ps_of(key, SERVERS) == ps and lane_of(key) in lanes:
+                found.setdefault(lane_of(key), key)
+        return list(found.values())
+
+    def load(self, *keys: int, state: str = "hot") -> None:
+        """Let the switch have the keys, all of them, or on their way."""
+        for key in keys:
+            self.slots[key] = self._free_slot(key)
+            self.switch.set_entry(JOB, key, "reserved", self.slots[key])
+        if state == "reserved":
+            return
+        for ps in range(SERVERS):
+            mine = [key for key in keys if ps_of(key, SERVERS) == ps]
+            if mine:
+                self.move_all(Command.SEED, ps, mine)
+
+    def unload(self, *keys: int) -> None:
+        """Let the keys of one PS go home."""
+        for key in keys:
+            self.switch.set_entry(JOB, key, "draining", self.slots[key])
+        self.move_all(Command.COLLECT, ps_of(keys[0], SERVERS), list(keys))
+
+    def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
+        """With everything else under way standing still."""
+        entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
+        self._commands += 1
+        self.move = Move(keys, command, self._commands, ps)
+        self.command()
+        while self.move is not None:
+            self.deliver(0)
+        while self.entering or self.flying:
+            self.deliver(0)
+        self.entering, self.flying = entering, flying
+
+    def hint(self, *keys: int) -> None:  # type: ignore[override]
+        self.client.hint(np.array(keys, np.uint64))
+
+    def push(self, *keys: int, value: int = 1) -> None:
+        keys_array = np.array(sorted(keys))
+        self.workers[0].push(keys_array, np.full(len(keys), value, np.uint32))
+        self.transmit()
+
+    def pull(self, *keys: int) -> None:
+        self.workers[0].pull(np.array(sorted(keys)))
+        self.transmit()
+
+    def transmit(self) -> None:
+        before = len(self.entering)
+        super().transmit()
+        frames = [frame for port, frame in self.entering[before:] if port == self.workers[0].port]
+        self.requests += [CODEC.parse(parse(frame).payload).header for frame in frames]
+
+    def to_switch(self) -> None:
+        """All frames that enter are switched; what comes out stays on its way."""
+        for _ in range(len(self.entering)):
+            self.deliver(0)
+
+    def finish(self) -> list[Header]:
+        """Go on until all is answered; the requests of this operation."""
+        before, self.requests = self.requests, []
+        self.quiesce()
+        self.workers[0].settle()
+        return before + self.requests
+
+    def values(self, *keys: int) -> list[int]:
+        held = self.held()
+        return [int(held[key]) for key in keys]
+
+
+def ridden(bed: Bed) -> tuple[int, list[int]]:
+    """A hot key of server 0 that is to ride with three cold ones of server 1; all are pushed."""
+    hot = bed.keys(0, [20])[0]
+    cold = [key for key in bed.keys(1) if lane_of(key) != 20][:3]
+    bed.load(hot)
+    bed.hint(hot)
+    bed.push(hot, *cold)
+    [request] = bed.requests
+    assert (request.ps, request.live.bit_count(), request.live >> 20 & 1) == (1, 4, 1)
+    return hot, cold
+
+
+@SWITCHES
+def test_the_switch_serves_what_rides_and_the_ps_the_others(switch: Callable[[], Switch]) -> None:
+    bed = Bed(switch())
+    hot, cold = ridden(bed)
+    assert len(bed.finish()) == 1
+    assert bed.values(hot, *cold) == [1, 1, 1, 1]
+    assert bed.switch.register(hot, bed.slots[hot]) == 1
+    bed.requests.clear()
+    bed.pull(hot, *cold)
+    assert len(bed.finish()) == 1
+    bed.check()
+
+
+def told_what_was_added(bed: Bed) -> None:
+    """The RPC is lost behind the switch, which has added the hot key; that goes home; the RPC comes again."""
+    hot, cold = ridden(bed)
+    bed.to_switch()
+    bed.flying.clear()
+    bed.unload(hot)
+    bed.pass_time(300 * MS)
+    bed.finish()
+    assert bed.values(hot, *cold) == [1, 1, 1, 1]
+
+
+@SWITCHES
+def test_a_duplicate_push_is_told_what_was_added_then(switch: Callable[[], Switch]) -> None:
+    bed = Bed(switch())
+    told_what_was_added(bed)
+    bed.check()
+
+
+@SWITCHES
+def test_a_duplicate_push_without_offload_is_told_what_was_added_with_it(
+    switch: Callable[[], Switch],
+) -> None:
+    bed = Bed(switch())
+    hot, cold = ridden(bed)
+    bed.to_switch()
+    bed.flying.clear()
+    bed.unload(hot)
+    bed.switch.set_job(JOB, offload=False, proxy=True)
+    bed.pass_time(300 * MS)
+    bed.finish()
+    assert bed.values(hot, *cold) == [1, 1, 1, 1]
+
+
+class TodaysHits(PlainSwitch):
+    """Breaks the rule: a duplicate push is told today's hits."""
+
+    def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
+        return hits
+
+
+def test_todays_hits_show() -> None:
+    with pytest.raises(AssertionError):
+        told_what_was_added(Bed(TodaysHits()))
+
+
+@SWITCHES
+def test_a_duplicate_pull_gets_what_is_there_now(switch: Callable[[], Switch]) -> None:
+    """A lane that was served the first time is cold the second time, and of another share: it goes again."""
+    bed = Bed(switch())
+    hot, cold = ridden(bed)
+    bed.finish()
+    bed.requests.clear()
+    bed.pull(hot, *cold)
+    bed.to_switch()
+    bed.flying.clear()
+    bed.unload(hot)
+    bed.pass_time(300 * MS)
+    again = bed.finish()
+    assert bed.client.values.tolist() == [1, 1, 1, 1]
+    assert [(header.ps, header.live.bit_count()) for header in again if header.ps == 0] == [(0, 1)]
+
+
+@SWITCHES
+def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(switch: Callable[[], Switch]) -> None:
+    """Hints that are wrong, all of them: what the PS refuses of one burst goes densely, in one RPC a PS."""
+    bed = Bed(switch())
+    keys = [key for ps in range(SERVERS) for key in bed.keys(ps)]
+    bed.hint(*keys)
+    bed.push(*keys)
+    first = len(bed.requests)
+    while bed.entering:
+        bed.to_switch()
+        while bed.flying:  # each server and the worker take what has come as one burst
+            bed._arrive(*bed.flying.pop(0))
+    due = bed.client.deadline()
+    assert due is not None and due <= bed.now  # nothing is waited for
+    sent = bed.finish()
+    missed = sent[first:]
+    assert sorted(header.ps for header in missed) == [0, 1]
+    assert all(header.live == 2**header.count - 1 for header in missed)
+    assert not bed.client.hinted.any()
+    bed.requests.clear()
+    bed.push(*keys)
+    again = bed.finish()
+    assert len(again) == sum(-(-len(bed.keys(ps)) // 32) for ps in range(SERVERS))
+    assert bed.values(*keys) == [2] * len(keys)
+
+
+@SWITCHES
+def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Callable[[], Switch]) -> None:
+    """Missed, refused by its PS, and from then on in its hash lane, less and less often."""
+    bed = Bed(switch())
+    hot, other = bed.keys(0, [20])[0], bed.keys(1, [7])[0]
+    bed.load(hot, state="reserved")
+    server = bed.servers[0].stores[JOB]
+    places = server.locate(np.array([hot], np.uint64))
+    server.give_away(places)
+    bed.hint(hot)
+    bed.push(hot, other)
+    for _ in range(100):
+        while bed.entering or bed.flying:
+            bed.deliver(0)
+        due = bed.client.deadline()
+        assert due is not None
+        if due > bed.now + 10 * MS:
+            break
+        bed.pass_time(max(due - bed.now, 0))
+    assert bed.client.hinted.nonzero()[0].tolist() == [hot]
+    # To server 1 with the other, to its own densely, and then in its lane, each time after twice as long.
+    assert [header.ps for header in bed.requests] == [1] + [0] * (len(bed.requests) - 1)
+    assert 5 <= len(bed.requests) <= 10
+    assert {header.live for header in bed.requests[2:]} == {1 << 20}
+    bed.switch.set_entry(JOB, hot, "hot", bed.slots[hot])
+    bed.hot.add(hot)
+    bed.finish()
+    assert bed.values(hot, other) == [1, 1]
+
+
+def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
+    """As `lane_stats` counts look-ups and `pushes` counts updates."""
+    switch = compiled()
+    bed = Bed(switch)
+    hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
+    bed.hint(hot)
+    bed.push(hot, *cold)
+    bed.finish()
+    looked = [lane_stats(switch.pipeline, lane) for lane in range(32)]
+    assert sum(hits for hits, _, _ in looked) == 0
+    assert sum(misses for _, misses, _ in looked) == 4 + 1
+    assert not pushes(switch.pipeline, 20)
+    assert sum(int(server.stores[JOB].held().updates.sum()) for server in bed.servers) == 4
+
+
+@SWITCHES
+def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Switch]) -> None:
+    """Every key is of its share: a hint that is wrong costs no second RPC."""
+    bed = Bed(switch())
+    mine = bed.keys(0)
+    bed.hint(*mine[:5])
+    bed.push(*mine)
+    assert len(bed.finish()) == 1
+    assert bed.values(*mine) == [1] * len(mine)
+    assert not bed.client.hinted.any()
+
+
+@SWITCHES
+def test_no_ps_adds_what_is_not_of_its_share(switch: Callable[[], Switch]) -> None:
+    bed = Bed(switch())
+    hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
+    bed.hint(hot)
+    bed.push(hot, *cold)
+    bed.to_switch()
+    [(_, frame)] = bed.flying
+    answered = bed.servers[1].handle(parse(frame).payload, 0, 0, parse(frame).source)
+    assert answered is not None
+    header = CODEC.parse(answered[1]).header
+    assert (header.op, header.served, header.refused) == (Op.PUSH, 0, 1 << 20)
