@@ -1,7 +1,7 @@
 """One worker, one switch and one parameter server of which every time is chosen: no clock runs by itself.
 
 The agents are the real ones, behind their public seams: datagrams with their times go in, logs and counters
-come out. The switch is a stand-in that serves the keys it is told.
+come out; but hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is a stand-in that serves the keys it is told.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
 from protocol.codec import Caller, FastCodec, Keys, Message
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
+from tests.harness.apart import apart
 
 _CODEC = FastCodec()
 US = 1_000
@@ -72,7 +73,9 @@ class Timed:
         self.server: ParameterServer[None] = ParameterServer(
             ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
-        self.clients = {job: Client(Caller(job, worker, 1), n_ps, space, self._clock) for job in jobs}
+        self.clients = {
+            job: Client(Caller(job, worker, 1), n_ps, space, self._clock, machine=apart()) for job in jobs
+        }
 
     def _clock(self) -> int:
         return self.now

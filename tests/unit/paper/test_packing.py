@@ -37,8 +37,8 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     batches = [[*hot, *cold[40 * number : 40 * number + 40]] for number in range(80)]
     found = pack_trace(trace(batches), top_k=4, servers=1)
     assert (found.keys, found.served) == (44, 4 / 44)
-    # 44 and 40 keys in RPCs of 32; the hot ones in 3, of which the first has two lanes.
-    assert (found.rpcs, found.rpcs_with, found.to_servers) == (2, 2 + 3, 2)
+    # 44 keys in RPCs of 32; 40 in two that have room for one hot key of each lane, and the third needs one more.
+    assert (found.rpcs, found.rpcs_with, found.to_servers) == (2, 3, 2)
 
 
 def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
@@ -60,7 +60,7 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
     found = pack_shape(0.5, 2000, 2)
     assert found.keys == pytest.approx(2000, rel=0.05)
     assert 0.44 < found.served < 0.52
-    assert found.to_servers < found.rpcs < found.rpcs_with
+    assert found.to_servers < found.rpcs < found.rpcs_with < 1.1 * found.rpcs
 
 
 def test_skew_is_the_share_of_the_top_2_per_cent() -> None:
