@@ -14,6 +14,7 @@ from bench.errors import BenchError
 from bench.requests import EPOCH, JOB
 from hosts.ps.config import JobConfig, PsConfig, ServiceConfig
 from hosts.sockets import Address
+from protocol.header import VERSION
 
 _ROOT = Path(__file__).parents[1]
 
@@ -24,6 +25,7 @@ def parameter_server(address: Address, parameters: int, core: int) -> Iterator[i
     host, port = address
     with tempfile.TemporaryDirectory() as folder:
         config = PsConfig(
+            wire=VERSION,
             ps=0,
             address=host,
             log_dir=Path(folder),

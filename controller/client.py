@@ -23,6 +23,7 @@ from common.words import counted
 from controller.encoding import Encoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Update
+from protocol.header import VERSION
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 COMPILED = Path(__file__).parents[1] / "p4src" / "compiled"
@@ -38,6 +39,7 @@ _UNDISTURBED = 1 << 127
 """Flag of an election id: we do not outbid its owner, whose process id is the rest."""
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
+_BEFORE_IT_WAS_SAID = "1"
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
@@ -99,6 +101,13 @@ class SwitchClient:
                 "registers, or was never set up; start the testbed again"
             )
         if not self._switch.p4info.has_p4info(_ours().p4info):
+            wire = _wire_of(self._switch.p4info)
+            if wire not in ("", str(VERSION)):
+                raise PipelineError(
+                    f"switch {self.address} runs a program of wire version {wire} and this is version "
+                    f"{VERSION}: it would drop all RPCs of agents of this version; nothing was changed; "
+                    "start switch, agents and controller from one Hotline"
+                )
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
             raise PipelineError(
                 f"switch {self.address} runs another pipeline than {P4INFO.name}, with the tables "
@@ -281,6 +290,12 @@ def _is_host_and_port(text: str) -> bool:
     host, _, port = text.rpartition(":")
     is_host = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
     return is_host and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
+
+
+def _wire_of(schema: fy.P4Schema) -> str:
+    """Version of the wire that a program of ours speaks; "" of another's."""
+    is_ours = {table.alias for table in schema.tables} == {table.alias for table in _ours().tables}
+    return (schema.p4info.pkg_info.version or _BEFORE_IT_WAS_SAID) if is_ours and schema.p4info else ""
 
 
 @cache

@@ -26,7 +26,7 @@ from protocol.control import Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, WINDOW, Op, unpack
+from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, VERSION, WINDOW, Op, unpack
 from protocol.packing import pack_hashed
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,10 @@ class InBand:
                 timeout = min(2 * timeout, _LONGEST_TIMEOUT)
         finally:
             del waiting[call]
-        raise NoAnswer(f"{who} did not answer {what} within {self._patience:g} s; is it running?")
+        raise NoAnswer(
+            f"{who} did not answer {what} within {self._patience:g} s; is it running, and of wire "
+            f"version {VERSION}?"
+        )
 
     async def _receive(self) -> None:
         async for frame in self._switch.packets():

@@ -12,7 +12,7 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from protocol import addressing
 from protocol.arms import ARMS
-from protocol.header import HOTLINE_PORT
+from protocol.header import HOTLINE_PORT, VERSION
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import EPOCH, Config
 from topologies.network import Network
@@ -81,6 +81,7 @@ def _server_config(
     sparse = trace.space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
     return {
+        "wire": VERSION,
         "ps": number - 1,
         "address": addressing.server(number).address,
         "log_dir": str(run / "parts"),
@@ -102,6 +103,7 @@ def _worker_config(
 ) -> Answer:
     services = [addressing.service(each) for each in range(1, config.servers + 1)]
     return {
+        "wire": VERSION,
         "worker": number,
         "address": addressing.worker(number).address,
         "log_dir": str(run / "parts"),

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from common.settings import Strict
+from hosts.config import AgentConfig
 
 NS_PER_S = 1_000_000_000
 
@@ -47,7 +48,7 @@ class DurableConfig(Strict):
     """Of notes, after which a checkpoint is made instead."""
 
 
-class PsConfig(Strict):
+class PsConfig(AgentConfig):
     """A PS process; the key space is 0..parameters-1, or the sorted keys in a file."""
 
     ps: int = Field(ge=0, lt=2**15)

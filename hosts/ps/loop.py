@@ -18,12 +18,23 @@ from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
 from hosts.ps.core import ParameterServer
 from hosts.ps.durable import Durable
-from hosts.ps.serve import COMMAND, FOR_CONTROL, MARKED, NEWCOMER, OWN, QUIET, ROOM, SIGNAL, make_sources
+from hosts.ps.serve import (
+    COMMAND,
+    FOR_CONTROL,
+    FOREIGN,
+    MARKED,
+    NEWCOMER,
+    OWN,
+    QUIET,
+    ROOM,
+    SIGNAL,
+    make_sources,
+)
 from hosts.ps.server import job_of
 from hosts.ps.service import Service
 from hosts.sockets import Address, Receiver, open_udp, send
 from hosts.udp import BURST, address_of, datagram_of, make_udp
-from protocol.header import HOTLINE_PORT, PS_RPC_PORT
+from protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +95,7 @@ class Sockets:
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno())
         self.peers: set[Address] = set()
+        self._foreign: set[tuple[int, Address]] = set()
         """Workers that have a socket of their own."""
         self._open: list[socket.socket] = []
         self._data = self._add(open_udp(self._local, shared=True))
@@ -189,6 +201,16 @@ class Sockets:
                 self._core.command(datagram_of(self._udp, k), address_of(self._udp, k))
             elif mark == NEWCOMER:
                 self._connect(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
+            elif mark == FOREIGN:
+                self._tell_of_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
+
+    def _tell_of_version(self, version: int, peer: Address) -> None:
+        if (version, peer) not in self._foreign:
+            self._foreign.add((version, peer))
+            log.error(
+                "%s:%s speaks version %d of the wire and this server version %d: it is not answered; "
+                "start both from one Hotline", *peer, version, VERSION,
+            )  # fmt: skip
 
     def _connect(self, job: int, peer: Address) -> None:
         """Give a worker its own socket; what is queued at the shared one is still read there."""

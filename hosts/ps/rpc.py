@@ -25,22 +25,30 @@ from protocol.header import (
     SLOT_MASK,
     VALUE_BYTES,
     VALUES,
+    VERSION,
     WINDOW_BITS,
     Header,
 )
 from protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode, well_formed
 
 NOTHING = 0
-IS_CONTROL = -1
+IS_CONTROL, IS_FOREIGN = -1, -2
+_FOREIGN_TOLD = 8
+"""Datagrams of other versions that somebody is told of; so that they do not take all the time."""
 
 
 @compiled
 def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Answer a datagram that the kernel received at `arrival` (ns).
 
-    Returns the answer's length, NOTHING when there is nothing to say, or IS_CONTROL for the controller's.
+    Returns the answer's length, NOTHING when there is nothing to say, IS_CONTROL for the controller's, or
+    IS_FOREIGN for one of another version of the wire, the first times.
     """
     me = server.me
+    if length >= HEADER_BYTES and rpc.version != VERSION:
+        me.malformed += 1
+        me.foreign += 1
+        return IS_FOREIGN if me.foreign <= _FOREIGN_TOLD else NOTHING
     if length >= HEADER_BYTES and rpc.op == CONTROL:
         return IS_CONTROL
     h = decode(rpc)
@@ -112,7 +120,7 @@ def lanes_to_serve(h: Header) -> int:
 @compiled
 def lanes_left(rpc: Rpc) -> int:
     """How many lanes of a request these are."""
-    return ones(int64(rpc.live & ~rpc.served))
+    return int64(ones(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled
@@ -129,17 +137,18 @@ def locate_lanes(server: Server, rpc: Rpc, count: int, wanted: int) -> None:
 @compiled
 def pull(server: Server, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write all values, the switch's for the lanes that it served; returns the lanes refused."""
-    wanted, refused = lanes_to_serve(h), int64(0)
-    locate_lanes(server, rpc, h.count, wanted)
+    brought = h.served if h.flags & VALUES else int64(0)
+    refused = int64(0)
+    locate_lanes(server, rpc, h.count, ~brought)
     for lane in range(h.count):
-        if h.flags & VALUES and h.served >> lane & 1:
+        if brought >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
             cell = server.cells[j, server.me.at[lane]]
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= AWAY:
                 refused |= 1 << lane
-    return refused & wanted
+    return refused & lanes_to_serve(h)
 
 
 @compiled

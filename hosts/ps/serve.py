@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.ps.rpc import IS_CONTROL, handle, lanes_left, stamp
+from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, handle, lanes_left, stamp
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
 from hosts.ps.state import Server, find_job, needs_room
 from hosts.udp import (
@@ -33,8 +33,9 @@ from softswitch.ports.layout import EPOLL_EVENT
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
 the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
-ANSWERED, FOR_CONTROL, NEWCOMER = 0, 1, 2
-"""Marks of datagrams: nothing is left to do; it is the controller's; its caller was not known before."""
+ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3
+"""Marks of datagrams: nothing is left to do; it is the controller's; its caller was not known before; it is
+of another version of the wire."""
 EVENTS = 64
 _LONGEST_WAIT_NS = 1_000_000_000
 
@@ -162,7 +163,7 @@ def handle_burst(server: Server, service: Service, udp: Udp, sources: Sources, f
     for k in range(n):
         callers = int64(server.me.callers)
         outcome = answer_one(server, service, udp, fd, k, read)
-        mark = FOR_CONTROL if outcome == IS_CONTROL else ANSWERED
+        mark = FOR_CONTROL if outcome == IS_CONTROL else FOREIGN if outcome == IS_FOREIGN else ANSWERED
         if server.me.callers > callers:
             mark = NEWCOMER
         sources.marks[k] = mark

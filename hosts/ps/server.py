@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hosts.ps.journal import add_note
-from hosts.ps.rpc import IS_CONTROL, NOTHING, handle_one, stamp_one
+from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, NOTHING, handle_one, stamp_one
 from hosts.ps.share import Share
 from hosts.ps.state import make_server, needs_room, with_room
 from native.plain import plain
@@ -81,7 +81,7 @@ class RpcServer:
         answered = self._handle(self.state, self._rpcs, length, arrival)
         if answered == IS_CONTROL:
             self.count_misdirected()
-        if answered in (NOTHING, IS_CONTROL):
+        if answered in (NOTHING, IS_CONTROL, IS_FOREIGN):
             return None
         self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
         octets = answer[:answered].tobytes()

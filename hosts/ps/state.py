@@ -22,7 +22,15 @@ JOB_COUNTERS = (
     "applied_lanes", "overflows",
 )  # fmt: skip
 _ME = record(
-    "ps", "malformed", "misdirected", "contacts", "callers", "is_durable", "noted", ("at", "i8", (LANES,))
+    "ps",
+    "malformed",
+    "foreign",
+    "misdirected",
+    "contacts",
+    "callers",
+    "is_durable",
+    "noted",
+    ("at", "i8", (LANES,)),
 )
 _JOB = record("job", "in_burst", *JOB_COUNTERS)
 CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("added", "u4", (WINDOW,)))

@@ -108,9 +108,9 @@ def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
             continue
         i = int64(call.key_at[lane])
         at = int64(state.positions[i])
-        served = h.served >> lane & 1
+        served = bool(h.served >> lane & 1)
         if not h.refused >> lane & 1:
-            if served != int64(call.hashed) >> lane & 1:
+            if served != bool(int64(call.hashed) >> lane & 1):
                 hint(state, at, served)
         elif ps_of(state.keys[i], int64(state.me.n_ps)) == call.ps:
             hint(state, at, True)

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from common.settings import Strict
+from hosts.config import AgentConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
 from protocol.arms import JOBS
 from protocol.header import WINDOW
@@ -30,7 +31,7 @@ class ServiceConfig(Strict):
     port: int = Field(gt=0, lt=2**16)
 
 
-class WorkerConfig(Strict):
+class WorkerConfig(AgentConfig):
     """A worker process."""
 
     worker: int = Field(ge=1, lt=2**15)

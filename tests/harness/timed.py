@@ -1,7 +1,8 @@
 """One worker, one switch and one parameter server of which every time is chosen: no clock runs by itself.
 
 The agents are the real ones, behind their public seams: datagrams with their times go in, logs and counters
-come out; but hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is a stand-in that serves the keys it is told.
+come out; but hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is a stand-in
+that serves the keys it is told.
 """
 
 from __future__ import annotations

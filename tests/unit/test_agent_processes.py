@@ -25,7 +25,7 @@ from hosts.worker import ledger
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
 from logs.collector import Collector, collecting
-from protocol.header import HOTLINE_PORT
+from protocol.header import HOTLINE_PORT, VERSION
 from tests.harness.waiting import PATIENCE_S
 
 JOBS = {1: "neither", 2: "proxy"}
@@ -112,6 +112,7 @@ def servers(log_dir: Path) -> Iterator[list[Agent]]:
 def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
     address = f"{NET}.2.{ps + 1}"
     return {
+        "wire": VERSION,
         "ps": ps,
         "address": address,
         "log_dir": str(log_dir),
@@ -125,6 +126,7 @@ def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
 
 def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
     return {
+        "wire": VERSION,
         "worker": 1,
         "address": f"{NET}.1.1",
         "log_dir": str(log_dir),
@@ -356,6 +358,11 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"trace": "none"}, "none: cannot be read as a trace"),
         ({"worker": 2}, "trace: has 1 worker, this is 2"),
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
+        (
+            {"wire": 1},
+            "wire: Value error, the run speaks version 1 of the wire and this agent version 2; "
+            "start both from one Hotline",
+        ),
     ],
 )
 def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
@@ -368,3 +375,12 @@ def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
     agent = Agent("hosts.ps", ps_config(log_dir, 0, colour=1), log_dir)
     assert agent.close() == 1
     assert "colour: Extra inputs are not permitted" in agent.first["error"]
+
+
+def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) -> None:
+    """A runner of before there was more than one."""
+    config = ps_config(log_dir, 0)
+    del config["wire"]
+    agent = Agent("hosts.ps", config, log_dir)
+    assert agent.close() == 1
+    assert "the run speaks version 1 of the wire and this agent version 2" in agent.first["error"]

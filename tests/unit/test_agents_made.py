@@ -25,12 +25,13 @@ from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
 from hosts.worker.machine import COMPILED
 from hosts.workload.generator import R1, generate
-from protocol.header import HOTLINE_PORT
+from protocol.header import HOTLINE_PORT, VERSION
 
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
 
 
 WORKER: dict[str, Any] = {
+    "wire": VERSION,
     "worker": 1,
     "address": ADDRESS,
     "log_dir": "logs",
@@ -41,6 +42,7 @@ WORKER: dict[str, Any] = {
     "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
 }
 PS: dict[str, Any] = {
+    "wire": VERSION,
     "ps": 0,
     "address": ADDRESS,
     "log_dir": "logs",
@@ -51,6 +53,7 @@ PS: dict[str, Any] = {
     "service_time": {},
 }
 BOUNDS = [
+    (WorkerConfig, WORKER, ("wire",), VERSION, VERSION),
     (WorkerConfig, WORKER, ("worker",), 1, 2**15 - 1),
     (WorkerConfig, WORKER, ("n_ps",), 1, None),
     (WorkerConfig, WORKER, ("jobs", 0, "job"), 0, 2**16 - 1),
@@ -60,6 +63,7 @@ BOUNDS = [
     (WorkerConfig, WORKER, ("services", 0, "port"), 1, 2**16 - 1),
     (WorkerConfig, WORKER, ("window",), 1, 64),
     (WorkerConfig, WORKER, ("compute_ns",), 0, 60 * 10**9),
+    (PsConfig, PS, ("wire",), VERSION, VERSION),
     (PsConfig, PS, ("ps",), 0, 2**15 - 1),
     (PsConfig, PS, ("n_ps",), 1, None),
     (PsConfig, PS, ("jobs", 0, "job"), 0, 2**16 - 1),

@@ -236,6 +236,20 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
     )
 
 
+@pytest.mark.parametrize(("said", "wire"), [("", "1"), ("7", "7")])
+def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said: str, wire: str) -> None:
+    """The first did not say which it was."""
+    other = fy.P4Schema(P4INFO)
+    other.p4info.pkg_info.version = said
+    switch.schema = other
+    assert told(_check, PipelineError) == (
+        f"switch {ADDRESS} runs a program of wire version {wire} and this is version 2: it would drop all "
+        "RPCs of agents of this version; nothing was changed; start switch, agents and controller from one "
+        "Hotline"
+    )
+    assert on(lambda c: c.commit_pipeline()) is True
+
+
 def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert on(lambda c: c.commit_pipeline()) is False
     assert len(switch.opened) == 1

@@ -182,7 +182,10 @@ def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
     switch = Played(lambda frame: [])
     with pytest.raises(NoAnswer) as refusal:
         on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), patience=1.0)
-    assert str(refusal.value) == "PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running?"
+    assert (
+        str(refusal.value)
+        == "PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version 2?"
+    )
     assert len(switch.sent) >= 2
     assert all(sent == switch.sent[0] for sent in switch.sent)
 
@@ -281,7 +284,10 @@ def test_nothing_to_read_sends_nothing() -> None:
 def test_a_switch_that_does_not_answer_reads_is_told() -> None:
     with pytest.raises(NoAnswer) as refusal:
         on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), patience=0.05)
-    assert str(refusal.value) == "the switch did not answer a register read within 0.05 s; is it running?"
+    assert (
+        str(refusal.value)
+        == "the switch did not answer a register read within 0.05 s; is it running, and of wire version 2?"
+    )
 
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def test_the_rest_is_behind_all(on_switch: Callable[..., None]) -> None:
         ["1", "32768", "1", "7", "10.0.1.1", "20001", "3", "yes"],
     ]
     assert callers[0] == ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
-    assert (len(servers), len(callers), len(lanes), len(drops)) == (1 + 6, 1 + 18, 1 + LANES, 1 + 12)
+    assert (len(servers), len(callers), len(lanes), len(drops)) == (1 + 6, 1 + 18, 1 + LANES, 1 + 13)
     assert lanes[0] == ["lane", "entries", "hits", "misses", "overflows"]
     # Of keys 0 to 99 lane 31 has 3, of 0 to 49 one.
     assert lanes[-1] == ["31", "4", "3100", "200", "1"]

@@ -35,7 +35,7 @@ from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
 from logs.columns import METRICS
 from protocol.codec import Caller
-from protocol.header import HOTLINE_PORT, LANES, unpack
+from protocol.header import HOTLINE_PORT, LANES, VERSION, unpack
 from tests.harness.known_times import QUICK, SLOW, TAKES_NS
 from tests.harness.waiting import wait_for
 from tests.unit.test_agent_processes import Agent
@@ -59,6 +59,7 @@ def server_at(ps: int) -> str:
 
 def ps_config(folder: Path, ps: int, n_ps: int, **changes: object) -> dict[str, object]:
     return {
+        "wire": VERSION,
         "ps": ps,
         "address": server_at(ps),
         "log_dir": str(folder),
@@ -75,6 +76,7 @@ def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: i
     batch = np.arange(keys, dtype=np.uint32)
     Trace("one batch", 1, 1, KeySpace(KEYS), np.array([0, keys]), batch).save(folder / "trace")
     return {
+        "wire": VERSION,
         "worker": 1,
         "address": WORKER,
         "log_dir": str(folder),

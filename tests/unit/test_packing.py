@@ -44,7 +44,7 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
     client = Client(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
     client.hint(hot)
     client.pull(1, np.arange(len(keys)))
-    sent = []
+    sent: list[tuple[Header, Keys]] = []
     while client.rpcs_of_operation > len(sent):
         out = client.transmit()
         if out is None:  # the window is full: what is sent is answered, as an RPC all of whose lanes hit

@@ -295,7 +295,7 @@ def test_the_pushes_of_a_slot_are_those_of_workers_each_counted_once(switch: Com
         ({"epoch": 10}, "unknown_worker"),
         ({"job": 3}, "unknown_server"),
         ({"ps": 1}, "unknown_server"),
-        ({"version": 2}, "bad_shape"),
+        ({"version": 1}, "wrong_version"),
         ({"op": 9}, "bad_shape"),
         ({"flags": 0}, "bad_shape"),
         ({"reserved": 1}, "bad_shape"),

@@ -106,6 +106,23 @@ def test_workers_are_answered_each_on_a_socket_of_its_own(run: Any) -> None:
     assert sum(map(len, served.core.server.take_contacts())) == 5
 
 
+@pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
+def test_another_version_of_the_wire_is_told_once_and_not_answered(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(run)
+    with closing(served), caller(1) as old, caller(2) as ours:
+        for seq in range(64, 94):
+            old.sendto(b"\1" + request(Op.PUSH, [3], seq, 1)[1:], (HOST, HOTLINE_PORT))
+            call(ours, request(Op.EMPTY, [], seq, 2))
+        host, port = old.getsockname()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{host}:{port} speaks version 1 of the wire and this server version 2: it is not answered; "
+        "start both from one Hotline"
+    ]
+    assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
+
+
 def test_a_socket_with_nothing_to_read_wakes_nobody() -> None:
     """A datagram with a wrong checksum wakes `epoll`, and is gone when it is to be read."""
     core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)

@@ -88,7 +88,7 @@ class Bed(Testbed):
             self.deliver(0)
         self.entering, self.flying = entering, flying
 
-    def hint(self, *keys: int) -> None:  # type: ignore[override]
+    def hint(self, *keys: int) -> None:
         self.client.hint(np.array(keys, np.uint64))
 
     def push(self, *keys: int, value: int = 1) -> None:

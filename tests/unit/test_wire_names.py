@@ -23,6 +23,7 @@ from protocol.header import (
     PS_CALLER_BASE,
     PS_RPC_PORT,
     VALUE_BYTES,
+    VERSION,
     Header,
     Op,
 )
@@ -103,7 +104,7 @@ def test_a_datagram_of_all_lanes() -> None:
 
 
 def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
-    assert Header() == (1, Op.PULL, *[0] * 16)
+    assert Header() == (VERSION, Op.PULL, *[0] * 16)
 
 
 def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:

@@ -23,7 +23,7 @@ CODEC = FastCodec()
 @pytest.mark.parametrize(
     ("changes", "length", "text"),
     [
-        ({"version": 2}, 72, "version is 2, not 1"),
+        ({"version": 1}, 72, "version is 1, not 2"),
         ({"op": 9}, 72, "op 9 with flags 0x0002 is no RPC"),
         ({"flags": 0x10}, 72, "op 1 with flags 0x0010 is no RPC"),
         (

@@ -31,7 +31,7 @@ def shown(packet: Hotline) -> list[str]:
 def test_a_push_as_it_is_shown() -> None:
     lines = shown(Hotline(bytes(FastCodec().build(PUSH))))
     assert lines[0] == "###[ Hotline ]###"
-    for line in ("version = 1", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1", "seq = 64"):
+    for line in ("version = 2", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1", "seq = 64"):
         assert line in lines
     assert f"keys = [7, {NO_KEY}]" in lines and "values = [5, 0]" in lines
 

@@ -37,7 +37,7 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     batches = [[*hot, *cold[40 * number : 40 * number + 40]] for number in range(80)]
     found = pack_trace(trace(batches), top_k=4, servers=1)
     assert (found.keys, found.served) == (44, 4 / 44)
-    # 44 keys in RPCs of 32; 40 in two that have room for one hot key of each lane, and the third needs one more.
+    # 44 keys in RPCs of 32; two with the cold ones have room for two of a lane, and the third needs its own.
     assert (found.rpcs, found.rpcs_with, found.to_servers) == (2, 3, 2)
 
 

@@ -1,0 +1,27 @@
+"""What the configurations of all agents have in common."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from common.settings import Strict
+from protocol.header import VERSION
+
+_BEFORE_IT_WAS_SAID = 1
+
+
+class AgentConfig(Strict):
+    """An agent of a run."""
+
+    wire: int = Field(default=_BEFORE_IT_WAS_SAID, validate_default=True)
+    """Version of the wire that the run speaks: agents of another would not be understood."""
+
+    @field_validator("wire")
+    @classmethod
+    def _check_wire(cls, wire: int) -> int:
+        if wire != VERSION:
+            raise ValueError(
+                f"the run speaks version {wire} of the wire and this agent version {VERSION}; "
+                "start both from one Hotline"
+            )
+        return wire
