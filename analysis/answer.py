@@ -146,7 +146,7 @@ def _of_operations(found: Claims, begin: str = "") -> Iterator[Sentence]:
 def _of_learning(claim: Claim) -> Iterator[Sentence]:
     begin = {"better": "The model learns more: ", "worse": "The model learns less: "}
     if claim.is_same:
-        begin[""] = f"The model learns the same, within {claim.metric.tolerance:.0%}: "
+        begin[""] = f"The model learns the same, within {100 * claim.metric.tolerance:.0f} %: "
     if claim.tone in begin:
         yield _sentence(begin[claim.tone], [(_number(claim), Span(text=f" {claim.metric.label}"))])
 

@@ -75,13 +75,12 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
     told = []
     for arm in [arm for arm in ARMS if arm != AGAIN.name]:
         found = claims(summary, name, arm)
-        of_ops = [
-            _operation(op, found[f"{op}_mean"])
-            for op in TRANSFERS
-            if f"{op}_mean" in found and found[f"{op}_mean"].found.ratio_low is not None
-        ]
-        if of_ops:
-            told.append(f"{arm}: {', '.join(of_ops)}")
+        of_ops = {op: found[f"{op}_mean"] for op in TRANSFERS if f"{op}_mean" in found}
+        if of_ops and all(claim.found.ratio_low is not None for claim in of_ops.values()):
+            # Both are times, and hindered by the same.
+            hindrance = next(iter(of_ops.values())).hindrance
+            why = f" (not claimed, as {hindrance})" if hindrance else ""
+            told.append(f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}")
     if told:
         where = "" if summary.cpus is None else f", on {counted(summary.cpus, 'CPU')}"
         yield f"Load {name}{where}, against {BASELINE}: {'; '.join(told)}."
@@ -90,12 +89,10 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
 def _operation(op: str, claim: Claim) -> str:
     ops, found = {"pull": "pulls", "push": "pushes"}[op], claim.found
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
-    interval = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
-    if claim.hindrance:
-        return f"{ops} not claimed {interval}, as {claim.hindrance}"
+    bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:
-        return f"{ops} not told apart {interval}"
-    return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {interval}"
+        return f"{ops} {'' if claim.hindrance else 'not told apart '}{bounds}"
+    return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {bounds}"
 
 
 def _losses(summary: Summary) -> str:

@@ -27,7 +27,7 @@ class Metric:
     label: str
     """In tables."""
     unit: str
-    """None for what is merely counted."""
+    """Empty for what is merely counted, and where a table has no room: then it is that of the row above."""
     kind: Kind
     format: str = ",.0f"
     better: Literal["less", "more"] = "less"
@@ -66,7 +66,7 @@ PS_CPU = Metric(
 OWN_PS_CPU = Metric(
     "ps_cpu_without_switch_us_per_step",
     "PS w/o switch",
-    "µs",
+    "",
     "cpu",
     amount=lambda block: (
         nan if block.program_s is None else (block.servers.cpu_s - block.program_s.servers) * 1e6
@@ -90,7 +90,7 @@ WORKER_CPU = Metric(
 OWN_WORKER_CPU = Metric(
     "worker_cpu_without_switch_us_per_step",
     "worker w/o switch",
-    "µs",
+    "",
     "cpu",
     amount=lambda block: (
         nan if block.program_s is None else (block.worker_cpu_s - block.program_s.workers) * 1e6

@@ -48,4 +48,4 @@ def signed(ratio: float) -> str:
     share = 100 * ratio
     if share >= 1000:
         return f"×{1 + ratio:.0f}"
-    return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
+    return f"{share:+.1f}" if abs(round(share, 1)) < 10 else f"{share:+.0f}"
