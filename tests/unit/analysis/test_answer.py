@@ -87,7 +87,9 @@ def test_what_noise_covers_stands_beside_the_noise() -> None:
     load = found.loads["0.5"]
     wide = {**load.differences, "again": {PULL: of_ratio(0.0, -0.06, 0.05)}}
     changed = found.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": wide})}})
-    assert said(changed) == ["Not told apart here: pulls +4.0 % [+1.0, +7.0] (neither from itself [-6.0, +5.0])."]
+    assert said(changed) == [
+        "Not told apart here: pulls +4.0 % [+1.0, +7.0] (neither from itself [-6.0, +5.0])."
+    ]
 
 
 def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
@@ -115,7 +117,10 @@ def test_logs_that_lack_rows_take_times_only() -> None:
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        ((-0.004, -0.009, 0.002), "The model learns the same, within 1 %: -0.4 % [-0.9, +0.2] mean log loss."),
+        (
+            (-0.004, -0.009, 0.002),
+            "The model learns the same, within 1 %: -0.4 % [-0.9, +0.2] mean log loss.",
+        ),
         ((0.03, 0.02, 0.04), "The model learns less: +3.0 % [+2.0, +4.0] mean log loss."),
         ((-0.03, -0.04, -0.02), "The model learns more: -3.0 % [-4.0, -2.0] mean log loss."),
         # Of two default runs one said so, and the other had *neither* 3.8 % from itself.

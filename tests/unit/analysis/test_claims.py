@@ -118,7 +118,9 @@ def test_without_a_ratio_nothing_is_said() -> None:
 
 def test_a_loss_within_its_tolerance_is_the_same() -> None:
     def of(low: float, high: float) -> Claim:
-        found = claim_of_learning(a_summary({}, learning={"hot": of_ratio((low + high) / 2, low, high)}), "hot")
+        found = claim_of_learning(
+            a_summary({}, learning={"hot": of_ratio((low + high) / 2, low, high)}), "hot"
+        )
         assert found is not None
         return found
 
@@ -137,7 +139,7 @@ def test_whether_there_is_a_null() -> None:
 
 
 def test_of_what_is_no_different_few_claims_are_made() -> None:
-    """Three arms alike, in rounds with stalls: 5 % of the intervals leave out 0, and the null takes some of it."""
+    """Three arms alike, in rounds with stalls: 5 % of intervals leave out 0, the null takes some of it."""
     rng = np.random.default_rng(5)
     by_interval = by_rule = 0
     for _ in range(1000):

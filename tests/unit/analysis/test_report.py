@@ -62,10 +62,8 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         if block.arm == "hot":
             block.servers.packets = 900
-    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
-    lines = [
-        "".join(span.text for span in line) for name, load in loads.items() for line in losses(name, load)
-    ]
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    lines = ["".join(span.text for span in line) for name in summary.loads for line in losses(summary, name)]
     assert lines == [
         "Load 0.5, hot: packets to PS a step +125 % [+125, +125].",
         "Load 0.8, hot: packets to PS a step +125 % [+125, +125].",
