@@ -172,7 +172,7 @@ def _says_same(claim: Claim) -> bool:
 
 
 def _why(claim: Claim) -> str:
-    if claim.hindrance:
+    if claim.is_withheld:
         return f"not claimed, as {claim.hindrance}"
     if claim.is_same:
         return "the same here"

@@ -29,7 +29,7 @@ class Claim:
     null: Comparison | None = None
     """*Again*, of the same metric; None where there is none, and the interval decides alone."""
     hindrance: str = ""
-    """Why no difference is claimed, whatever the interval."""
+    """Why no difference is claimed, whatever interval and null bear."""
 
     @property
     def is_noise(self) -> bool:
@@ -48,9 +48,17 @@ class Claim:
     @property
     def sign(self) -> int:
         """-1: less than the baseline is claimed; 1: more; 0: no difference."""
-        if self.hindrance or self.is_same or self.found.sign == 0 or self.is_noise:
-            return 0
-        return self.found.sign
+        return 0 if self.hindrance else self._shown
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether a difference would be claimed if nothing hindered it."""
+        return bool(self.hindrance and self._shown)
+
+    @property
+    def _shown(self) -> int:
+        """The sign of what interval and null bear."""
+        return 0 if self.is_same or self.is_noise else self.found.sign
 
     @property
     def tone(self) -> Tone:

@@ -78,8 +78,8 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
         of_ops = {op: found[f"{op}_mean"] for op in TRANSFERS if f"{op}_mean" in found}
         if of_ops and all(claim.found.ratio_low is not None for claim in of_ops.values()):
             # Both are times, and hindered by the same.
-            hindrance = next(iter(of_ops.values())).hindrance
-            why = f" (not claimed, as {hindrance})" if hindrance else ""
+            withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
+            why = f" (not claimed, as {withheld})" if withheld else ""
             told.append(f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}")
     if told:
         where = "" if summary.cpus is None else f", on {counted(summary.cpus, 'CPU')}"
@@ -91,7 +91,7 @@ def _operation(op: str, claim: Claim) -> str:
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:
-        return f"{ops} {'' if claim.hindrance else 'not told apart '}{bounds}"
+        return f"{ops} {'' if claim.is_withheld else 'not told apart '}{bounds}"
     return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {bounds}"
 
 

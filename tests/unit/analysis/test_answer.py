@@ -105,6 +105,13 @@ def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
     )
 
 
+def test_what_is_open_anyway_is_not_told_apart_and_not_withheld() -> None:
+    hindered = {"hot": {"time": "5 of 20 blocks stayed disturbed (steal 5)"}}
+    assert said(summary({PULL: OPEN}, hindrances=hindered)) == [
+        "Not told apart here: pulls +10 % [-1.1, +23]."
+    ]
+
+
 def test_logs_that_lack_rows_take_times_only() -> None:
     found = answer(summary({PULL: MORE, CPU: LESS}, dropped_rows=9))
     assert found.is_trusted

@@ -99,6 +99,8 @@ def test_disturbed_blocks_hinder_what_they_touch() -> None:
         "ps_packets_per_step": 1,
     }
     assert hot["pull_mean"].hindrance == why and not proxy["pull_mean"].hindrance
+    assert hot["pull_mean"].is_withheld and not proxy["pull_mean"].is_withheld
+    assert not Claim(PULL, of_ratio(0.1, -0.1, 0.3), hindrance=why).is_withheld
 
 
 def test_rows_that_the_logs_lack_hinder_times_and_nothing_that_is_counted_elsewhere() -> None:
