@@ -41,7 +41,7 @@ def answer(summary: Summary) -> Answer:
     learnt = claim_of_learning(summary, HOT.name)
     said = list(_of_hot(hot | ({} if learnt is None else {LOSS.name: learnt})))
     said += _of_proxy({name: proxy[name] for name in _OPERATIONS if name in proxy})
-    if said and summary.virtual_s is None and not has_null(summary):
+    if said and summary.virtual_s is None and not has_null(summary, load):
         said.append(
             _plain(f"Without arm {AGAIN.name} there is no null beside these: intervals decide alone.")
         )

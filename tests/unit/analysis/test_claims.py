@@ -136,8 +136,8 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
 
 def test_whether_there_is_a_null() -> None:
     with_null, without = a_load(differences={"again": {}}), a_load(differences={"hot": {}})
-    assert has_null(a_summary({"0.5": with_null}))
-    assert not has_null(a_summary({"0.5": with_null, "0.8": without}))
+    summary = a_summary({"0.5": with_null, "0.8": without})
+    assert has_null(summary, "0.5") and not has_null(summary, "0.8")
 
 
 def test_of_what_is_no_different_few_claims_are_made() -> None:

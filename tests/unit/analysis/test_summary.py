@@ -12,7 +12,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.facts import facts
 from analysis.page.tables import durability
-from analysis.record import read_record
+from analysis.record import Simulation, read_record
 from analysis.summary import Durability, Summary, summarise
 from analysis.table import print_summary
 from logs.columns import CALLS
@@ -274,3 +274,39 @@ def test_what_was_started_again_is_a_fact(synthetic_run: SyntheticRun) -> None:
     assert told() == [
         "Ended and started again: s1 1 time, ps-1 2 times; blocks in which that was are disturbed."
     ]
+
+
+def test_disturbed_blocks_hinder_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
+    """Three of the twelve blocks of hot and neither; of both that is as many with neither's."""
+    blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
+    for block in [each for each in blocks if each.arm == "hot"][:3]:
+        block.disturbed = ["steal"]
+    why = "3 of 12 blocks stayed disturbed (steal 3)"
+    loads = summary_of(synthetic_run).loads
+    assert (loads["0.5"].hindrances, loads["0.8"].hindrances) == ({"hot": {"time": why}}, {})
+    for block in [each for each in blocks if each.arm == "neither"][:3]:
+        block.disturbed = ["restart"]
+    found = summary_of(synthetic_run).loads["0.5"].hindrances
+    assert set(found) == {"again", "proxy", "hot", "both"}
+    assert found["hot"]["time"] == "6 of 12 blocks stayed disturbed (restart 3, steal 3)"
+    assert found["hot"]["cpu"] == "3 of 12 blocks stayed disturbed (restart 3)"
+
+
+def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
+    record = synthetic_run.record
+    record.machine["cpus"] = 2
+    real = summary_of(synthetic_run)
+    record.simulation = Simulation(rpcs=9, packet_passes=9, events=9, virtual_s=1.0, real_s=2.0)
+    virtual = summary_of(synthetic_run)
+    assert [set(of.loads["0.5"].differences) for of in (real, virtual)] == [
+        {"again", "proxy", "hot", "both"},
+        {"proxy", "hot", "both"},
+    ]
+    assert (real.cpus, virtual.cpus) == (2, None)
+    assert real.learning["hot"].ratio_low is not None and virtual.learning["hot"].ratio_low is None
+    [fact] = [fact for fact in facts(virtual) if "virtual" in fact]
+    assert fact.endswith("No machine's noise is in it, so there is no null: intervals decide alone.")
+    told = io.StringIO()
+    print_summary(virtual, told)
+    heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
+    assert heads[0] == ["neither", "proxy", "hot", "both"]

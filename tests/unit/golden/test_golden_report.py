@@ -106,6 +106,7 @@ def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: G
     output = io.StringIO()
     print_summary(run.summary, output)
     rows = table(output.getvalue(), "Load 0.5: 1,234.5 steps/s, 10 rounds; differences to neither in %")
+    assert "…" not in output.getvalue()
     assert [name for name in rows if "CPU" in name or "switch" in name] == [
         "PS_proc CPU/step, µs",
         "PS CPU/step, µs",
