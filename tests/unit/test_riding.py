@@ -293,6 +293,43 @@ def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Sw
     assert not bed.client.hinted.any()
 
 
+def test_logs_and_counters_agree_to_the_integer() -> None:
+    """Of operations whose hints are right, wrong and missing: what rides is counted where it is served."""
+    switch = compiled()
+    bed, chance = Bed(switch), np.random.default_rng(3)
+    hot = chance.choice(PARAMETERS, 150, replace=False).tolist()
+    bed.load(*hot)
+    before = contacts(bed)
+    sent = {Op.PULL: 0, Op.PUSH: 0}
+    for number in range(12):
+        bed.hint(*chance.choice(PARAMETERS, 200, replace=False).tolist(), *hot[: 10 * number])
+        keys = chance.choice(PARAMETERS, 250, replace=False).tolist()
+        op = (Op.PULL, Op.PUSH)[number % 2]
+        (bed.pull if op == Op.PULL else bed.push)(*keys)
+        bed.finish()
+        sent[op] += len(keys)
+    log = bed.client.records
+    assert len(log) and set(log["attempts"]) == {1}
+    looked = np.array([lane_stats(switch.pipeline, lane) for lane in range(32)]).sum(axis=0)
+    assert looked[:2].tolist() == [log["served"].sum(), (log["lanes"] - log["served"]).sum()]
+    # A PS hears of what the switch does not answer whole, and tells what it has added.
+    whole = log["served"] == log["lanes"]
+    assert 0 < whole.sum() < len(log) - ((log["served"] > 0) & ~whole).sum()
+    assert contacts(bed) - before == (~whole).sum()
+    pushed = log[log["op"] == Op.PUSH]
+    added = [server.server.counters[JOB] for server in bed.servers]
+    applied, refused = (sum(int(each[name]) for each in added) for name in ("applied_lanes", "refused_lanes"))
+    assert applied + pushed["served"].sum() == sent[Op.PUSH]
+    assert refused == log["lanes"].sum() - sum(sent.values()) > 0
+    assert sum(sum(pushes(switch.pipeline, lane).values()) for lane in range(32)) == pushed["served"].sum()
+    bed.check()
+
+
+def contacts(bed: Bed) -> int:
+    """Requests in the servers' connection logs."""
+    return sum(int(server.server.state.me.contacts) for server in bed.servers)
+
+
 @SWITCHES
 def test_no_ps_adds_what_is_not_of_its_share(switch: Callable[[], Switch]) -> None:
     bed = Bed(switch())
