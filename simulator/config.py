@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
@@ -9,6 +11,9 @@ from controller.tables import ROWS
 from protocol.addressing import MAX_HOSTS, PORTS
 from simulator.costs import Hosts, Network
 from topologies.config import SERVER_ROWS, Config
+
+_OF_A_SWITCH = ("traffic_manager", "rack", "switch_us", "switch_mpps")
+"""Settings of [network] that need one beside the hosts."""
 
 
 class SimulationConfig(Config):
@@ -49,15 +54,12 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_cables(self) -> Self:
-        if self.network.traffic_manager and self.hosts.program_ns is not None:
+        of_a_switch = [name for name in _OF_A_SWITCH if getattr(self.network, name)]
+        if of_a_switch and self.hosts.program_ns is not None:
+            setting = f"network.{of_a_switch[0]} ({json.dumps(getattr(self.network, of_a_switch[0]))})"
             raise ValueError(
-                f"network.traffic_manager and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
+                f"{setting} and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
                 "with program_ns there is no switch but in the hosts"
-            )
-        if self.network.rack is not None and self.hosts.program_ns is not None:
-            raise ValueError(
-                f"network.rack ({self.network.rack}) and hosts.program_ns ({self.hosts.program_ns}) exclude "
-                "each other: with program_ns there is no switch but in the hosts"
             )
         for spell in self.network.spells:
             of_a_kind = self.workers if spell.host[0] == "w" else self.servers
