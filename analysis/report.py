@@ -92,7 +92,7 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     steps = sum(arm.steps for arm in summary.arms.values())
     yield "measured", f"{counted(steps, 'step')}, some {rpcs:,.0f} RPCs"
     told = [str(machine[name]) for name in ("system", "kernel", "cpu") if name in machine]
-    if told:
+    if told and record.simulation is None:
         cpus = f"{counted(machine['cpus'], 'CPU')}: " if "cpus" in machine else ""
         yield "machine", f"{cpus}{', '.join(told)}"
     placed = ", ".join(f"{name} on {where}" for name, where in record.placement.items())

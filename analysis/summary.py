@@ -194,7 +194,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         last_loss=_mean_loss(_last_round(record.blocks)),
         chance_loss=record.workload.get("chance_loss"),
         program_share=_program_share(record.blocks),
-        cpus=record.machine.get("cpus"),
+        cpus=_cpus(record),
         ended_by=record.ended_by,
         budget_s=record.config.get("budget_s"),
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
@@ -203,6 +203,11 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         arms=_arms(rpc, operations, record.blocks),
         loads=loads,
     )
+
+
+def _cpus(record: RunRecord) -> int | None:
+    """None of a simulated run, whose numbers are of no machine."""
+    return None if record.simulation is not None else record.machine.get("cpus")
 
 
 def _loads(blocks: Iterable[Block]) -> list[float]:
@@ -233,7 +238,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
         blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
-        verdict=verdict(load_name(load), differences, blocks, record.machine.get("cpus")),
+        verdict=verdict(load_name(load), differences, blocks, _cpus(record)),
     )
 
 

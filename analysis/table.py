@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
@@ -110,9 +110,10 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 
 def _differences(load: LoadSummary) -> Table:
-    table = _table()
+    arms = _measured(load.arms)
+    table = _table(arms)
     for row in DIFFERENCE_ROWS:
-        found = {arm: load.differences.get(arm, {}).get(row.metric) for arm in ARMS if arm != BASELINE}
+        found = {arm: load.differences.get(arm, {}).get(row.metric) for arm in arms if arm != BASELINE}
         known = [each for each in found.values() if each is not None]
         if known:
             baseline = _baseline(known[0].baseline, row.format)
@@ -124,11 +125,15 @@ def _baseline(value: float, form: str) -> str:
     return format(value, form) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
-def _table() -> Table:
+def _measured(arms: Mapping[str, ArmSummary]) -> list[str]:
+    return [arm for arm in ARMS if arms[arm].steps]
+
+
+def _table(arms: Iterable[str]) -> Table:
     # Two blanks between columns: five arms leave no room for more.
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
-    for arm in ARMS:
+    for arm in arms:
         table.add_column(arm, justify="right", no_wrap=True)
     return table
 
@@ -148,8 +153,8 @@ def _cell(arm: str, found: Comparison | None) -> str:
 
 
 def _breakdown(summary: Summary) -> Table:
-    table = _table()
-    arms = [summary.arms[arm] for arm in ARMS]
+    names = _measured(summary.arms)
+    table, arms = _table(names), [summary.arms[arm] for arm in names]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
     for name in CLASSES:
