@@ -46,6 +46,8 @@ class SimulationConfig(Config):
     discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()
     hosts: Hosts = Hosts()
+    most_load: float | None = Field(default=None, gt=0, le=1)
+    """Part of what the arm that carries least does that is offered at most, whatever `rate` is."""
     offered: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
 
