@@ -1,206 +1,249 @@
-"""The answer that a run gives: what offload saves and costs, and whether to do it; or why not to trust it."""
+"""The answer that a run gives: what offload saves and costs, claim by claim, and whether to do it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from analysis.statistics import Comparison
-from analysis.summary import LoadSummary, Summary
+from analysis.claims import Claim, claim_of_learning, claims, has_null
+from analysis.metrics import LOSS, OWN_WORKER_CPU, PS_BYTES, PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
+from analysis.statistics import MIN_ROUNDS
+from analysis.summary import Summary
+from analysis.wording import Sentence, Span, Tone, difference, interval, text_of
 from common.words import counted
 from logs.columns import BASELINE, TRANSFERS
 from protocol.arms import AGAIN, HOT, PROXY
 
-Tone = Literal["", "better", "worse"]
-Metrics = Mapping[str, Comparison]
-Words = Mapping[Tone, str]
-
-SAME_LOSS = 0.01
-"""Part of a mean log loss that two models which learn the same may be apart,"""
-_TIMES_NOISE = 2.0
-"""or as many times what *neither* is from itself: asynchronous training never takes the same course twice."""
-SERVER_CPU, WORKER_CPU = "ps_cpu_us_per_step", "worker_cpu_us_per_step"
-OWN_CPU = "worker_cpu_without_switch_us_per_step"
-_OPS = tuple(f"{op}_mean" for op in TRANSFERS)
-
-
-class Span(BaseModel):
-    """Part of a sentence; `better` and `worse` are shown in colours."""
-
-    model_config = ConfigDict(frozen=True)
-
-    text: str
-    tone: Tone = ""
-
-
-Sentence = tuple[Span, ...]
-
 
 class Answer(BaseModel):
-    """What a reader takes home."""
+    """What a reader takes home; of one run there may be several, one behind the other."""
 
     model_config = ConfigDict(frozen=True)
 
-    is_trusted: bool
+    title: str
+    """Where and of what the sentences are."""
     headline: str
-    """Whether to do it, or why these numbers are not to be trusted."""
-    load: str
-    """That the sentences are of: the first that bears a verdict, if any does."""
+    """Whether to do it; or, where everything is broken, why nothing here is to be trusted."""
+    is_trusted: bool
     sentences: tuple[Sentence, ...]
 
-    def text(self) -> list[str]:
-        """Without colours."""
-        return [self.headline, *("".join(span.text for span in each) for each in self.sentences)]
+    def texts(self) -> list[str]:
+        """The sentences without colours."""
+        return [text_of(each) for each in self.sentences]
 
 
 def answer(summary: Summary) -> Answer:
-    """Of a run; it compares arm *hot*, and says a word of *proxy*."""
-    doubts = list(_doubts(summary))
-    bearing = {
-        name: load for name, load in summary.loads.items() if load.verdict is not None and load.verdict.bears
-    }
-    name, load = next(iter((bearing or summary.loads).items()))
-    headline = (
-        f"Not to be trusted, because {'; '.join(doubts)}."
-        if doubts
-        else _recommendation(list(bearing.values()))
+    """Of a run at its first load: arm *hot*, and a word of *proxy*."""
+    load = next(iter(summary.loads))
+    hot, proxy = claims(summary, load, HOT.name), claims(summary, load, PROXY.name)
+    learnt = claim_of_learning(summary, HOT.name)
+    said = list(_of_hot(hot | ({} if learnt is None else {LOSS.name: learnt})))
+    said += _of_proxy({name: proxy[name] for name in _OPERATIONS if name in proxy})
+    if said and summary.virtual_s is None and not has_null(summary, load):
+        said.append(
+            _plain(f"Without arm {AGAIN.name} there is no null beside these: intervals decide alone.")
+        )
+    broken = list(_breaks_everything(summary))
+    return Answer(
+        title=f"Arm {HOT.name} against {BASELINE} {_where(summary)} at load {load}, in % of {BASELINE} "
+        "[95 % interval]",
+        headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else _recommendation(hot),
+        is_trusted=not broken,
+        sentences=tuple(said),
     )
-    return Answer(is_trusted=not doubts, headline=headline, load=name, sentences=tuple(_sentences(load)))
 
 
-def _doubts(summary: Summary) -> Iterator[str]:
+def _where(summary: Summary) -> str:
+    if summary.virtual_s is not None:
+        return "in virtual time"
+    return "on this machine" if summary.cpus is None else f"on this machine ({counted(summary.cpus, 'CPU')})"
+
+
+def _breaks_everything(summary: Summary) -> Iterator[str]:
+    """What no number of the run survives."""
     updates = summary.updates
     if updates.lost or updates.mismatched_keys:
         yield f"{updates.lost:,} updates were lost and {updates.mismatched_keys:,} keys differ"
     if summary.overflows:
         yield f"{summary.overflows:,} additions at the switch overflowed"
-    if summary.dropped_rows:
-        yield f"the disk was too slow for {counted(summary.dropped_rows, 'row')} of the logs"
     if summary.changed_arms:
         yield f"somebody changed {', '.join(summary.changed_arms)} meanwhile"
-    bearing = [load.verdict for load in summary.loads.values() if load.verdict is not None]
-    if not any(verdict.bears for verdict in bearing):
-        yield from (verdict.reason for verdict in bearing[:1])
 
 
-def _recommendation(loads: Sequence[LoadSummary]) -> str:
-    """Whether to do it, by what no interval leaves open."""
-    found = [load.differences.get(HOT.name, {}) for load in loads]
-    saves = all(tone(metrics.get(SERVER_CPU)) == "better" for metrics in found)
-    ops = {tone(metrics.get(name)) for metrics in found for name in _OPS}
-    if saves and "worse" in ops:
-        return "Do it only where the servers are what limits you: they save, and here operations take longer."
-    if saves and "better" in ops:
-        return "Do it: the servers save, and operations complete sooner."
-    if saves:
-        return "Do it where servers cost you: they save, and no operation takes longer that could be told."
-    if "better" in ops and "worse" not in ops:
-        return "Do it for the latency: operations complete sooner, and the servers save nothing for certain."
-    return "Do not do it here: neither do the servers save for certain, nor do operations complete sooner."
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What servers or workers save or pay: metric -> what it is behind its number, and alone."""
+
+    better: str
+    worse: str
+    parts: Mapping[str, tuple[str, str]]
 
 
-def _sentences(load: LoadSummary) -> Iterator[Sentence]:
-    """Five at most."""
-    hot, proxy = (load.differences.get(arm.name, {}) for arm in (HOT, PROXY))
-    yield from _sentence(hot, _SERVERS, {"ps_packets_per_step": "packets", SERVER_CPU: "CPU a step"})
-    yield from _sentence(hot, _OPERATIONS, _TIMES)
-    yield from _sentence(
-        hot,
-        _WORKERS,
+_COSTS = (
+    _Cost(
+        "The servers save",
+        "The servers pay",
         {
-            "rpcs_per_step": "RPCs",
-            WORKER_CPU: "CPU a step",
-            OWN_CPU: "CPU without the switch's program, which runs on their cores",
+            PS_PACKETS.name: ("packets", "packets to the servers"),
+            PS_BYTES.name: ("bytes", "bytes to the servers"),
+            PS_CPU.name: ("CPU a step", "the servers' CPU a step"),
         },
+    ),
+    _Cost(
+        "The workers save",
+        "The workers pay",
+        {
+            RPCS.name: ("RPCs", "the workers' RPCs"),
+            WORKER_CPU.name: ("CPU a step", "the workers' CPU a step"),
+            OWN_WORKER_CPU.name: (
+                "CPU without the switch's program, which runs on their cores",
+                "the workers' CPU without the switch's program",
+            ),
+        },
+    ),
+)
+_OPERATIONS = {f"{op}_mean": {"pull": "pulls", "push": "pushes"}[op] for op in TRANSFERS}
+_NOUNS = {
+    **{name: alone for cost in _COSTS for name, (_, alone) in cost.parts.items()},
+    **_OPERATIONS,
+    LOSS.name: "the mean log loss",
+}
+SPOKEN_OF = tuple(_NOUNS)
+"""Metrics of which the answer says whether *hot* differs in them."""
+Claims = Mapping[str, Claim]
+"""By metric."""
+
+
+def _of_hot(found: Claims) -> Iterator[Sentence]:
+    """What is claimed, counts and CPU first; then what is not, and why."""
+    for cost in _COSTS:
+        for heading, tone in ((cost.better, "better"), (cost.worse, "worse")):
+            parts = [
+                (_number(found[name]), Span(text=f" {behind}"))
+                for name, (behind, _) in cost.parts.items()
+                if name in found and found[name].tone == tone
+            ]
+            if parts:
+                yield _sentence(f"{heading}: ", parts)
+    yield from _of_operations(found)
+    if LOSS.name in found:
+        yield from _of_learning(found[LOSS.name])
+    yield from _unclaimed(found)
+
+
+def _of_operations(found: Claims, begin: str = "") -> Iterator[Sentence]:
+    for tone, how in (("better", "complete sooner"), ("worse", "take longer")):
+        of_tone = {ops: found[name] for name, ops in _OPERATIONS.items() if _tone(found.get(name)) == tone}
+        if of_tone:
+            told = f"{begin}{' and '.join(of_tone)} {how}: "
+            yield _sentence(
+                told[0].upper() + told[1:], [(_number(each),) for each in of_tone.values()], " and "
+            )
+
+
+def _of_learning(claim: Claim) -> Iterator[Sentence]:
+    begin = {"better": "The model learns more: ", "worse": "The model learns less: "}
+    if claim.is_same:
+        begin[""] = f"The model learns the same, within {100 * claim.metric.tolerance:.0f} %: "
+    if claim.tone in begin:
+        yield _sentence(begin[claim.tone], [(_number(claim), Span(text=f" {claim.metric.label}"))])
+
+
+def _of_proxy(found: Claims) -> Iterator[Sentence]:
+    yield from _of_operations(found, "with the proxy alone ")
+    yield from _unclaimed(found, "with the proxy alone ")
+
+
+def _unclaimed(found: Claims, begin: str = "") -> Iterator[Sentence]:
+    """One sentence for each reason that there is."""
+    by_reason: dict[str, list[Sequence[Span]]] = {}
+    for name, noun in _NOUNS.items():
+        if name in found and not found[name].sign and not _says_same(found[name]):
+            by_reason.setdefault(_why(found[name]), []).append(_open(found[name], noun))
+    for reason, parts in by_reason.items():
+        told = f"{begin}{reason}: "
+        yield _sentence(told[0].upper() + told[1:], parts)
+
+
+def _says_same(claim: Claim) -> bool:
+    return claim.metric is LOSS and claim.is_same
+
+
+def _why(claim: Claim) -> str:
+    if claim.is_withheld:
+        return f"not claimed, as {claim.hindrance}"
+    if claim.is_same:
+        return "the same here"
+    if claim.found.ratio_low is not None:
+        return "not told apart here"
+    return (
+        "without an interval, as nothing repeats the training"
+        if claim.metric is LOSS
+        else f"without an interval, which takes {MIN_ROUNDS} complete rounds"
     )
-    yield from _learning(load)
-    yield from _sentence(proxy, _PROXY, _TIMES)
 
 
-_TIMES = {f"{op}_mean": f"for a {op}" for op in TRANSFERS}
-_SERVERS: Words = {
-    "better": "The servers save",
-    "worse": "The servers pay",
-    "": "The servers neither save nor pay",
+def _open(claim: Claim, noun: str) -> Sequence[Span]:
+    """Noun first: it is nobody's saving and nobody's cost."""
+    spans = [Span(text=f"{noun} "), difference(claim.found)]
+    if claim.found.sign and claim.is_noise and claim.null is not None:
+        spans.append(Span(text=f" ({BASELINE} from itself {interval(claim.null)})"))
+    return spans
+
+
+def _number(claim: Claim) -> Span:
+    return difference(claim.found, claim.tone)
+
+
+def _sentence(begin: str, parts: Iterable[Sequence[Span]], between: str = ", ") -> Sentence:
+    spans = [Span(text=begin)]
+    for place, part in enumerate(parts):
+        spans += [Span(text=between if place else ""), *part]
+    return tuple(span for span in (*spans, Span(text=".")) if span.text)
+
+
+def _plain(text: str) -> Sentence:
+    return (Span(text=text),)
+
+
+def _tone(claim: Claim | None) -> Tone:
+    return "" if claim is None else claim.tone
+
+
+def _recommendation(found: Claims) -> str:
+    """Whether to do it, by what is claimed."""
+    servers = _tone(found.get(PS_CPU.name))
+    tones = {ops: _tone(found.get(name)) for name, ops in _OPERATIONS.items()}
+    if not found:
+        return f"Arm {HOT.name} has no complete round, so there is nothing to go by."
+    if all(claim.found.ratio_low is None for claim in found.values()):
+        return f"No recommendation: differences are claimed from {MIN_ROUNDS} complete rounds on."
+    told = f"{_SERVERS[servers]}, and {_operations(tones)}."
+    sooner, longer = ("better" in tones.values()), ("worse" in tones.values())
+    if servers == "better" and longer:
+        return f"Do it where the servers are what limits you: {told}"
+    if servers == "better":
+        return f"{'Do it' if sooner else 'Do it where servers cost you'}: {told}"
+    if not (servers or sooner or longer):
+        return "Open: neither the servers' CPU nor operations are told apart here."
+    if sooner and not longer and not servers:
+        return f"Do it for the latency: {told}"
+    return f"{'Mixed' if sooner else 'It does not pay here'}: {told}"
+
+
+_SERVERS = {
+    "better": "the servers save CPU",
+    "worse": "the servers spend more CPU",
+    "": "the servers' CPU is not told apart",
 }
-_WORKERS: Words = {
-    "better": "The workers save",
-    "worse": "The workers pay",
-    "": "The workers neither save nor pay",
-}
-_OPERATIONS: Words = {
-    "better": "Operations complete sooner",
-    "worse": "Operations take longer",
-    "": "Operations take as long, as far as can be told",
-}
-_PROXY: Words = {
-    "better": "With the proxy alone operations complete sooner",
-    "worse": "With the proxy alone operations take longer",
-    "": "With the proxy alone operations take as long, as far as can be told",
-}
 
 
-def _sentence(metrics: Metrics, begin: Words, parts: Mapping[str, str]) -> Iterator[Sentence]:
-    """How it begins tells the tone of them together: worse where anything is."""
-    known = {behind: metrics[metric] for metric, behind in parts.items() if _is_known(metrics.get(metric))}
-    if not known:
-        return
-    tones = {tone(found) for found in known.values()}
-    whole: Tone = "worse" if "worse" in tones else "better" if "better" in tones else ""
-    spans = [Span(text=f"{begin[whole]}: ")]
-    for place, (behind, found) in enumerate(known.items()):
-        spans += [Span(text=", " if place else ""), difference(found), Span(text=f" {behind}")]
-    yield tuple(span for span in (*spans, Span(text=".")) if span.text)
-
-
-def _learning(load: LoadSummary) -> Iterator[Sentence]:
-    found, again = (load.differences.get(arm.name, {}).get("loss") for arm in (HOT, AGAIN))
-    if found is None or found.ratio is None:
-        return
-    noise = 0.0 if again is None or again.ratio is None else abs(again.ratio)
-    is_same = abs(found.ratio) <= max(SAME_LOSS, _TIMES_NOISE * noise)
-    begin = f"The model learns {'the same' if is_same else 'something else'}: "
-    learnt: Tone = "" if is_same else "worse" if found.ratio > 0 else "better"
-    of_itself = (
-        "" if again is None or again.ratio is None else f" ({BASELINE}, run twice: {_percent(again.ratio)})"
-    )
-    yield (
-        Span(text=begin),
-        Span(text=_percent(found.ratio), tone=learnt),
-        Span(text=f" mean log loss{of_itself}."),
-    )
-
-
-def difference(found: Comparison) -> Span:
-    """A difference in per cent of the baseline with its interval; coloured where that leaves out 0."""
-    assert found.ratio is not None
-    text = _percent(found.ratio)
-    if found.ratio_low is not None and found.ratio_high is not None:
-        text = f"{text} [{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
-    return Span(text=text, tone=tone(found))
-
-
-def _is_known(found: Comparison | None) -> bool:
-    return found is not None and found.ratio is not None
-
-
-def tone(found: Comparison | None) -> Tone:
-    """Less is better of all metrics that are compared; what leaves 0 open is neither."""
-    if found is None or found.ratio_low is None or found.ratio_high is None:
-        return ""
-    return "better" if found.ratio_high < 0 else "worse" if found.ratio_low > 0 else ""
-
-
-def signed(ratio: float) -> str:
-    """In per cent, without the sign for it; what is more than ten times as much, as a multiple."""
-    share = 100 * ratio
-    if share >= 1000:
-        return f"×{1 + ratio:.0f}"
-    return f"{share:+.1f}" if abs(share) < 10 else f"{share:+.0f}"
-
-
-def _percent(ratio: float) -> str:
-    text = signed(ratio)
-    return text if text.startswith("×") else f"{text} %"
+def _operations(tones: Mapping[str, Tone]) -> str:
+    """What is claimed of them: *operations* where it is of pulls and pushes alike."""
+    hows = {"better": "complete sooner", "worse": "take longer"}
+    if len(set(tones.values())) == 1:
+        [tone] = set(tones.values())
+        return f"operations {hows[tone]}" if tone else "operations are not told apart"
+    return " but ".join(f"{ops} {hows[tone]}" for ops, tone in tones.items() if tone)

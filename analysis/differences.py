@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import nan
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
 import numpy as np
 import polars as pl
 
+from analysis.metrics import METRICS
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
 from logs.columns import ARMS, BASELINE, OPS
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-ONE_COURSE = ("loss",)
-"""Metrics of which rounds are no repetitions: an arm's model is one, and each round trains it further."""
 
 Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""
@@ -53,7 +51,7 @@ def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Compariso
     """Arm -> metric -> comparison, from what each arm has for each round."""
     return {
         arm: {
-            metric: compare_paired(values, reference, metric not in ONE_COURSE)
+            metric: compare_paired(values, reference)
             for metric, values in of_arm.items()
             if _known(values) and _known(reference := metrics[BASELINE].get(metric))
         }
@@ -107,27 +105,13 @@ def _others(rpc: pl.DataFrame, blocks: Iterable[Block], rounds: Sequence[int]) -
     of_round = {block.round: block for block in blocks}
     own = [of_round[number] for number in rounds]
     found = {"rpc_mean": _mean_rpc(rpc, rounds)}
-    found |= {name: np.array([use(block) / block.steps for block in own]) for name, use in _PER_STEP.items()}
-    losses = [block.loss for block in own if block.loss is not None]
-    if len(losses) == len(own):
-        found["loss"] = np.array(losses)
+    # What is not known is not a number, and not compared.
+    found |= {
+        metric.name: np.array([metric.per_step([block]) for block in own])
+        for metric in METRICS
+        if metric.amount is not None
+    }
     return found
-
-
-_PER_STEP: dict[str, Callable[[Block], float]] = {
-    "ps_proc_cpu_us_per_step": lambda block: block.servers.proc_cpu_ns / 1e3,
-    "ps_cpu_us_per_step": lambda block: block.servers.cpu_s * 1e6,
-    "ps_packets_per_step": lambda block: block.servers.packets,
-    "ps_bytes_per_step": lambda block: block.servers.bytes,
-    "worker_cpu_us_per_step": lambda block: block.worker_cpu_s * 1e6,
-    "ps_cpu_without_switch_us_per_step": lambda block: (
-        nan if block.program_s is None else (block.servers.cpu_s - block.program_s.servers) * 1e6
-    ),
-    "worker_cpu_without_switch_us_per_step": lambda block: (
-        nan if block.program_s is None else (block.worker_cpu_s - block.program_s.workers) * 1e6
-    ),
-}
-"""What is not known is not a number, and not compared."""
 
 
 def _mean_rpc(rpc: pl.DataFrame, rounds: Sequence[int]) -> Rounds:

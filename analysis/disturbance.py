@@ -6,10 +6,13 @@ bounded by what is usual: by the median of the arm's blocks at that load so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
+from analysis.metrics import Kind
 from analysis.record import Block
+from common.words import counted
 
 STEAL = 0.02
 """Share of all CPU time of a block that the hypervisor may take."""
@@ -24,7 +27,16 @@ WAITING = 0.1
 RETRANSMISSIONS = 10
 """As many are usual in any case."""
 TOO_MANY = 0.2
-"""Share of blocks, disturbed to the last, from which on the machine bears no verdict."""
+"""Share of blocks, disturbed to the last, from which on they bear no claim of a metric that this touches."""
+TOUCHING: Mapping[Kind, frozenset[str] | None] = {
+    # A server or switch that is started again has counted something before that is missing.
+    "count": frozenset({"restart", "retransmissions"}),
+    "cpu": frozenset({"restart"}),
+    "time": None,
+    "learning": frozenset(),
+}
+"""Kind of metric -> what distorts it; None for everything. Who has to wait for a CPU sends as many packets,
+and its CPU time is what it had and not what it waited for."""
 
 
 def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
@@ -43,9 +55,20 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     return found
 
 
-def too_many(blocks: Sequence[Block]) -> bool:
-    """Whether so many blocks stayed disturbed that they bear no verdict."""
-    return sum(bool(block.disturbed) for block in blocks) > TOO_MANY * len(blocks)
+def hindrances(blocks: Sequence[Block]) -> dict[Kind, str]:
+    """Kind of metric -> why these blocks, as they were at last, bear no claim of it; others are left out."""
+    found: dict[Kind, str] = {}
+    for kind, touching in TOUCHING.items():
+        reasons = [
+            [reason for reason in block.disturbed if touching is None or reason in touching]
+            for block in blocks
+        ]
+        disturbed = sum(map(bool, reasons))
+        if disturbed > TOO_MANY * len(blocks):
+            of = Counter(reason for each in reasons for reason in each).most_common()
+            told = ", ".join(f"{reason} {number}" for reason, number in of)
+            found[kind] = f"{disturbed} of {counted(len(blocks), 'block')} stayed disturbed ({told})"
+    return found
 
 
 def bounds() -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.claims import Claim, claims
 from analysis.disturbance import bounds
 from analysis.precision import GOALS, Width
 from analysis.record import capacity_of_neither, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
+from analysis.wording import difference
 from common.words import counted
-from logs.columns import BASELINE
+from logs.columns import ARMS, BASELINE, TRANSFERS
 from protocol.arms import AGAIN
 
 DRIFT = 0.1
@@ -25,9 +27,9 @@ def facts(summary: Summary) -> Iterator[str]:
         yield (
             f"Simulated in virtual time: {summary.rpcs:,} RPCs, {summary.packet_passes:,} passes through the "
             f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s{_speed(summary)}. "
-            "No machine's noise is in it."
+            "No machine's noise is in it, so there is no null: intervals decide alone."
         )
-    yield from (load.verdict.text for load in summary.loads.values() if load.verdict is not None)
+    yield from (told for name in summary.loads for told in _operations(summary, name))
     yield from _rounds(summary)
     yield from _disturbance(summary)
     yield from _capacity(summary)
@@ -53,6 +55,8 @@ def facts(summary: Summary) -> Iterator[str]:
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
         yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
+    if summary.learning:
+        yield _losses(summary)
     if summary.last_loss is not None and summary.chance_loss:
         yield _learning(summary.last_loss, summary.chance_loss)
     empty = summary.empty_rpc_latency_us
@@ -64,6 +68,37 @@ def facts(summary: Summary) -> Iterator[str]:
                 f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {counted(load.rounds, 'round')}."
             )
+
+
+def _operations(summary: Summary, name: str) -> Iterator[str]:
+    """Of each arm at a load, what is claimed of pulls and pushes."""
+    told = []
+    for arm in [arm for arm in ARMS if arm != AGAIN.name]:
+        found = claims(summary, name, arm)
+        of_ops = {op: found[f"{op}_mean"] for op in TRANSFERS if f"{op}_mean" in found}
+        if of_ops and all(claim.found.ratio_low is not None for claim in of_ops.values()):
+            # Both are times, and hindered by the same.
+            withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
+            why = f" (not claimed, as {withheld})" if withheld else ""
+            told.append(f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}")
+    if told:
+        where = "" if summary.cpus is None else f", on {counted(summary.cpus, 'CPU')}"
+        yield f"Load {name}{where}, against {BASELINE}: {'; '.join(told)}."
+
+
+def _operation(op: str, claim: Claim) -> str:
+    ops, found = {"pull": "pulls", "push": "pushes"}[op], claim.found
+    assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
+    bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
+    if not claim.sign:
+        return f"{ops} {'' if claim.is_withheld else 'not told apart '}{bounds}"
+    return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {bounds}"
+
+
+def _losses(summary: Summary) -> str:
+    baseline = next(iter(summary.learning.values())).baseline
+    told = ", ".join(f"{arm} {difference(found).text}" for arm, found in summary.learning.items())
+    return f"Mean log loss over all rounds and loads, against {BASELINE}'s {baseline:.4f}: {told}."
 
 
 def _logs(collected: int, uncollected: int, dropped: int) -> str:

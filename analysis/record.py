@@ -192,6 +192,13 @@ class RunRecord(_Model):
         """From when to when (Unix time, µs) blocks lasted that were run again."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
 
+    def first_attempts(self) -> list[Block]:
+        """Of blocks that were run again the first run, when their mini-batches were new to the model."""
+        found: dict[tuple[str, int, float], Block] = {}
+        for block in (*self.repeated_blocks, *self.blocks):
+            found.setdefault((block.arm, block.round, block.load), block)
+        return list(found.values())
+
     def write(self, run: Path) -> None:
         """Write `run.json` into a run folder."""
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.answer import answer
+from analysis.answer import Answer, answer
 from analysis.facts import facts, without_intervals
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
@@ -31,23 +31,27 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     drawn = list(figures([source], progress))
     page = Page(
         title=f"Run {run.name}{', in virtual time' if record.simulation else f' on {_switch(record)}'}",
-        answer=told,
+        answers=[told],
         ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn, summary)],
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
-        differences=[differences(name, load) for name, load in summary.loads.items()],
-        losses=[line for name, load in summary.loads.items() for line in losses(name, load)],
+        differences=[differences(summary, name) for name in summary.loads],
+        losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_no_losses(summary),
         facts=[*facts(summary), *words.CAVEATS],
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    results = summary.model_dump(mode="json") | {"answer": told.text()}
+    results = summary.model_dump(mode="json") | {"answers": [_as_json(told)]}
     write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
     write_text(report, build(page))
     return report
+
+
+def _as_json(told: Answer) -> dict[str, object]:
+    return told.model_dump(exclude={"sentences"}) | {"sentences": told.texts()}
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:

@@ -54,6 +54,13 @@ class Comparison(BaseModel):
     ratio_high: float | None
 
     @property
+    def sign(self) -> int:
+        """On which side of 0 the whole interval of the ratio is: -1, 1, or 0 for none."""
+        if self.ratio_low is None or self.ratio_high is None:
+            return 0
+        return int(self.ratio_low > 0) - int(self.ratio_high < 0)
+
+    @property
     def half_width(self) -> float | None:
         """Of the ratio's interval."""
         if self.ratio_low is None or self.ratio_high is None:
@@ -75,10 +82,10 @@ def compare_paired(arm: Rounds, baseline: Rounds, with_interval: bool = True) ->
 def _geometric(arm: Rounds, baseline: Rounds, with_interval: bool) -> Comparison:
     logs = np.log(arm / baseline)
     low, high = interval(logs) if with_interval else (None, None)
-    return _of_logs(np.log(baseline).mean(), logs.mean(), low, high)
+    return of_logs(np.log(baseline).mean(), logs.mean(), low, high)
 
 
-def _of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
+def of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
     """From logarithms: of the baseline, and of the ratio with its bounds."""
     reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
@@ -120,7 +127,7 @@ def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
     logs, reference = np.log(other), np.log(first)
-    return _of_logs(reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference))
+    return of_logs(reference.mean(), logs.mean() - reference.mean(), *_welch(logs, reference))
 
 
 def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:

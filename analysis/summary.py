@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.differences import compare
+from analysis.disturbance import hindrances
 from analysis.errors import AnalysisError
+from analysis.learning import learning, mean_loss
+from analysis.metrics import PS_BYTES, PS_PACKETS, PS_PROC_CPU, Kind
 from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse
 from analysis.statistics import Comparison
-from analysis.verdict import Verdict, verdict
-from logs.columns import ARMS, CLASSES, METRICS, OPS, TRANSFERS, load_name
-from protocol.arms import HOT
+from logs.columns import ARMS, BASELINE, CLASSES, METRICS, OPS, TRANSFERS, load_name
+from protocol.arms import AGAIN, HOT
 
 
 class _Model(BaseModel):
@@ -67,7 +69,7 @@ class ArmSummary(_Model):
     """Mean step: from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
     loss: float | None
-    """Mean log loss; None for a load that trains nothing."""
+    """Mean log loss, of blocks that were run again as they were at first; None where nothing is trained."""
 
 
 class Updates(_Model):
@@ -100,7 +102,8 @@ class LoadSummary(_Model):
     """Blocks that were run again."""
     blocks_disturbed: int = 0
     """Blocks that were disturbed to the last and are counted all the same."""
-    verdict: Verdict | None = None
+    hindrances: dict[str, dict[Kind, str]] = {}
+    """Arm -> kind of metric -> why no difference of it is claimed: too many blocks stayed disturbed."""
 
 
 class ProgramShare(_Model):
@@ -138,9 +141,12 @@ class Summary(_Model):
     """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
     chance_loss: float | None = None
     """Log loss of a model that knows only how frequent the labels are."""
+    learning: dict[str, Comparison] = {}
+    """Arm -> its mean log loss against the baseline's, at all loads."""
     program_share: ProgramShare | None = None
     """None where a process is the switch."""
     cpus: int | None = None
+    """That the agents shared; None of a simulated run, where it means nothing."""
     ended_by: str | None = None
     """Why there were no more rounds: precision, budget or rounds."""
     budget_s: float | None = None
@@ -168,6 +174,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     rpc = pl.read_parquet(run / "rpc.parquet").filter(pl.col("round") >= 0)
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     account = record.accounting
+    tried = record.first_attempts()
     loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)}
     return Summary(
         target=record.target,
@@ -191,23 +198,20 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         restarts=account.restarts,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
-        last_loss=_mean_loss(_last_round(record.blocks)),
+        last_loss=mean_loss(_last_round(tried)),
         chance_loss=record.workload.get("chance_loss"),
+        # In virtual time arms that are alike are so to the bit: they repeat nothing.
+        learning=learning(tried, with_interval=record.simulation is None),
         program_share=_program_share(record.blocks),
-        cpus=_cpus(record),
+        cpus=None if record.simulation else record.machine.get("cpus"),
         ended_by=record.ended_by,
         budget_s=record.config.get("budget_s"),
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeated(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
-        arms=_arms(rpc, operations, record.blocks),
+        arms=_arms(rpc, operations, record.blocks, tried),
         loads=loads,
     )
-
-
-def _cpus(record: RunRecord) -> int | None:
-    """None of a simulated run, whose numbers are of no machine."""
-    return None if record.simulation is not None else record.machine.get("cpus")
 
 
 def _loads(blocks: Iterable[Block]) -> list[float]:
@@ -228,24 +232,33 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     same_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
+    tried = [block for block in record.first_attempts() if block.load == load]
     differences = compare(rpc, operations, blocks)
+    if record.simulation is not None:
+        # It would be a null of noise, and in virtual time there is none.
+        differences.pop(AGAIN.name, None)
     return LoadSummary(
         offered_rate=record.offered_rate[load_name(load)],
         rounds=len({block.round for block in blocks}),
         rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
-        arms=_arms(rpc, operations, blocks),
+        arms=_arms(rpc, operations, blocks, tried),
         differences=differences,
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
         blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
-        verdict=verdict(load_name(load), differences, blocks, _cpus(record)),
+        hindrances=_hindrances(blocks, differences),
     )
+
+
+def _hindrances(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, str]]:
+    """Of each arm's blocks and the baseline's, which it is compared with."""
+    found = {arm: hindrances([block for block in blocks if block.arm in (BASELINE, arm)]) for arm in arms}
+    return {arm: of_arm for arm, of_arm in found.items() if of_arm}
 
 
 def _block_steps(operations: pl.DataFrame) -> int:
     steps = operations.filter(pl.col("measured") & (pl.col("op") == "step")).group_by("arm", "round").len()
-    least: int | None = steps["len"].min()  # type: ignore[assignment]  # it is of whatever type
-    return least or 0
+    return min(steps["len"].to_list(), default=0)
 
 
 def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
@@ -257,18 +270,21 @@ def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _arms(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> dict[str, ArmSummary]:
+def _arms(
+    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], tried: list[Block]
+) -> dict[str, ArmSummary]:
     return {
         arm: _arm(
             rpc.filter((pl.col("arm") == arm) & pl.col("measured") & (pl.col("op") != "empty")),
             operations.filter((pl.col("arm") == arm) & pl.col("measured")),
             [block for block in blocks if block.arm == arm],
+            mean_loss(block for block in tried if block.arm == arm),
         )
         for arm in ARMS
     }
 
 
-def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> ArmSummary:
+def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], loss: float | None) -> ArmSummary:
     steps = sum(block.steps for block in blocks)
     use = total_use(blocks)
     latency = {op: operations.filter(pl.col("op") == op)["latency_us"] for op in OPS}
@@ -287,15 +303,15 @@ def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]) -> Ar
         metrics_us={name: _mean(rpc[f"{name}_us"]) for name in (*METRICS, "switch")},
         ps_proc_us_per_step={
             "wall": use.proc_wall_ns / 1e3 / max(steps, 1),
-            "cpu": use.proc_cpu_ns / 1e3 / max(steps, 1),
+            "cpu": PS_PROC_CPU.per_step(blocks),
         },
-        ps_packets_per_step=use.packets / max(steps, 1),
-        ps_bytes_per_step=use.bytes / max(steps, 1),
+        ps_packets_per_step=PS_PACKETS.per_step(blocks),
+        ps_bytes_per_step=PS_BYTES.per_step(blocks),
         ps_cpu_s=use.cpu_s,
         durability=_durability(use, steps),
         step_us=step.mean,
         step_latency_us=step,
-        loss=_mean_loss(blocks),
+        loss=loss,
     )
 
 
@@ -328,11 +344,6 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
         workers=sum(program.workers for program in programs) / worker_s,
         servers=sum(program.servers for program in programs) / server_s,
     )
-
-
-def _mean_loss(blocks: list[Block]) -> float | None:
-    losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
-    return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
 
 
 def _last_round(blocks: list[Block]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -12,44 +12,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from analysis.answer import Answer, Sentence, Tone, answer, signed, tone
+from analysis.answer import Answer, answer
+from analysis.claims import claims
 from analysis.facts import facts, without_intervals
+from analysis.metrics import METRICS, Metric
 from analysis.statistics import Comparison
-from analysis.summary import ArmSummary, LoadSummary, Summary
+from analysis.summary import ArmSummary, Summary
+from analysis.wording import Sentence, Tone, interval, signed
 from common.words import counted
-from logs.columns import ARMS, BASELINE, CLASSES, METRICS, TRANSFERS
-from protocol.arms import AGAIN, HOT
+from logs.columns import ARMS, BASELINE, CLASSES
+from logs.columns import METRICS as FIVE
+from protocol.arms import AGAIN
 
 WIDTH = 100
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceRow:
-    """A metric of the difference table: its name in `differences`, its title and its number format."""
-
-    metric: str
-    title: str
-    format: str
-
-
-DIFFERENCE_ROWS = (
-    *(
-        DifferenceRow(f"{op}_{q}", f"{op} {q}, µs", ",.0f")
-        for op in TRANSFERS
-        for q in ("mean", "p50", "p95", "p99")
-    ),
-    DifferenceRow("step_mean", "step mean, µs", ",.0f"),
-    DifferenceRow("rpc_mean", "RPC mean, µs", ",.0f"),
-    DifferenceRow("ps_proc_cpu_us_per_step", "PS_proc CPU, µs/step", ",.0f"),
-    DifferenceRow("ps_cpu_us_per_step", "PS CPU, µs/step", ",.0f"),
-    DifferenceRow("ps_cpu_without_switch_us_per_step", "PS w/o switch", ",.0f"),
-    DifferenceRow("ps_packets_per_step", "packets to PS/step", ",.1f"),
-    DifferenceRow("ps_bytes_per_step", "bytes to PS/step", ",.0f"),
-    DifferenceRow("rpcs_per_step", "RPCs a step", ",.1f"),
-    DifferenceRow("worker_cpu_us_per_step", "worker CPU, µs/step", ",.0f"),
-    DifferenceRow("worker_cpu_without_switch_us_per_step", "worker w/o switch", ",.0f"),
-    DifferenceRow("loss", "mean log loss", ".4f"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +55,15 @@ def render(summary: Summary) -> RenderableType:
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
         title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
-        parts += [title, _differences(load), *without_intervals(load), ""]
+        parts += [title, _differences(summary, name), *without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     parts += list(facts(summary))
     return Group(*parts)
 
 
 def _answer(told: Answer) -> Iterator[RenderableType]:
+    yield Text(f"{told.title}:", style="italic")
     yield Text(told.headline, style="bold" if told.is_trusted else "bold red")
-    yield Text(f"Arm {HOT.name} against {BASELINE} at load {told.load}, in % of {BASELINE}:", style="italic")
     for sentence in told.sentences:
         yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
 
@@ -109,27 +84,25 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
     console.print(render(summary))
 
 
-def _differences(load: LoadSummary) -> Table:
-    arms = _measured(load.arms)
-    table = _table(arms)
-    for row in DIFFERENCE_ROWS:
-        found = {arm: load.differences.get(arm, {}).get(row.metric) for arm in arms if arm != BASELINE}
+def _differences(summary: Summary, name: str) -> Table:
+    load = summary.loads[name]
+    arms = [arm for arm in ARMS if arm in load.differences]
+    table = _table([BASELINE, *arms])
+    tones = {arm: {metric: each.tone for metric, each in claims(summary, name, arm).items()} for arm in arms}
+    for metric in METRICS:
+        found = {arm: load.differences[arm].get(metric.name) for arm in arms}
         known = [each for each in found.values() if each is not None]
         if known:
-            baseline = _baseline(known[0].baseline, row.format)
-            table.add_row(row.title, baseline, *(_cell(arm, each) for arm, each in found.items()))
+            cells = [_cell(arm, each, tones[arm].get(metric.name, "")) for arm, each in found.items()]
+            table.add_row(metric.title, _baseline(known[0].baseline, metric), *cells)
     return table
 
 
-def _baseline(value: float, form: str) -> str:
-    return format(value, form) if value < 1e6 else f"{value / 1e6:,.2f} M"
+def _baseline(value: float, metric: Metric) -> str:
+    return format(value, metric.format) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
-def _measured(arms: Mapping[str, ArmSummary]) -> list[str]:
-    return [arm for arm in ARMS if arms[arm].steps]
-
-
-def _table(arms: Iterable[str]) -> Table:
+def _table(arms: Sequence[str]) -> Table:
     # Two blanks between columns: five arms leave no room for more.
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
@@ -138,28 +111,27 @@ def _table(arms: Iterable[str]) -> Table:
     return table
 
 
-def _cell(arm: str, found: Comparison | None) -> str:
+def _cell(arm: str, found: Comparison | None, tone: Tone) -> str:
     """A difference in %; of arm *again* the interval alone, which is what noise looks like."""
     if found is None or found.ratio is None:
         return "–"
-    if found.ratio_low is None or found.ratio_high is None:
-        return signed(found.ratio)
-    text = f"\\[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
-    if arm == AGAIN.name:
-        return text
-    text = f"{signed(found.ratio)} {text}"
-    style = _STYLES[tone(found)]
+    bounds = interval(found).replace("[", "\\[")
+    if arm == AGAIN.name and bounds:
+        return bounds
+    text = f"{signed(found.ratio)} {bounds}".rstrip()
+    style = "" if arm == AGAIN.name else _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
 
 def _breakdown(summary: Summary) -> Table:
-    names = _measured(summary.arms)
-    table, arms = _table(names), [summary.arms[arm] for arm in names]
+    names = [arm for arm in ARMS if summary.arms[arm].steps]
+    table = _table(names)
+    arms = [summary.arms[arm] for arm in names]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
     for name in CLASSES:
         table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
-    for metric in (*METRICS, "switch"):
+    for metric in (*FIVE, "switch"):
         table.add_row(metric, *(_number(arm.metrics_us[metric], ",.1f") for arm in arms))
     for row in DURABILITY_ROWS if summary.durable else ():
         table.add_row(row.title, *(row.of(arm) for arm in arms))

@@ -4,6 +4,9 @@ A null is made up (quiet, with stalls, with bad times that last) or recorded: ar
 run folders. Each method gets the block estimates of both arms, and is to leave out a ratio of 1 in 5 % of
 cases. As the order of a round's blocks is random, the labels of a round may be swapped: so many nulls come
 from one recording.
+
+A second table has how often a difference is claimed, with a third arm as *again*: where there is none, and
+where there is one.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from rich.table import Table
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from analysis.claims import Claim
 from analysis.differences import complete_rounds, of_operations
-from analysis.statistics import subsets, typical
+from analysis.metrics import BY_NAME
+from analysis.statistics import compare_paired, subsets, typical
 from protocol.arms import AGAIN, NEITHER
 
 Rounds = npt.NDArray[np.float64]
@@ -31,6 +36,8 @@ Bounds = tuple[float, float]
 """Of a ratio of *again* to *neither*."""
 Method = Callable[[Rounds, Rounds], Bounds]
 Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
+MadeUp = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
+"""Of so many rounds so many arms, between which nothing differs."""
 
 RESAMPLES = 2000
 BLOCK = 3
@@ -40,6 +47,8 @@ LEAST = 10
 """Rounds before which a run does not stop."""
 GOALS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
 """Half widths at which one that goes on until it is narrow stops, some way before the last of `ROUNDS`."""
+EFFECTS = (0.0, 0.1, 0.2, 0.5)
+"""Parts of the baseline by which an arm differs, where it is asked how often that is claimed."""
 
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
@@ -106,24 +115,21 @@ METHODS: dict[str, Method] = {
 }
 
 
-def quiet(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
     """Rounds differ by some 10 %, and so do blocks in a round."""
     of_round = rng.lognormal(0, 0.1, rounds)
-    return of_round * rng.lognormal(0, 0.1, rounds), of_round * rng.lognormal(0, 0.1, rounds)
+    for _ in range(arms):
+        yield of_round * rng.lognormal(0, 0.1, rounds)
 
 
-def stalls(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+def stalls(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
     """One block in eight takes longer by a factor with a heavy tail."""
-
-    def blocks() -> Rounds:
+    for _ in range(arms):
         stalled = rng.random(rounds) < 1 / 8
-        found: Rounds = rng.lognormal(0, 0.1, rounds) * np.where(stalled, 1 + 3 * rng.pareto(1.5, rounds), 1)
-        return found
-
-    return blocks(), blocks()
+        yield rng.lognormal(0, 0.1, rounds) * np.where(stalled, 1 + 3 * rng.pareto(1.5, rounds), 1)
 
 
-def bad_times(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
     """Bad times last five rounds on average: all takes longer, and blocks differ by a factor; all drifts."""
     is_bad = np.empty(rounds, bool)
     is_bad[0] = rng.random() < 1 / 4
@@ -132,10 +138,22 @@ def bad_times(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
     drift = np.exp(np.cumsum(rng.normal(0, 0.05, rounds)))
     spread = np.where(is_bad, 1.0, 0.1)
     of_round = drift * np.where(is_bad, 3.0, 1.0)
-    return of_round * rng.lognormal(0, spread), of_round * rng.lognormal(0, spread)
+    for _ in range(arms):
+        yield of_round * rng.lognormal(0, spread)
 
 
-NULLS: dict[str, Null] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
+MADE_UP: dict[str, MadeUp] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
+
+
+def _of_two(made_up: MadeUp) -> Null:
+    def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+        arm, baseline = made_up(rng, rounds, 2)
+        return arm, baseline
+
+    return draw
+
+
+NULLS: dict[str, Null] = {name: _of_two(made_up) for name, made_up in MADE_UP.items()}
 
 
 def recorded(arm: Rounds, baseline: Rounds) -> Null:
@@ -200,6 +218,26 @@ def _cover(found: npt.NDArray[np.float64], taken: npt.NDArray[np.integer]) -> Co
     )
 
 
+class Claimed(NamedTuple):
+    """How often a difference is claimed, as shares."""
+
+    by_interval: float
+    """Where intervals decide alone."""
+    by_rule: float
+    """As the report does it: where *again* does not show as much."""
+
+
+def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int = 1) -> Claimed:
+    """Of an arm that takes longer than the baseline by `effect`, a part of it."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(trials):
+        arm, baseline, again = made_up(rng, rounds, 3)
+        difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, again))
+        found.append([Claim(BY_NAME["pull_mean"], difference, each).sign != 0 for each in (None, null)])
+    return Claimed(*np.array(found).mean(axis=0).tolist())
+
+
 def _generator() -> np.random.Generator:
     return np.random.default_rng(0)
 
@@ -246,6 +284,13 @@ def main(runs: tuple[Path, ...], trials: int) -> None:
             found = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
             table.add_row(name, f"until ±{goal:.0%}", *map(_cell, found))
     Console(width=200).print(table)
+    of_claims = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
+    for name, made_up in MADE_UP.items():
+        for rounds in ROUNDS[:-1]:
+            shares = [claimed(made_up, rounds, trials, effect) for effect in EFFECTS]
+            cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
+            of_claims.add_row(name, str(rounds), *cells)
+    Console(width=200).print(of_claims)
 
 
 def _cell(found: Cover) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from common.words import counted
 
 if TYPE_CHECKING:
     from analysis.compare import ComparedRun
+    from analysis.metrics import Metric
     from analysis.statistics import Comparison
 
 # What draws and computes takes a second to import, which the other commands need not wait for.
@@ -116,14 +118,15 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
         click.echo(f"{counted(len(written), 'file')} in {output}")
 
 
-COMPARED = {
-    "pull_mean": "pull mean, µs",
-    "push_mean": "push mean, µs",
-    "rpc_mean": "RPC mean, µs",
-    "ps_cpu_us_per_step": "PS CPU, µs/step",
-    "ps_packets_per_step": "packets to PS/step",
-    "worker_cpu_us_per_step": "worker CPU, µs/step",
-}
+COMPARED = (
+    "pull_mean",
+    "push_mean",
+    "rpc_mean",
+    "ps_cpu_us_per_step",
+    "ps_packets_per_step",
+    "worker_cpu_us_per_step",
+)
+"""Metrics that are printed; --json has all."""
 
 
 @click.command()
@@ -146,8 +149,11 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
+    from analysis.metrics import BY_NAME
     from logs.columns import BASELINE
     from protocol.arms import HOT, PROXY
+
+    metrics = [BY_NAME[name] for name in COMPARED]
 
     names = [each.name for each in found]
     offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
@@ -155,24 +161,32 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     for arm in (BASELINE, HOT.name, PROXY.name):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [
-            [title, f"{changes[0][metric].baseline:,.1f}", *(_cell(of.get(metric)) for of in changes[1:])]
-            for metric, title in COMPARED.items()
-            if metric in changes[0]
+            [
+                metric.title,
+                f"{changes[0][metric.name].baseline:,.1f}",
+                *(_cell(metric, of) for of in changes[1:]),
+            ]
+            for metric in metrics
+            if metric.name in changes[0]
         ]
         if rows:
             print_table(f"Load {load}, arm {arm}: {names[0]}, and the others against it", ["", *names], rows)
     inside = [each.differences[load].get(HOT.name, {}) for each in found]
     rows = [
-        [title, *(_cell(of.get(metric)) for of in inside)]
-        for metric, title in COMPARED.items()
-        if any(metric in of for of in inside)
+        [metric.title, *(_cell(metric, of) for of in inside)]
+        for metric in metrics
+        if any(metric.name in of for of in inside)
     ]
     if rows:
         print_table(f"Load {load}: {HOT.name} against {BASELINE}, in each run", ["", *names], rows)
 
 
-def _cell(found: Comparison | None) -> Text:
-    from analysis.answer import difference
+def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:
+    from analysis.claims import Claim
     from analysis.table import styled
+    from analysis.wording import difference
 
-    return Text("–") if found is None or found.ratio is None else styled((difference(found),))
+    found = of.get(metric.name)
+    if found is None or found.ratio is None:
+        return Text("–")
+    return styled((difference(found, Claim(metric, found).tone),))

@@ -62,14 +62,14 @@ def _page(
     name = next(iter(first.summary.loads))
     return Page(
         title="What a programmable switch does for parameter servers, measured here",
-        answer=answer(first.summary),
+        answers=[answer(first.summary)],
         ran=list(what_was_run(first.record, first.summary)),
         drawings=drawings(first.summary, first.record),
         paper=[
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_all(runs)])],
-        differences=[differences(name, first.summary.loads[name])],
+        differences=[differences(first.summary, name)],
         no_losses="Which metrics are worse is in the table above.",
         facts=CAVEATS,
         reading=READING,

@@ -12,11 +12,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.answer import Answer, Sentence
+from analysis.answer import Answer
 from analysis.page.drawing import Drawing
 from analysis.page.plots import Plot
 from analysis.page.tables import Table
 from analysis.page.words import GLOSSARY, READING
+from analysis.wording import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Page:
 
     title: str
     plots: Sequence[Plot]
-    answer: Answer | None = None
+    answers: Sequence[Answer] = ()
     ran: Sequence[tuple[str, str]] = ()
     """What was run, on what: name and value."""
     drawings: Sequence[Drawing] = ()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.answer import Sentence, Span, difference, tone
+from analysis.claims import claims
 from analysis.facts import without_intervals
+from analysis.metrics import METRICS, Metric
 from analysis.summary import LoadSummary, Summary
-from analysis.table import DIFFERENCE_ROWS, DURABILITY_ROWS, DifferenceRow
+from analysis.table import DURABILITY_ROWS
+from analysis.wording import Sentence, Span, Tone, difference, text_of
 from common.words import counted
 from logs.columns import ARMS, BASELINE
 from protocol.arms import AGAIN, MEASURED
@@ -33,10 +35,7 @@ class Table:
 
     def texts(self) -> list[list[str]]:
         """The rows without colours."""
-        return [
-            [cell if isinstance(cell, str) else "".join(span.text for span in cell) for cell in row]
-            for row in self.rows
-        ]
+        return [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in self.rows]
 
 
 def plain(text: str) -> Sentence:
@@ -44,29 +43,37 @@ def plain(text: str) -> Sentence:
     return (Span(text=text),)
 
 
-def differences(name: str, load: LoadSummary) -> Table:
-    """What each arm has of each metric: per cent of the baseline, as on the terminal."""
+def differences(summary: Summary, name: str) -> Table:
+    """What each arm has of each metric at a load: per cent of the baseline, as on the terminal."""
+    load = summary.loads[name]
     arms = [arm for arm in ARMS if arm in load.differences]
+    # What *again* differs by is noise, and neither better nor worse.
+    tones = {
+        arm: {metric: each.tone for metric, each in claims(summary, name, arm).items()}
+        for arm in arms
+        if arm != AGAIN.name
+    }
     rows: list[Row] = [
-        _row(row, load, arms) for row in DIFFERENCE_ROWS if arms and row.metric in load.differences[arms[0]]
+        _row(metric, load, arms, tones)
+        for metric in METRICS
+        if arms and metric.name in load.differences[arms[0]]
     ]
     offered = f"{load.offered_rate:,.1f} steps/s offered, {counted(load.rounds, 'round')}"
     notes = list(without_intervals(load)) if rows else ["No round is complete."]
     return Table(f"Load {name}: {offered}; in % of {BASELINE}", ("", BASELINE, *arms), rows, notes)
 
 
-def _row(row: DifferenceRow, load: LoadSummary, arms: Sequence[str]) -> Row:
-    baseline = load.differences[arms[0]][row.metric].baseline
-    cells: list[str | Sentence] = [row.title, plain(f"{baseline:{row.format}}")]
+def _row(
+    metric: Metric, load: LoadSummary, arms: Sequence[str], tones: Mapping[str, Mapping[str, Tone]]
+) -> Row:
+    baseline = load.differences[arms[0]][metric.name].baseline
+    cells: list[str | Sentence] = [metric.title, plain(f"{baseline:{metric.format}}")]
     for arm in arms:
-        found = load.differences[arm].get(row.metric)
-        known = found is not None and found.ratio is not None
-        if found is None or not known:
+        found = load.differences[arm].get(metric.name)
+        if found is None or found.ratio is None:
             cells.append(plain("–"))
         else:
-            span = difference(found)
-            # What *again* differs by is noise, and neither better nor worse.
-            cells.append(plain(span.text) if arm == AGAIN.name else (span,))
+            cells.append((difference(found, tones.get(arm, {}).get(metric.name, "")),))
     return cells
 
 
@@ -84,22 +91,13 @@ def durability(summary: Summary) -> Table:
     return Table(f"Commits of all parameter servers, with fsync {summary.durable}", ("", *arms), rows, [note])
 
 
-def losses(name: str, load: LoadSummary) -> Iterator[Sentence]:
-    """One for each arm with offload: metrics for which it is worse than the baseline, interval and all."""
+def losses(summary: Summary, name: str) -> Iterator[Sentence]:
+    """One for each arm with offload: metrics for which it is claimed to be worse than the baseline."""
     for arm in (arm.name for arm in MEASURED if arm.offloaded):
-        metrics = load.differences.get(arm, {})
-        worse = [
-            (row.title, metrics[row.metric])
-            for row in DIFFERENCE_ROWS
-            if tone(metrics.get(row.metric)) == "worse"
-        ]
+        worse = [claim for claim in claims(summary, name, arm).values() if claim.tone == "worse"]
         if worse:
             spans = [Span(text=f"Load {name}, {arm}: ")]
-            for number, (title, found) in enumerate(worse):
-                spans += [Span(text=f"{', ' if number else ''}{unitless(title)} "), difference(found)]
+            for number, claim in enumerate(worse):
+                before = f"{', ' if number else ''}{claim.metric.spoken} "
+                spans += [Span(text=before), difference(claim.found, claim.tone)]
             yield (*spans, Span(text="."))
-
-
-def unitless(title: str) -> str:
-    """A title without its unit: per cent have none."""
-    return title.removesuffix(", µs").replace(", µs/step", " a step").replace("/step", " a step")

@@ -8,9 +8,14 @@ READING = (
     "round. A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
     "arm, so that a round in which the machine was slow counts no more than another. An interval (95 %)"
     " is what the signs of the rounds allow: as the order is random, each round of an arm that is like "
-    "neither is as likely above it as below. Coloured differences leave out 0: green and − is less than"
-    " neither, red and + is more, and less is better of everything that is compared. The mean log loss "
-    "has no interval: each arm trains one model, and rounds are not repetitions of it.",
+    "neither is as likely above it as below.",
+    "A difference is claimed, and coloured, where its interval leaves out 0 and it is farther from 0 than "
+    "the interval of the arm again reaches, of the same metric at the same load. Green is better, red is "
+    "worse; of all that is compared here less is better. Each claim stands for itself: what noise covers "
+    "is not told apart, and what many disturbed blocks touch is not claimed; the rest stands.",
+    "The mean log loss is of the run: an arm trains one model at all loads, and rounds are not repetitions "
+    "of it. Arms are: those with their parameters in the same place train alike, and how far they are apart "
+    "gives the interval (Student's t).",
     "The arm again is neither once more: its differences are noise, and show how much of it there is. "
     "The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",

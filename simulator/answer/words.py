@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.answer import Tone, difference, tone
+from analysis.wording import difference
 from common.words import counted
 from simulator.answer.cluster import Cluster
 from simulator.answer.sides import Busy, Limit, Side, Sides
@@ -67,14 +67,14 @@ def differences(sides: Sides) -> Iterator[str]:
     """What servers, workers and operations gain or lose."""
     for subject, verbs, parts in _GROUPS:
         found = {what: sides.differences[name] for name, what in parts.items() if name in sides.differences}
-        tones = {tone(each) for each in found.values()} - {""}
-        verb = verbs[next(iter(tones))] if len(tones) == 1 else _OPEN[len(tones)]
+        signs = {each.sign for each in found.values()} - {0}
+        verb = verbs[next(iter(signs))] if len(signs) == 1 else _OPEN[len(signs)]
         told = ", ".join(f"{difference(each).text} {what}" for what, each in found.items())
         yield f"{subject} {verb}: {told}."
 
 
-_COSTS: dict[Tone, str] = {"better": "save", "worse": "pay"}
-_TIMES: dict[Tone, str] = {"better": "complete sooner", "worse": "take longer"}
+_COSTS = {-1: "save", 1: "pay"}
+_TIMES = {-1: "complete sooner", 1: "take longer"}
 _OPEN = {0: "neither gain nor lose, as far as can be told", 2: "gain and lose"}
 _GROUPS = (
     ("The servers", _COSTS, {"ps_packets_per_step": "packets", "ps_cpu_us_per_step": "CPU a step"}),

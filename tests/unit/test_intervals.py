@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bench.intervals import METHODS, NULLS, cover, cover_until_narrow, main, recorded
+from bench.intervals import MADE_UP, METHODS, NULLS, claimed, cover, cover_until_narrow, main, recorded
 
 TRIALS = 400
 OURS = METHODS["sign flips, log ratios"]
@@ -33,6 +33,19 @@ def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float)
 def test_bootstraps_of_sums_do_not(method: str) -> None:
     """The tail of 20 rounds is not the tail of blocks."""
     assert cover(METHODS[method], NULLS["stalls"], 20, TRIALS).coverage < 0.93
+
+
+@pytest.mark.parametrize("rounds", [6, 10, 20])
+@pytest.mark.parametrize("null", MADE_UP)
+def test_where_nothing_differs_hardly_anything_is_claimed(null: str, rounds: int) -> None:
+    """5 % by the interval, give or take three standard errors; with again beside it half of that at most."""
+    found = claimed(MADE_UP[null], rounds, TRIALS, 0.0)
+    assert found.by_rule <= found.by_interval / 2 and found.by_interval < 0.083
+
+
+def test_what_is_there_is_claimed_in_quiet_rounds() -> None:
+    """By twice what rounds differ by."""
+    assert claimed(MADE_UP["quiet"], 10, TRIALS, 0.2).by_rule > 0.8
 
 
 def test_log_ratios_bear_half_the_width_of_sums_where_blocks_stall() -> None:

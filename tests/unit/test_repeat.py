@@ -13,10 +13,22 @@ from click import ClickException
 from click.testing import CliRunner
 from rich.console import Console
 
+from analysis.answer import SPOKEN_OF
 from analysis.report import write_report
 from analysis.statistics import Comparison
-from analysis.summary import LoadSummary, Summary, summarise
-from bench.repeat import SHORT, main, make_runs, pairs, print_default, print_null, tallies
+from analysis.summary import Summary, summarise
+from bench.repeat import (
+    SHORT,
+    main,
+    make_runs,
+    missing,
+    pairs,
+    print_default,
+    print_null,
+    said_of_null,
+    tallies,
+)
+from tests.harness import summaries
 from tests.unit.analysis.synthetic import make_run
 from topologies.config import Config
 
@@ -38,29 +50,14 @@ def comparison(difference: float, half: float | None, baseline: float = 1000.0) 
 
 def a_summary(**arms: dict[str, Comparison]) -> Summary:
     """Of one load, with these differences."""
-    load = LoadSummary(
-        offered_rate=100, rounds=10, rounds_fallen_behind=0, arms={}, differences=arms, block_steps=100
-    )
-    nothing: Any = dict.fromkeys(("mean", "p50", "p95", "p99"))
-    updates: Any = dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0)
-    return Summary(
-        target="softswitch",
-        offered_rate={},
-        capacity={"neither": 200.0},
-        hot_update_share=None,
-        updates=updates,
-        overflows=0,
-        empty_rpc_latency_us=nothing,
-        arms={},
-        loads={"0.5": load},
-    )
+    return summaries.a_summary({"0.5": summaries.a_load(differences=arms)})
 
 
 def null(outside: bool) -> Summary:
     """Of one metric that is outside or is not, one without noise, and one without an interval."""
     of_pull = comparison(10 if outside else -3, 5)
     return a_summary(
-        again={"pull_mean": of_pull, "rpcs_per_step": comparison(1, 0), "loss": comparison(1, None)},
+        again={"pull_mean": of_pull, "rpcs_per_step": comparison(0, 0), "step_mean": comparison(1, None)},
         hot={"pull_mean": comparison(500, 5)},
     )
 
@@ -85,7 +82,7 @@ def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, m
 
 def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
     def runs(of_push: int) -> list[Summary]:
-        metrics = [f"metric {number}" for number in range(9)]
+        metrics = [metric for metric in SPOKEN_OF if metric not in ("push_mean", "loss")]
         return [
             a_summary(
                 again={
@@ -99,16 +96,77 @@ def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
     assert printed(print_null, runs(4))[0]
     is_met, text = printed(print_null, runs(5))
     assert not is_met
-    assert "5 of 200 intervals leave out 0: 2.5%" in text and "of one metric 25% at most, 20% wanted" in text
+    assert "5 of 160 intervals leave out 0: 3.1%" in text and "of one metric 25% at most, 20% wanted" in text
 
 
 def test_runs_without_intervals_show_nothing() -> None:
-    assert printed(print_null, [a_summary(again={"loss": comparison(1, None)})])[0] is False
+    assert printed(print_null, [a_summary(again={"pull_mean": comparison(1, None)})])[0] is False
+
+
+def said(runs: list[Summary]) -> list[tuple[str, int, int]]:
+    return [(each.metric, each.sentences, each.claimed) for each in said_of_null(runs)]
+
+
+def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
+    """RPCs that are alike are a sentence, too; the step's mean is no part of the answer."""
+    assert said([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
+    learnt = null(False).model_copy(update={"learning": {"again": comparison(50, 20)}})
+    assert said([learnt])[-1] == ("loss", 1, 1)
+
+
+def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
+    def runs(of_pull: int) -> list[Summary]:
+        """Four intervals a run, of which the answer speaks of three."""
+        return [
+            a_summary(
+                again={
+                    "pull_mean": comparison(10 if number < of_pull else 0, 5),
+                    "push_mean": comparison(0, 5),
+                    "ps_cpu_us_per_step": comparison(0, 5),
+                    "step_mean": comparison(0, 5),
+                }
+            )
+            for number in range(20)
+        ]
+
+    is_met, text = printed(print_null, runs(4))
+    assert is_met
+    assert "4 of 60 sentences claim a difference: 6.7%, 8% at most wanted: met." in text
+    is_met, text = printed(print_null, runs(5))
+    assert not is_met
+    assert "5 of 80 intervals leave out 0: 6.2%, 2% to 8% wanted; of one metric 25% at most" in text
+    assert "5 of 60 sentences claim a difference: 8.3%, 8% at most wanted: missed." in text
+
+
+SAVED = {"ps_packets_per_step": comparison(-480, 1), "ps_cpu_us_per_step": comparison(-330, 30)}
+
+
+def test_what_is_tight_has_to_be_claimed_by_every_run() -> None:
+    [one] = runs_with((-100.0, 10.0))
+    assert missing(one) == []
+    cpu = {**SAVED, "ps_cpu_us_per_step": comparison(-330, 340)}
+    silent = a_summary(hot={**of_operations(-100.0, 10.0), **cpu})
+    assert missing(silent) == ["PS CPU a step"]
+    more = a_summary(hot={**SAVED, "ps_packets_per_step": comparison(480, 1)})
+    assert missing(more) == ["packets to PS a step"]
+    assert missing(a_summary(hot={})) == ["packets to PS a step", "PS CPU a step"]
+    is_met, text = printed(print_default, [one, one, silent])
+    assert not is_met
+    told = " ".join(text.split())
+    assert (
+        "2 of 3 runs claim that packets to PS a step and PS CPU a step are less with hot "
+        "(not run 3: PS CPU a step), all wanted: missed."
+    ) in told
+    is_met, text = printed(print_default, [one, one])
+    assert is_met and "2 of 2 runs claim that" in text
+
+
+def of_operations(pull: float, half: float) -> dict[str, Comparison]:
+    return {"pull_mean": comparison(pull, half), "push_mean": comparison(-200, 30)}
 
 
 def runs_with(*pulls: tuple[float, float]) -> list[Summary]:
-    push = comparison(-200, 30)
-    return [a_summary(hot={"pull_mean": comparison(*pull), "push_mean": push}) for pull in pulls]
+    return [a_summary(hot={**of_operations(*pull), **SAVED}) for pull in pulls]
 
 
 def test_two_runs_agree_within_their_half_widths_together() -> None:
@@ -168,6 +226,9 @@ def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
 def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.report.figures", lambda sources, progress: [])
     made = make_run(tmp_path / "run")
+    for block in made.record.blocks:
+        if block.arm == "hot":
+            block.servers.packets, block.servers.cpu_s = 200, 0.1
     write_report(made.folder, made.record, summarise(made.folder, made.record))
     compared = CliRunner().invoke(main, ["default", str(made.folder), str(made.folder)])
     assert (compared.exit_code, "4 of 4 comparisons" in compared.output) == (0, True)

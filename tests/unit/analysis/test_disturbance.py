@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.disturbance import bounds, reasons, too_many
+from analysis.disturbance import bounds, hindrances, reasons
 from analysis.record import Block
 from tests.unit.analysis.synthetic import block
 
@@ -68,10 +68,39 @@ def test_blocks_of_before_these_were_counted_are_not_disturbed() -> None:
     assert reasons(block(0, 0.5, "hot"), [block(1, 0.5, "hot")] * 3, cpus=2) == []
 
 
+def blocks(disturbed: int, *reasons: str) -> list[Block]:
+    return [a_block(disturbed=list(reasons))] * disturbed + [a_block()] * (10 - disturbed)
+
+
 @pytest.mark.parametrize(("disturbed", "noisy"), [(0, False), (2, False), (3, True)])
 def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -> None:
-    blocks = [a_block(disturbed=["steal"])] * disturbed + [a_block()] * (10 - disturbed)
-    assert too_many(blocks) is noisy
+    assert ("time" in hindrances(blocks(disturbed, "steal"))) is noisy
+
+
+@pytest.mark.parametrize(
+    ("reason", "touched"),
+    [
+        ("steal", {"time"}),
+        ("others' CPU", {"time"}),
+        ("pressure", {"time"}),
+        ("run queue", {"time"}),
+        ("lateness", {"time"}),
+        ("retransmissions", {"time", "count"}),
+        ("restart", {"time", "count", "cpu"}),
+    ],
+)
+def test_a_disturbance_hinders_only_what_it_touches(reason: str, touched: set[str]) -> None:
+    assert set(hindrances(blocks(3, reason))) == touched
+
+
+def test_a_hindrance_says_how_many_blocks_and_why() -> None:
+    several = [*blocks(2, "steal", "restart")[:2], a_block(disturbed=["restart"]), *blocks(0)[:7]]
+    assert hindrances(several) == {
+        "time": "3 of 10 blocks stayed disturbed (restart 3, steal 2)",
+        "count": "3 of 10 blocks stayed disturbed (restart 3)",
+        "cpu": "3 of 10 blocks stayed disturbed (restart 3)",
+    }
+    assert hindrances([]) == {}
 
 
 def test_the_bounds_in_words() -> None:

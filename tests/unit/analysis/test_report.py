@@ -10,10 +10,14 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from analysis.answer import Answer
+from analysis.page.build import Page as BuiltPage
+from analysis.page.build import build
 from analysis.page.tables import losses
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
+from analysis.wording import Span
 from cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -46,6 +50,19 @@ def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: Syn
     assert page.references == []
 
 
+def test_answers_stand_one_behind_the_other() -> None:
+    def an_answer(name: str, is_trusted: bool) -> Answer:
+        saves = (Span(text=f"{name} saves."),)
+        return Answer(title=name, headline=f"{name}!", is_trusted=is_trusted, sentences=(saves,))
+
+    answers = [an_answer("elsewhere", True), an_answer("here", False)]
+    text = build(BuiltPage(title="run", plots=(), answers=answers))
+    told = ["elsewhere", "elsewhere!", "elsewhere saves.", "here", "here!", "here saves."]
+    places = [text.index(f">{each}</") for each in told]
+    assert places == sorted(places)
+    assert text.count('<section class="answer"') == text.count('<section class="answer doubtful"') == 1
+
+
 def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticRun) -> None:
     def text() -> str:
         summary = summarise(synthetic_run.folder, synthetic_run.record)
@@ -62,10 +79,8 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         if block.arm == "hot":
             block.servers.packets = 900
-    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
-    lines = [
-        "".join(span.text for span in line) for name, load in loads.items() for line in losses(name, load)
-    ]
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    lines = ["".join(span.text for span in line) for name in summary.loads for line in losses(summary, name)]
     assert lines == [
         "Load 0.5, hot: packets to PS a step +125 % [+125, +125].",
         "Load 0.8, hot: packets to PS a step +125 % [+125, +125].",

@@ -12,7 +12,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.facts import facts
 from analysis.page.tables import durability
-from analysis.record import read_record
+from analysis.record import Simulation, read_record
 from analysis.summary import Durability, Summary, summarise
 from analysis.table import print_summary
 from logs.columns import CALLS
@@ -81,10 +81,10 @@ def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> 
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.last_loss is None
     assert [arm.loss for arm in summary.arms.values()] == [None] * 5
-    assert all("loss" not in metrics for metrics in summary.loads["0.5"].differences.values())
+    assert summary.learning == {}
 
 
-def test_a_loss_of_some_blocks_is_theirs_and_in_no_difference(synthetic_run: SyntheticRun) -> None:
+def test_a_loss_of_some_blocks_is_theirs_and_is_not_compared(synthetic_run: SyntheticRun) -> None:
     """A block counts by its steps."""
     blocks = [block for block in synthetic_run.record.blocks if block.arm == "hot"]
     for block in blocks:
@@ -92,7 +92,7 @@ def test_a_loss_of_some_blocks_is_theirs_and_in_no_difference(synthetic_run: Syn
     blocks[0].loss, blocks[0].steps, blocks[1].loss, blocks[1].steps = 0.2, 30, 0.6, 10
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.arms["hot"].loss == pytest.approx(0.3)
-    assert "loss" not in summary.loads["0.5"].differences["hot"]
+    assert "hot" not in summary.learning and "both" in summary.learning
 
 
 def test_a_single_rpc_is_all_there_is_of_its_class(synthetic_run: SyntheticRun) -> None:
@@ -108,8 +108,9 @@ def test_a_single_rpc_is_all_there_is_of_its_class(synthetic_run: SyntheticRun) 
 
 def test_a_summary_of_before_losses_were_told_can_be_read(synthetic_run: SyntheticRun) -> None:
     summary = summarise(synthetic_run.folder, synthetic_run.record)
-    older = Summary.model_validate_json(summary.model_dump_json(exclude={"last_loss", "chance_loss"}))
-    assert older == summary.model_copy(update={"last_loss": None, "chance_loss": None})
+    lacking: dict[str, object] = {"last_loss": None, "chance_loss": None, "learning": {}}
+    older = Summary.model_validate_json(summary.model_dump_json(exclude=set(lacking)))
+    assert older == summary.model_copy(update=lacking)
 
 
 def test_rounds_in_which_the_generator_fell_behind_are_counted(synthetic_run: SyntheticRun) -> None:
@@ -184,7 +185,7 @@ def with_losses(run: SyntheticRun, first: float, last: float, chance: float | No
     for block in run.record.blocks:
         block.loss = last if block.round == ROUNDS - 1 else first
     run.record.workload = {} if chance is None else {"chance_loss": chance}
-    return [fact for fact in facts(summarise(run.folder, run.record)) if "log loss" in fact]
+    return [fact for fact in facts(summarise(run.folder, run.record)) if "of the last round" in fact]
 
 
 def test_a_model_that_learned_is_told_beside_chance(synthetic_run: SyntheticRun) -> None:
@@ -273,3 +274,39 @@ def test_what_was_started_again_is_a_fact(synthetic_run: SyntheticRun) -> None:
     assert told() == [
         "Ended and started again: s1 1 time, ps-1 2 times; blocks in which that was are disturbed."
     ]
+
+
+def test_disturbed_blocks_hinder_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
+    """Three of the twelve blocks of hot and neither; of both that is as many with neither's."""
+    blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
+    for block in [each for each in blocks if each.arm == "hot"][:3]:
+        block.disturbed = ["steal"]
+    why = "3 of 12 blocks stayed disturbed (steal 3)"
+    loads = summary_of(synthetic_run).loads
+    assert (loads["0.5"].hindrances, loads["0.8"].hindrances) == ({"hot": {"time": why}}, {})
+    for block in [each for each in blocks if each.arm == "neither"][:3]:
+        block.disturbed = ["restart"]
+    found = summary_of(synthetic_run).loads["0.5"].hindrances
+    assert set(found) == {"again", "proxy", "hot", "both"}
+    assert found["hot"]["time"] == "6 of 12 blocks stayed disturbed (restart 3, steal 3)"
+    assert found["hot"]["cpu"] == "3 of 12 blocks stayed disturbed (restart 3)"
+
+
+def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
+    record = synthetic_run.record
+    record.machine["cpus"] = 2
+    real = summary_of(synthetic_run)
+    record.simulation = Simulation(rpcs=9, packet_passes=9, events=9, virtual_s=1.0, real_s=2.0)
+    virtual = summary_of(synthetic_run)
+    assert [set(of.loads["0.5"].differences) for of in (real, virtual)] == [
+        {"again", "proxy", "hot", "both"},
+        {"proxy", "hot", "both"},
+    ]
+    assert (real.cpus, virtual.cpus) == (2, None)
+    assert real.learning["hot"].ratio_low is not None and virtual.learning["hot"].ratio_low is None
+    [fact] = [fact for fact in facts(virtual) if "virtual" in fact]
+    assert fact.endswith("No machine's noise is in it, so there is no null: intervals decide alone.")
+    told = io.StringIO()
+    print_summary(virtual, told)
+    heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
+    assert heads[0] == ["neither", "proxy", "hot", "both"]

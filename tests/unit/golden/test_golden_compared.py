@@ -71,7 +71,7 @@ def test_each_arm_against_the_first_runs_and_offload_in_each(golden: GoldenRun, 
     assert f"Load 0.5, steps/s offered: {golden.folder.name} 1,234.5, other 1,234.5" in result.output
     lines = [line.replace("│", " ").split() for line in result.output.splitlines()]
     # Of arm neither, hot and proxy against the first run's; within each run offload is as it was.
-    cpu = [line[3:] for line in lines if line[:3] == ["PS", "CPU,", "µs/step"]]
+    cpu = [line[3:] for line in lines if line[:3] == ["PS", "CPU/step,", "µs"]]
     assert cpu[0] == ["400.0", "+100", "%", "[+100,", "+100]"]
     # One round of ten took more, in both runs alike.
     assert cpu[1][:3] == ["304.7", "+100", "%"]

@@ -1,0 +1,98 @@
+"""Which differences are claimed. Each stands for itself: on its own interval, null and blocks.
+
+A difference is claimed where its 95 % interval leaves out 0, and it is farther from 0 than the interval of
+*again* reaches, of the same metric at the same load: *neither* does not differ from itself by as much. What
+stayed disturbed in too many blocks hinders claims of the metrics that it touches, and no others.
+docs/intervals.md says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis.metrics import LOSS, METRICS, Kind, Metric
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from analysis.wording import Tone
+from common.words import counted
+from protocol.arms import AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What may be said of an arm's metric, against the baseline's."""
+
+    metric: Metric
+    found: Comparison
+    """Its ratio is known."""
+    null: Comparison | None = None
+    """*Again*, of the same metric; None where there is none, and the interval decides alone."""
+    hindrance: str = ""
+    """Why no difference is claimed, whatever interval and null bear."""
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the null shows as much."""
+        assert self.found.ratio is not None
+        if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
+            return False
+        return abs(self.found.ratio) <= max(abs(self.null.ratio_low), abs(self.null.ratio_high))
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the arms are alike in practice: the whole interval is within the metric's tolerance."""
+        low, high = self.found.ratio_low, self.found.ratio_high
+        return low is not None and high is not None and max(-low, high) <= self.metric.tolerance
+
+    @property
+    def sign(self) -> int:
+        """-1: less than the baseline is claimed; 1: more; 0: no difference."""
+        return 0 if self.hindrance else self._shown
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether a difference would be claimed if nothing hindered it."""
+        return bool(self.hindrance and self._shown)
+
+    @property
+    def _shown(self) -> int:
+        """The sign of what interval and null bear."""
+        return 0 if self.is_same or self.is_noise else self.found.sign
+
+    @property
+    def tone(self) -> Tone:
+        """Whether that is better or worse."""
+        if not self.sign:
+            return ""
+        return "better" if (self.sign < 0) == (self.metric.better == "less") else "worse"
+
+
+def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
+    """Metric -> claim, of an arm at a load; of *again* itself by the interval alone."""
+    of_load = summary.loads[load]
+    found = of_load.differences.get(arm, {})
+    null = {} if arm == AGAIN.name else of_load.differences.get(AGAIN.name, {})
+    hindrances = {**dict(_of_the_run(summary)), **of_load.hindrances.get(arm, {})}
+    return {
+        metric.name: Claim(metric, found[metric.name], null.get(metric.name), hindrances.get(metric.kind, ""))
+        for metric in METRICS
+        if metric.name in found and found[metric.name].ratio is not None
+    }
+
+
+def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
+    """Of the whole run; None where nothing was learnt. Its interval has in it what *again* shows."""
+    found = summary.learning.get(arm)
+    return None if found is None else Claim(LOSS, found)
+
+
+def _of_the_run(summary: Summary) -> Iterator[tuple[Kind, str]]:
+    """Times are from the logs; servers, workers and kernel count the rest themselves."""
+    if summary.dropped_rows:
+        yield "time", f"the disk was too slow for {counted(summary.dropped_rows, 'row')} of the logs"
+
+
+def has_null(summary: Summary, load: str) -> bool:
+    """Whether *again* was measured at a load."""
+    return AGAIN.name in summary.loads[load].differences

@@ -1,0 +1,84 @@
+"""How well each arm's model learns, against the baseline's.
+
+An arm trains one model, at all loads in turn, and its rounds are no repetitions. Arms are: those whose
+parameters are in the same place, at the servers or the hottest in the switch, are the same course of
+training run again, and what they are apart is what asynchronous workers make of it. From that spread comes
+the interval, Student's t of as many degrees of freedom as there are repetitions. An arm that is held against
+one like itself does not tell the spread: it would be part of its own measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log, sqrt
+
+import numpy as np
+from scipy.stats import t as student
+
+from analysis.record import Block
+from analysis.statistics import TAIL, Comparison, of_logs
+from logs.columns import ARMS, BASELINE
+from protocol.arms import OFFLOADED
+
+_OFFLOADED = {arm.name for arm in OFFLOADED}
+
+
+def mean_loss(blocks: Iterable[Block]) -> float | None:
+    """Mean log loss of the steps of these blocks that have one."""
+    losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
+    return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
+
+
+def learning(blocks: Sequence[Block], with_interval: bool = True) -> dict[str, Comparison]:
+    """Arm -> its mean log loss against the baseline's; of blocks that were run again the first attempts.
+
+    Of rounds that all arms have as a whole: within a round loads are in random order, and the later one finds
+    a model that knows more. There is no interval without an arm that is run twice.
+    """
+    courses = _courses(blocks)
+    if BASELINE not in courses:
+        return {}
+    found = {}
+    for arm in [arm for arm in courses if arm != BASELINE]:
+        low = high = None
+        shift = courses[arm] - courses[BASELINE]
+        reach = _reach(courses, arm) if with_interval else None
+        if reach is not None:
+            low, high = shift - reach, shift + reach
+        found[arm] = of_logs(courses[BASELINE], shift, low, high)
+    return found
+
+
+def _courses(blocks: Sequence[Block]) -> dict[str, float]:
+    """Arm -> mean over rounds of the logarithm of a round's loss; of arms all blocks of which have one."""
+    arms = [
+        arm
+        for arm in ARMS
+        if any(block.arm == arm for block in blocks)
+        and all(block.loss is not None and block.loss > 0 for block in blocks if block.arm == arm)
+    ]
+    loads = {block.load for block in blocks}
+    of_round: dict[int, dict[str, list[Block]]] = {}
+    for block in blocks:
+        of_round.setdefault(block.round, {}).setdefault(block.arm, []).append(block)
+    whole = [each for each in of_round.values() if all(len(each.get(arm, ())) == len(loads) for arm in arms)]
+    if not whole:
+        return {}
+    return {
+        arm: float(np.mean([log(loss) for each in whole if (loss := mean_loss(each[arm])) is not None]))
+        for arm in arms
+    }
+
+
+def _reach(courses: Mapping[str, float], arm: str) -> float | None:
+    """How far an arm's difference to the baseline may be from what it is on average; None if nobody knows."""
+    alike: dict[bool, list[float]] = {}
+    for name, value in courses.items():
+        if name != arm or arm in _OFFLOADED:
+            alike.setdefault(name in _OFFLOADED, []).append(value)
+    freedom = sum(len(values) - 1 for values in alike.values())
+    if not freedom:
+        return None
+    squares = sum(float(np.var(values)) * len(values) for values in alike.values())
+    # Both the arm and the baseline are one course each.
+    return float(student.ppf(1 - TAIL, freedom)) * sqrt(2 * squares / freedom)

@@ -1,0 +1,47 @@
+"""Summaries of runs with made-up differences, for what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.statistics import Comparison
+from analysis.summary import LoadSummary, Summary
+
+
+def of_ratio(ratio: float, low: float | None = None, high: float | None = None) -> Comparison:
+    """A difference in parts of the baseline, which is 100, with its interval or without."""
+    return Comparison(
+        baseline=100.0,
+        value=100 * (1 + ratio),
+        difference=100 * ratio,
+        low=None if low is None else 100 * low,
+        high=None if high is None else 100 * high,
+        ratio=ratio,
+        ratio_low=low,
+        ratio_high=high,
+    )
+
+
+def a_load(**changes: Any) -> LoadSummary:
+    """Of ten rounds; `differences` by arm and metric."""
+    of: dict[str, Any] = {"offered_rate": 100, "rounds": 10, "rounds_fallen_behind": 0, "arms": {}}
+    return LoadSummary(**{**of, "differences": {}, "block_steps": 100, **changes})
+
+
+def a_summary(loads: Mapping[str, LoadSummary], **changes: Any) -> Summary:
+    """Of a run in which nothing was lost."""
+    nothing = dict.fromkeys(("mean", "p50", "p95", "p99"))
+    updates = dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0)
+    of: dict[str, Any] = {
+        "target": "softswitch",
+        "offered_rate": {},
+        "capacity": {"neither": 200.0},
+        "hot_update_share": None,
+        "updates": updates,
+        "overflows": 0,
+        "empty_rpc_latency_us": nothing,
+        "arms": {},
+        "loads": loads,
+    }
+    return Summary(**{**of, **changes})

@@ -1,0 +1,248 @@
+"""What a run's answer says, sentence by sentence: of made-up differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.answer import SPOKEN_OF, Answer, answer
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from tests.harness.summaries import a_load, a_summary, of_ratio
+
+LESS, MORE = of_ratio(-0.2, -0.25, -0.15), of_ratio(0.2, 0.15, 0.25)
+OPEN = of_ratio(0.1, -0.011, 0.23)
+QUIET = of_ratio(0.0, -0.01, 0.01)
+NOT_KNOWN = of_ratio(0.1)
+PULL, PUSH, CPU = "pull_mean", "push_mean", "ps_cpu_us_per_step"
+
+
+def summary(
+    hot: dict[str, Comparison], proxy: dict[str, Comparison] | None = None, **changes: Any
+) -> Summary:
+    of_load: dict[str, Any] = {
+        "differences": {
+            "again": dict.fromkeys(SPOKEN_OF, QUIET),
+            "hot": hot,
+            **({} if proxy is None else {"proxy": proxy}),
+        }
+    }
+    of_run = {name: changes.pop(name) for name in list(changes) if name in Summary.model_fields}
+    return a_summary({"0.5": a_load(**{**of_load, **changes})}, **{"cpus": 2, **of_run})
+
+
+def said(of: Summary) -> list[str]:
+    return answer(of).texts()
+
+
+def test_counts_and_cpu_come_first_then_operations_then_what_is_not_told_apart() -> None:
+    hot = {
+        PULL: MORE,
+        PUSH: OPEN,
+        CPU: LESS,
+        "ps_packets_per_step": LESS,
+        "ps_bytes_per_step": MORE,
+        "rpcs_per_step": MORE,
+        "worker_cpu_us_per_step": MORE,
+        "worker_cpu_without_switch_us_per_step": OPEN,
+    }
+    assert said(summary(hot, {PULL: OPEN, PUSH: LESS}, learning={"hot": of_ratio(0.001, -0.002, 0.004)})) == [
+        "The servers save: -20 % [-25, -15] packets, -20 % [-25, -15] CPU a step.",
+        "The servers pay: +20 % [+15, +25] bytes.",
+        "The workers pay: +20 % [+15, +25] RPCs, +20 % [+15, +25] CPU a step.",
+        "Pulls take longer: +20 % [+15, +25].",
+        "The model learns the same, within 1 %: +0.1 % [-0.2, +0.4] mean log loss.",
+        "Not told apart here: the workers' CPU without the switch's program +10 % [-1.1, +23], "
+        "pushes +10 % [-1.1, +23].",
+        "With the proxy alone pushes complete sooner: -20 % [-25, -15].",
+        "With the proxy alone not told apart here: pulls +10 % [-1.1, +23].",
+    ]
+
+
+def test_a_heading_of_two_claims_is_borne_by_both() -> None:
+    """+10 % [-1.1, +23] for a pull is no part of "operations take longer"."""
+    proxy = {PULL: OPEN, PUSH: of_ratio(0.12, 0.05, 0.2)}
+    assert said(summary({}, proxy)) == [
+        "With the proxy alone pushes take longer: +12 % [+5.0, +20].",
+        "With the proxy alone not told apart here: pulls +10 % [-1.1, +23].",
+    ]
+    assert said(summary({}, {PULL: MORE, PUSH: MORE})) == [
+        "With the proxy alone pulls and pushes take longer: +20 % [+15, +25] and +20 % [+15, +25]."
+    ]
+
+
+def test_colours_are_of_what_is_claimed() -> None:
+    found = answer(summary({PULL: MORE, PUSH: OPEN, CPU: LESS}))
+    tones = {span.text: span.tone for sentence in found.sentences for span in sentence if "%" in span.text}
+    assert tones == {
+        "-20 % [-25, -15]": "better",
+        "+20 % [+15, +25]": "worse",
+        "+10 % [-1.1, +23]": "",
+    }
+
+
+def test_what_noise_covers_stands_beside_the_noise() -> None:
+    found = summary({PULL: of_ratio(0.04, 0.01, 0.07)})
+    load = found.loads["0.5"]
+    wide = {**load.differences, "again": {PULL: of_ratio(0.0, -0.06, 0.05)}}
+    changed = found.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": wide})}})
+    assert said(changed) == [
+        "Not told apart here: pulls +4.0 % [+1.0, +7.0] (neither from itself [-6.0, +5.0])."
+    ]
+
+
+def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
+    why = "5 of 20 blocks stayed disturbed (steal 5)"
+    found = answer(summary({PULL: MORE, PUSH: LESS, CPU: LESS}, hindrances={"hot": {"time": why}}))
+    assert found.is_trusted
+    assert found.texts() == [
+        "The servers save: -20 % [-25, -15] CPU a step.",
+        f"Not claimed, as {why}: pulls +20 % [+15, +25], pushes -20 % [-25, -15].",
+    ]
+    assert found.headline == (
+        "Do it where servers cost you: the servers save CPU, and operations are not told apart."
+    )
+
+
+def test_what_is_open_anyway_is_not_told_apart_and_not_withheld() -> None:
+    hindered = {"hot": {"time": "5 of 20 blocks stayed disturbed (steal 5)"}}
+    assert said(summary({PULL: OPEN}, hindrances=hindered)) == [
+        "Not told apart here: pulls +10 % [-1.1, +23]."
+    ]
+
+
+def test_logs_that_lack_rows_take_times_only() -> None:
+    found = answer(summary({PULL: MORE, CPU: LESS}, dropped_rows=9))
+    assert found.is_trusted
+    assert found.texts()[0] == "The servers save: -20 % [-25, -15] CPU a step."
+    assert found.texts()[1] == (
+        "Not claimed, as the disk was too slow for 9 rows of the logs: pulls +20 % [+15, +25]."
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            (-0.004, -0.009, 0.002),
+            "The model learns the same, within 1 %: -0.4 % [-0.9, +0.2] mean log loss.",
+        ),
+        ((0.03, 0.02, 0.04), "The model learns less: +3.0 % [+2.0, +4.0] mean log loss."),
+        ((-0.03, -0.04, -0.02), "The model learns more: -3.0 % [-4.0, -2.0] mean log loss."),
+        # Of two default runs one said so, and the other had *neither* 3.8 % from itself.
+        ((-0.016, -0.06, 0.03), "Not told apart here: the mean log loss -1.6 % [-6.0, +3.0]."),
+        ((-0.016,), "Without an interval, as nothing repeats the training: the mean log loss -1.6 %."),
+    ],
+)
+def test_what_is_said_of_the_model(found: tuple[float, ...], sentence: str) -> None:
+    assert said(summary({}, learning={"hot": of_ratio(*found)})) == [sentence]
+
+
+def test_few_rounds_bear_no_claim() -> None:
+    found = answer(summary({PULL: NOT_KNOWN, PUSH: NOT_KNOWN, CPU: NOT_KNOWN}))
+    assert found.is_trusted
+    assert found.headline == "No recommendation: differences are claimed from 6 complete rounds on."
+    assert found.texts() == [
+        "Without an interval, which takes 6 complete rounds: the servers' CPU a step +10 %, pulls +10 %, "
+        "pushes +10 %."
+    ]
+
+
+def test_without_again_the_null_is_left_out_and_that_is_said() -> None:
+    bare = a_load(differences={"hot": {CPU: LESS}})
+    note = "Without arm again there is no null beside these: intervals decide alone."
+    assert said(a_summary({"0.5": bare}))[1:] == [note]
+    # In virtual time it would be none.
+    assert note not in said(a_summary({"0.5": bare}, virtual_s=1.0))
+
+
+def test_a_run_without_a_complete_round_says_nothing() -> None:
+    found = answer(a_summary({"0.5": a_load()}))
+    assert found.headline == "Arm hot has no complete round, so there is nothing to go by."
+    assert found.sentences == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({}, "on this machine (2 CPUs)"),
+        ({"cpus": None}, "on this machine"),
+        ({"cpus": None, "virtual_s": 3.0}, "in virtual time"),
+    ],
+)
+def test_the_title_says_where_and_of_what(changes: dict[str, Any], where: str) -> None:
+    title = f"Arm hot against neither {where} at load 0.5, in % of neither [95 % interval]"
+    assert answer(summary({CPU: LESS}, **changes)).title == title
+
+
+def test_an_answer_is_of_the_first_load() -> None:
+    first, other = (a_load(differences={"hot": {CPU: each}}) for each in (LESS, MORE))
+    found = answer(a_summary({"0.5": first, "0.8": other}))
+    assert "at load 0.5" in found.title and found.headline.startswith("Do it where servers cost you")
+
+
+@pytest.mark.parametrize(
+    ("servers", "pull", "push", "headline"),
+    [
+        (LESS, LESS, LESS, "Do it: the servers save CPU, and operations complete sooner."),
+        (LESS, LESS, OPEN, "Do it: the servers save CPU, and pulls complete sooner."),
+        (
+            LESS, MORE, MORE,
+            "Do it where the servers are what limits you: the servers save CPU, and operations take longer.",
+        ),
+        (
+            LESS, OPEN, MORE,
+            "Do it where the servers are what limits you: the servers save CPU, and pushes take longer.",
+        ),
+        (
+            LESS, LESS, MORE,
+            "Do it where the servers are what limits you: the servers save CPU, and pulls complete sooner "
+            "but pushes take longer.",
+        ),
+        (
+            LESS, OPEN, OPEN,
+            "Do it where servers cost you: the servers save CPU, and operations are not told apart.",
+        ),
+        (
+            OPEN, LESS, OPEN,
+            "Do it for the latency: the servers' CPU is not told apart, and pulls complete sooner.",
+        ),
+        (OPEN, OPEN, OPEN, "Open: neither the servers' CPU nor operations are told apart here."),
+        (
+            OPEN, MORE, MORE,
+            "It does not pay here: the servers' CPU is not told apart, and operations take longer.",
+        ),
+        (
+            MORE, OPEN, OPEN,
+            "It does not pay here: the servers spend more CPU, and operations are not told apart.",
+        ),
+        (MORE, LESS, LESS, "Mixed: the servers spend more CPU, and operations complete sooner."),
+    ],
+)  # fmt: skip
+def test_the_headline_follows_from_what_is_claimed(
+    servers: Comparison, pull: Comparison, push: Comparison, headline: str
+) -> None:
+    found = answer(summary({CPU: servers, PULL: pull, PUSH: push}))
+    assert (found.is_trusted, found.headline) == (True, headline)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"overflows": 5}, "5 additions at the switch overflowed"),
+        ({"changed_arms": ["hot", "both"]}, "somebody changed hot, both meanwhile"),
+        (
+            {"updates": {"sent": 9, "applied": 5, "lost": 4, "unknown": 0, "mismatched_keys": 2}},
+            "4 updates were lost and 2 keys differ",
+        ),
+    ],
+)
+def test_what_breaks_everything_is_the_headline(changes: dict[str, Any], why: str) -> None:
+    found = answer(summary({CPU: LESS}, **changes))
+    assert (found.is_trusted, found.headline) == (False, f"Not to be trusted, because {why}.")
+
+
+def test_an_answer_is_a_value() -> None:
+    found = answer(summary({CPU: LESS}))
+    assert Answer.model_validate_json(found.model_dump_json()) == found

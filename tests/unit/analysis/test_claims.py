@@ -1,0 +1,178 @@
+"""When a difference is claimed: on its own interval, its own null and its own blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.claims import Claim, claim_of_learning, claims, has_null
+from analysis.metrics import BY_NAME, LOSS, METRICS, PS_CPU, PS_PACKETS
+from analysis.statistics import Comparison, compare_paired
+from tests.harness.summaries import a_load, a_summary, of_ratio
+from tests.unit.analysis.synthetic import block
+
+PULL = BY_NAME["pull_mean"]
+LATER = of_ratio(0.2, 0.1, 0.3)
+
+
+def claimed(found: Comparison, null: Comparison | None = None) -> int:
+    return Claim(PULL, found, null).sign
+
+
+@pytest.mark.parametrize(
+    ("found", "sign"),
+    [
+        (of_ratio(0.2, 0.01, 0.4), 1),
+        (of_ratio(-0.2, -0.4, -0.01), -1),
+        (of_ratio(0.2, 0.0, 0.4), 0),
+        (of_ratio(0.2, -0.01, 0.4), 0),
+        (of_ratio(-0.2, -0.4, 0.0), 0),
+        (of_ratio(0.2), 0),
+        # What is shown as 0.0 %.
+        (of_ratio(0.0003, 0.0002, 0.0005), 0),
+        (of_ratio(0.0003, 0.0002, 0.0006), 1),
+    ],
+)
+def test_the_interval_has_to_leave_out_0(found: Comparison, sign: int) -> None:
+    assert claimed(found) == sign
+
+
+@pytest.mark.parametrize(
+    ("null", "sign"),
+    [
+        (of_ratio(0.0, -0.19, 0.19), 1),
+        (of_ratio(0.0, -0.05, 0.2), 0),
+        # As far to the other side is as much.
+        (of_ratio(-0.1, -0.2, 0.05), 0),
+        # *Neither* differs from itself by more, and for certain: then nothing is told by as little.
+        (of_ratio(0.3, 0.25, 0.35), 0),
+        (of_ratio(0.0), 1),
+        (None, 1),
+    ],
+)
+def test_and_again_must_not_show_as_much(null: Comparison | None, sign: int) -> None:
+    assert claimed(LATER, null) == sign
+
+
+def test_better_is_what_the_metric_says() -> None:
+    more = replace(PULL, better="more")
+    less = of_ratio(-0.2, -0.3, -0.1)
+    assert [Claim(metric, of).tone for metric in (PULL, more) for of in (LATER, less)] == [
+        "worse",
+        "better",
+        "better",
+        "worse",
+    ]
+    assert Claim(more, of_ratio(0.2, -0.1, 0.5)).tone == ""
+
+
+def test_each_metric_has_its_own_null() -> None:
+    """That of pulls is wide: packets are claimed all the same."""
+    fewer = of_ratio(-0.4, -0.5, -0.3)
+    load = a_load(
+        differences={
+            "hot": {"pull_mean": LATER, "ps_packets_per_step": fewer},
+            "again": {"pull_mean": of_ratio(0, -0.5, 0.9), "ps_packets_per_step": of_ratio(0, 0, 0)},
+        }
+    )
+    found = claims(a_summary({"0.5": load}), "0.5", "hot")
+    assert {name: each.sign for name, each in found.items()} == {"pull_mean": 0, "ps_packets_per_step": -1}
+    assert found["pull_mean"].is_noise
+
+
+def test_again_itself_is_told_by_its_interval() -> None:
+    load = a_load(differences={"again": {"pull_mean": LATER}})
+    assert claims(a_summary({"0.5": load}), "0.5", "again")["pull_mean"].sign == 1
+
+
+def test_disturbed_blocks_hinder_what_they_touch() -> None:
+    why = "5 of 20 blocks stayed disturbed (steal 5)"
+    of_arm = {"pull_mean": LATER, "ps_cpu_us_per_step": LATER, "ps_packets_per_step": LATER}
+    load = a_load(differences={"hot": of_arm, "proxy": of_arm}, hindrances={"hot": {"time": why}})
+    summary = a_summary({"0.5": load})
+    hot, proxy = (claims(summary, "0.5", arm) for arm in ("hot", "proxy"))
+    assert {name: each.sign for name, each in hot.items()} == {
+        "pull_mean": 0,
+        "ps_cpu_us_per_step": 1,
+        "ps_packets_per_step": 1,
+    }
+    assert hot["pull_mean"].hindrance == why and not proxy["pull_mean"].hindrance
+    assert hot["pull_mean"].is_withheld and not proxy["pull_mean"].is_withheld
+    assert not Claim(PULL, of_ratio(0.1, -0.1, 0.3), hindrance=why).is_withheld
+
+
+def test_rows_that_the_logs_lack_hinder_times_and_nothing_that_is_counted_elsewhere() -> None:
+    of_arm = {metric.name: LATER for metric in METRICS}
+    summary = a_summary({"0.5": a_load(differences={"hot": of_arm})}, dropped_rows=9)
+    found = claims(summary, "0.5", "hot")
+    assert {each.metric.kind for each in found.values() if each.sign == 0} == {"time"}
+    assert {each.metric.kind for each in found.values() if each.sign} == {"count", "cpu"}
+    assert found["pull_mean"].hindrance == "the disk was too slow for 9 rows of the logs"
+
+
+def test_without_a_ratio_nothing_is_said() -> None:
+    none = LATER.model_copy(update={"ratio": None, "ratio_low": None, "ratio_high": None})
+    assert claims(a_summary({"0.5": a_load(differences={"hot": {"pull_mean": none}})}), "0.5", "hot") == {}
+    assert claims(a_summary({"0.5": a_load()}), "0.5", "hot") == {}
+
+
+def test_a_loss_within_its_tolerance_is_the_same() -> None:
+    def of(low: float, high: float) -> Claim:
+        found = claim_of_learning(
+            a_summary({}, learning={"hot": of_ratio((low + high) / 2, low, high)}), "hot"
+        )
+        assert found is not None
+        return found
+
+    assert LOSS.tolerance == 0.01
+    # Told apart, and yet the same in practice.
+    assert (of(0.002, 0.01).sign, of(0.002, 0.01).is_same) == (0, True)
+    assert (of(0.002, 0.011).sign, of(0.002, 0.011).is_same) == (1, False)
+    assert (of(-0.011, 0.002).sign, of(-0.011, 0.002).is_same) == (0, False)
+    assert claim_of_learning(a_summary({}), "hot") is None
+
+
+def test_whether_there_is_a_null() -> None:
+    with_null, without = a_load(differences={"again": {}}), a_load(differences={"hot": {}})
+    summary = a_summary({"0.5": with_null, "0.8": without})
+    assert has_null(summary, "0.5") and not has_null(summary, "0.8")
+
+
+def test_of_what_is_no_different_few_claims_are_made() -> None:
+    """Three arms alike, in rounds with stalls: 5 % of intervals leave out 0, the null takes some of it."""
+    rng = np.random.default_rng(5)
+    by_interval = by_rule = 0
+    for _ in range(1000):
+        neither, again, hot = rng.lognormal(0, 0.1, (3, 10)) * (1 + rng.pareto(2, (3, 10)))
+        found, null = compare_paired(hot, neither), compare_paired(again, neither)
+        by_interval += claimed(found) != 0
+        by_rule += claimed(found, null) != 0
+    assert 30 <= by_interval <= 70
+    assert 0 < by_rule < 0.6 * by_interval
+
+
+def test_what_is_large_is_claimed_nearly_always() -> None:
+    """Three times what rounds differ by."""
+    rng = np.random.default_rng(6)
+    made = 0
+    for _ in range(200):
+        neither, again, hot = rng.lognormal(0, 0.1, (3, 10))
+        made += claimed(compare_paired(1.35 * hot, neither), compare_paired(again, neither)) == 1
+    assert made >= 196
+
+
+def test_a_metrics_mean_is_of_all_steps_of_the_blocks() -> None:
+    one = block(0, 0.5, "hot")
+    more = one.model_copy(update={"steps": 60, "servers": one.servers.model_copy(update={"packets": 1200})})
+    # 400 packets of 20 steps, and 1,200 of 60 others; 0.25 s each.
+    assert PS_PACKETS.per_step([one, more]) == 20
+    assert PS_CPU.per_step([one, more]) == pytest.approx(0.5e6 / 80)
+    assert PS_PACKETS.per_step([]) == 0
+
+
+def test_metrics_have_names_and_titles_of_their_own() -> None:
+    assert len(BY_NAME) == len({metric.title for metric in METRICS}) == len(METRICS) == 18
+    assert (PS_CPU.title, PS_CPU.spoken) == ("PS CPU/step, µs", "PS CPU a step")
+    assert (PS_PACKETS.title, PULL.title) == ("packets to PS/step", "pull mean, µs")
