@@ -39,7 +39,7 @@ def answer(summary: Summary) -> Answer:
     load = next(iter(summary.loads))
     hot, proxy = claims(summary, load, HOT.name), claims(summary, load, PROXY.name)
     learnt = claim_of_learning(summary, HOT.name)
-    said = list(_of_hot(hot | ({} if learnt is None else {LOSS.name: learnt})))
+    said = list(sentences(hot | ({} if learnt is None else {LOSS.name: learnt})))
     said += _of_proxy({name: proxy[name] for name in _OPERATIONS if name in proxy})
     if said and summary.virtual_s is None and not has_null(summary, load):
         said.append(
@@ -49,7 +49,7 @@ def answer(summary: Summary) -> Answer:
     return Answer(
         title=f"Arm {HOT.name} against {BASELINE} {_where(summary)} at load {load}, in % of {BASELINE} "
         "[95 % interval]",
-        headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else _recommendation(hot),
+        headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else recommendation(hot),
         is_trusted=not broken,
         sentences=tuple(said),
     )
@@ -58,7 +58,8 @@ def answer(summary: Summary) -> Answer:
 def _where(summary: Summary) -> str:
     if summary.virtual_s is not None:
         return "in virtual time"
-    return "on this machine" if summary.cpus is None else f"on this machine ({counted(summary.cpus, 'CPU')})"
+    here = "on this machine" if summary.cpus is None else f"on this machine ({counted(summary.cpus, 'CPU')})"
+    return here if summary.program_share is None else f"{here}, where the switch shares the workers' cores,"
 
 
 def _breaks_everything(summary: Summary) -> Iterator[str]:
@@ -116,8 +117,8 @@ Claims = Mapping[str, Claim]
 """By metric."""
 
 
-def _of_hot(found: Claims) -> Iterator[Sentence]:
-    """What is claimed, counts and CPU first; then what is not, and why."""
+def sentences(found: Claims) -> Iterator[Sentence]:
+    """Of an arm with offload: what is claimed, counts and CPU first; then what is not, and why."""
     for cost in _COSTS:
         for heading, tone in ((cost.better, "better"), (cost.worse, "worse")):
             parts = [
@@ -212,7 +213,7 @@ def _tone(claim: Claim | None) -> Tone:
     return "" if claim is None else claim.tone
 
 
-def _recommendation(found: Claims) -> str:
+def recommendation(found: Claims) -> str:
     """Whether to do it, by what is claimed."""
     servers = _tone(found.get(PS_CPU.name))
     tones = {ops: _tone(found.get(name)) for name, ops in _OPERATIONS.items()}

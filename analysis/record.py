@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.errors import AnalysisError
+from analysis.statistics import Comparison
 from logs.parts import write_text
 from protocol.arms import AGAIN, NEITHER
 
@@ -150,6 +151,21 @@ class Simulation(_Model):
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
+class Virtual(_Model):
+    """What virtual time says of a real run's first load: arm *hot* against *neither*, by metric."""
+
+    load: str
+    own: dict[str, Comparison]
+    """Every agent on a core of its own, and the switch a device."""
+    shared: dict[str, Comparison]
+    """The cores as they were: to be held against what was measured."""
+    own_capacity: dict[str, float]
+    """Arm -> steps/s of all workers in a closed loop; and the same with the cores as they were."""
+    shared_capacity: dict[str, float]
+    network: dict[str, Any]
+    """The device, as the table [network] of a simulation has it."""
+
+
 class RunRecord(_Model):
     """The whole of `run.json`."""
 
@@ -183,6 +199,8 @@ class RunRecord(_Model):
     """What the switch counted at its ports (softswitch's `SwitchCounters`); None where it does not tell."""
     simulation: Simulation | None = None
     """None of a run with real processes."""
+    virtual: Virtual | None = None
+    """None where the run was not simulated as well."""
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent, or switch -> the most memory that it had, in 2^20 bytes, files that it has mapped among it."""
     error: str | None = None

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.answer import Answer, answer
+from analysis.answer import Answer
+from analysis.elsewhere import answers
 from analysis.facts import facts, without_intervals
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
@@ -27,11 +28,11 @@ from logs.parts import write_text
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
     """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
-    told, source = answer(summary), of_run(run)
+    told, source = answers(summary), of_run(run)
     drawn = list(figures([source], progress))
     page = Page(
         title=f"Run {run.name}{', in virtual time' if record.simulation else f' on {_switch(record)}'}",
-        answers=[told],
+        answers=told,
         ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn, summary)],
@@ -43,7 +44,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )
-    results = summary.model_dump(mode="json") | {"answers": [_as_json(told)]}
+    results = summary.model_dump(mode="json") | {"answers": list(map(_as_json, told))}
     write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
     report = run / "report.html"
     write_text(report, build(page))
@@ -96,7 +97,7 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     steps = sum(arm.steps for arm in summary.arms.values())
     yield "measured", f"{counted(steps, 'step')}, some {rpcs:,.0f} RPCs"
     told = [str(machine[name]) for name in ("system", "kernel", "cpu") if name in machine]
-    if told:
+    if told and record.simulation is None:
         cpus = f"{counted(machine['cpus'], 'CPU')}: " if "cpus" in machine else ""
         yield "machine", f"{cpus}{', '.join(told)}"
     placed = ", ".join(f"{name} on {where}" for name, where in record.placement.items())

@@ -14,7 +14,7 @@ from analysis.errors import AnalysisError
 from analysis.learning import learning, mean_loss
 from analysis.metrics import PS_BYTES, PS_PACKETS, PS_PROC_CPU, Kind
 from analysis.precision import Width, widest, widths
-from analysis.record import Block, CapacityCheck, RunRecord, ServerUse
+from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
 from logs.columns import ARMS, BASELINE, CLASSES, METRICS, OPS, TRANSFERS, load_name
 from protocol.arms import AGAIN, HOT
@@ -162,6 +162,8 @@ class Summary(_Model):
     virtual_s: float | None = None
     real_s: float | None = None
     loop_s: float | None = None
+    virtual: Virtual | None = None
+    """What virtual time says of the run with a switch of its own."""
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -209,6 +211,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeated(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
+        virtual=record.virtual,
         arms=_arms(rpc, operations, record.blocks, tried),
         loads=loads,
     )

@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from analysis.answer import Answer, answer
+from analysis.answer import Answer
 from analysis.claims import claims
+from analysis.elsewhere import answers
 from analysis.facts import facts, without_intervals
 from analysis.metrics import METRICS, Metric
 from analysis.statistics import Comparison
@@ -51,7 +52,7 @@ DURABILITY_ROWS = (
 
 def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
-    parts: list[RenderableType] = [*_answer(answer(summary)), ""]
+    parts: list[RenderableType] = [line for told in answers(summary) for line in (*_answer(told), "")]
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
         title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cli.answer import answer
 from cli.faults import faults
 from cli.follow import follow
 from cli.hotset import hotset
@@ -48,6 +49,7 @@ def hotline(verbose: bool) -> None:
 for command in (
     hotset, load, unload, follow, status, watch, registers, offload, proxy, logs, report, figures, compare,
     simulate,
+    answer,
     sweep,
     fit,
     predict,

@@ -26,7 +26,7 @@ def entry_point(function: F) -> F:
     return cached_entry_point(function, _HERE, (*sources(), *sorted(below)))
 
 
-_SHOWN = ("figures", "page", "prediction")
+_SHOWN = ("answer", "figures", "page", "prediction")
 """Folders that make nothing of a run but what is shown."""
 
 

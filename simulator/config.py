@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+import json
+import logging
+import math
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
+from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
+from hosts.workload.generator import R1
 from protocol.addressing import MAX_HOSTS, PORTS
+from protocol.arms import AGAIN, MEASURED
 from simulator.costs import Hosts, Network
-from topologies.config import SERVER_ROWS, Config
+from topologies.config import PROFILE_LANES, SERVER_ROWS, Config
+
+log = logging.getLogger(__name__)
+
+_PROFILES, _LEAST_STEPS = 4, 24
+"""A trace has so many times the lanes that the hot set is chosen from, so that what is measured is no part of
+them; and so many steps of each worker at least."""
+_VIRTUALLY_ENDLESS_S = 1e9
+_OF_A_SWITCH = ("traffic_manager", "rack", "switch_us", "switch_mpps")
+"""Settings of [network] that need one beside the hosts."""
 
 
 class SimulationConfig(Config):
@@ -20,10 +37,34 @@ class SimulationConfig(Config):
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
+    arms: tuple[str, ...] = tuple(arm.name for arm in MEASURED if arm != AGAIN)
+    """Arms that are measured, *neither* among them. No noise is there that *again* could show."""
+    loads: tuple[float, ...] = (0.5,)
+    budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
+    """Computing of all rounds, where their number is not given: an RPC counts as 10 µs."""
+    block_ms: int = Field(default=1, ge=1)
+    discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()
     hosts: Hosts = Hosts()
+    most_load: float | None = Field(default=None, gt=0, le=1)
+    """Part of what the arm that carries least does that is offered at most, whatever `rate` is."""
     offered: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
+
+    @property
+    def seconds_of_blocks(self) -> float:
+        """Virtual ones cost nothing."""
+        return _VIRTUALLY_ENDLESS_S
+
+    @property
+    def rounds_whatever_it_takes(self) -> int:
+        """As many as an interval takes."""
+        return MIN_ROUNDS
+
+    @property
+    def rounds_to_be_precise(self) -> int:
+        """The same: what differs between rounds is their steps and who begins when, and no machine."""
+        return MIN_ROUNDS
 
     @property
     def jobs_at_a_switch(self) -> int:
@@ -34,6 +75,29 @@ class SimulationConfig(Config):
     def workers_at_a_port(self) -> int:
         """Those of a rack."""
         return self.network.rack or 1
+
+    @field_validator("arms")
+    @classmethod
+    def _leave_out_again(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
+        if AGAIN.name in arms:
+            log.warning("arm %s is left out: virtual time has no noise that it could show", AGAIN.name)
+        return tuple(arm for arm in arms if arm != AGAIN.name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_enough_steps(cls, given: Any) -> Any:
+        """As long a trace as so many workers take, where nobody has said; what is wrong is told later."""
+        if not isinstance(given, dict) or "trace_steps" in given:
+            return given
+        fields = cls.model_fields
+        workers = given.get("workers", fields["workers"].default)
+        lanes = given.get("profile_lanes") or PROFILE_LANES["fast"]
+        workload = given.get("workload", {})
+        keys = workload.get("keys_per_step", R1.keys_per_step) if isinstance(workload, dict) else 0
+        if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):
+            return given
+        steps = max(_LEAST_STEPS, math.ceil(_PROFILES * lanes / (workers * keys)))
+        return {**given, "trace_steps": steps}
 
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
@@ -49,15 +113,12 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_cables(self) -> Self:
-        if self.network.traffic_manager and self.hosts.program_ns is not None:
+        of_a_switch = [name for name in _OF_A_SWITCH if getattr(self.network, name)]
+        if of_a_switch and self.hosts.program_ns is not None:
+            setting = f"network.{of_a_switch[0]} ({json.dumps(getattr(self.network, of_a_switch[0]))})"
             raise ValueError(
-                f"network.traffic_manager and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
+                f"{setting} and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
                 "with program_ns there is no switch but in the hosts"
-            )
-        if self.network.rack is not None and self.hosts.program_ns is not None:
-            raise ValueError(
-                f"network.rack ({self.network.rack}) and hosts.program_ns ({self.hosts.program_ns}) exclude "
-                "each other: with program_ns there is no switch but in the hosts"
             )
         for spell in self.network.spells:
             of_a_kind = self.workers if spell.host[0] == "w" else self.servers
@@ -70,16 +131,5 @@ class SimulationConfig(Config):
 
 
 assert MAX_HOSTS < ROWS
-DDL = SimulationConfig(
-    workers=80,
-    servers=20,
-    arms=("neither", "proxy", "hot", "both"),
-    rounds=6,
-    loads=(0.5,),
-    block_ms=1,
-    discard_ms=0,
-    block_steps=1,
-    trace_steps=14,
-    profile_lanes=1_000_000,
-)
+DDL = SimulationConfig(workers=80, servers=20)
 """[DDL] §2.1's cluster: 80 workers and 20 servers at 10 Gbit/s."""

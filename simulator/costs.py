@@ -26,6 +26,8 @@ _MOST_MS = 10**9
 _MOST_KB = 10**9
 _LEAST_MBIT = 0.001
 _MOST_MBIT = MOST_RATE // 10**6
+_LEAST_MPPS, _MOST_MPPS = 0.000_001, 1_000_000
+"""A frame a second; one in a ps, which is what clocks count."""
 _MOST_WORKERS = 2**16
 
 
@@ -64,6 +66,10 @@ class Network(Strict):
     reordering: float = Field(default=0.0, ge=0, lt=1)
     late_us: float = Field(default=1_000.0, ge=0, le=_MOST_US)
     """By up to so much a reordered frame comes later."""
+    switch_us: float = Field(default=0.0, ge=0, le=_MOST_US)
+    """A frame takes through the switch, from its last bit in to its first bit out."""
+    switch_mpps: float = Field(default=0.0, ge=0, le=_MOST_MPPS)
+    """Millions of frames that the switch takes in a second; others wait before it. 0 is without a limit."""
     traffic_manager: bool = False
     """Packets wait at the switch's ports between ingress and egress, as in softswitch with --port-rate: the
     program sees their depths, and marks what it wants to. Else they wait behind egress, before the cable."""
@@ -73,6 +79,13 @@ class Network(Strict):
     """So many workers share a port, behind a switch of their rack that only forwards; None: each has one."""
     uplink_mbit: float | None = Field(default=None, ge=0, le=_MOST_MBIT)
     """Bandwidth of the cable between them; None: what the workers of a rack have together."""
+
+    @field_validator("switch_mpps")
+    @classmethod
+    def _check_packet_rate(cls, mpps: float) -> float:
+        if mpps and mpps < _LEAST_MPPS:
+            raise ValueError(f"0, which is without a limit, or {_LEAST_MPPS:f} and more expected")
+        return mpps
 
     @field_validator("rate_mbit", "uplink_mbit")
     @classmethod
@@ -191,6 +204,12 @@ def uplinks_of(network: Network, workers: int) -> Any:
         return records(0, LINK)
     sound = {"rate_mbit": _uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=sound), -(-workers // network.rack))
+
+
+def switch_times_of(network: Network) -> tuple[int, int]:
+    """A frame's time through the switch, ns, and from the beginning of one to the next, ps."""
+    between = round(_PS_PER_S / (network.switch_mpps * 1e6)) if network.switch_mpps else 0
+    return round(network.switch_us * 1e3), between
 
 
 def spells_of(network: Network, workers: int) -> Any:

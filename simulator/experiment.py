@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.record import Accounting, RunRecord, Simulation
+from analysis.record import Accounting, RunRecord, Simulation, least_capacity
 from common.concurrency import in_thread
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
@@ -64,6 +64,9 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("calibrate"):
         take_capacity(session, await _capacities(session, config))
     record.offered_rate.update(config.offered)
+    if config.most_load is not None:
+        most = config.most_load * least_capacity(record.capacity)
+        record.offered_rate = {load: min(rate, most) for load, rate in record.offered_rate.items()}
     await measure(session, _nothing)
     with reporter.phase("accounting"):
         session.flush()

@@ -22,9 +22,10 @@ from simulator.state import (
     SPELL_BEGINS,
     SPELL_ENDS,
     STEP,
+    THROUGH_SWITCH,
     World,
 )
-from simulator.switch import come_up, depart
+from simulator.switch import come_through, come_up, depart
 from simulator.worker import FULL, WENT_ON, calls_of, step_worker
 
 QUIET, LATE, ASKED, IS_FULL, CROWDED, LEFT = 0, 1, 2, 3, 4, 5
@@ -83,7 +84,9 @@ def go_until(world: World, until: int) -> int:
 @compiled
 def _let_happen(world: World, kind: int, who: int, f: int, now: int) -> None:
     """What is no step of an agent, and no frame at the switch or at a host."""
-    if kind == ALARM:
+    if kind == THROUGH_SWITCH:
+        come_through(world, who, f, now)
+    elif kind == ALARM:
         ring_alarm(world, who, now)
     elif kind == AT_RACK:
         go_up(world, who, f, now)

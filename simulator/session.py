@@ -29,6 +29,9 @@ from topologies.disturbance import Reading
 from topologies.phases.provision import rows
 from topologies.session import START_AHEAD_NS, Ran, Session
 
+RPC_S = 10e-6
+"""What an RPC takes to simulate, s, as far as a budget is concerned: some 10 µs of one core, logs and all."""
+
 
 class ClosedLoop(NamedTuple):
     """Its steps/s of all workers, and shares of its time, as `analysis.record.SimulatedArm` has them."""
@@ -82,6 +85,10 @@ class SimulatedSession(Session):
     def clock_ns(self) -> int:
         """Virtual time."""
         return self.now_ns
+
+    def spent_s(self) -> float:
+        """What counts against `budget_s`: RPCs, so that a configuration is a run on every machine."""
+        return self.rpcs() * RPC_S
 
     async def run_steps(
         self,

@@ -19,10 +19,13 @@ from softswitch.queues import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD
 """Of Ethernet, IPv4 and UDP."""
-AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS, DEPARTS_FROM = range(9)
+(
+    AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS, DEPARTS_FROM,
+    THROUGH_SWITCH,
+) = range(10)  # fmt: skip
 """Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off; a frame
 has come up, or down, to the switch of a rack; a cable begins or ends to be bad; a packet may
-leave the queue of a port."""
+leave the queue of a port; a frame has taken the time that the switch takes for it."""
 BLOCKED, READY, RUNNING = 0, 1, 2
 """An agent waits for something; for its core; has its core."""
 SENDS, RECEIVES = 0, 1
@@ -73,10 +76,12 @@ COSTS = record(
 runs `inline` a frame passes it on the core of its sender, and does not go up its cable."""
 ME = record(
     "now", "order", "events", "free", "workers", "servers", "rack", "connections", "who",
-    "process", "memory", "out", "out_bytes", "passes", "delivered", "is_off", "refused", "aside", ("random",
-    "u8"),
+    "process", "memory", "out", "out_bytes", "passes", "delivered", "is_off", "refused", "aside",
+    "switch_latency", "switch_ps", "switch_free_ps", "switch_waited", ("random", "u8"),
 )  # fmt: skip
-"""`is_off`: the switch is, and frames that it `refused` are gone; `aside`: frames that are left to Python."""
+"""`is_off`: the switch is, and frames that it `refused` are gone; `aside`: frames that are left to Python.
+A frame takes the switch's `switch_latency` (ns), and the next may begin `switch_ps` after it, from
+`switch_free_ps` on; `switch_waited` adds up how long frames waited for that (ns)."""
 
 
 class World(NamedTuple):

@@ -2,6 +2,7 @@
 
 Ingress and egress are one pass, whose frames wait before their cables; or, with its traffic manager, packets
 wait at their port in between, in the queues that softswitch has there, so that the program sees their depths.
+A switch that takes time has a queue before it, and the pass is when a frame has come through.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from protocol.addressing import CPU_PORT
 from simulator.events import put_event
 from simulator.links import address_of, free_frame, new_frame, put_aside
 from simulator.racks import arrived_over, send_down
-from simulator.state import DEPARTS_FROM, NOBODY, World
+from simulator.state import DEPARTS_FROM, NOBODY, THROUGH_SWITCH, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD
@@ -23,7 +24,7 @@ from softswitch.queues.fifo import put, take_from
 from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS
 
-_NS_PER_US = 1000
+_NS_PER_US = _PS_PER_NS = 1000
 _record_bytes = compiled(record_bytes)
 
 
@@ -36,13 +37,19 @@ def pass_through(world: World, h: int, f: int, now: int) -> int:
 @compiled
 def pass_from(world: World, port: int, f: int, now: int) -> int:
     """`pass_through` of a frame that has come in by a port."""
+    return pass_once(world, port, f, now, now)
+
+
+@compiled
+def pass_once(world: World, port: int, f: int, came: int, now: int) -> int:
+    """One pass at `now` of a frame that `came` to the switch before."""
     frame = world.frames[f]
     if world.me.is_off:
         world.me.refused += 1
         free_frame(world, f)
         return now
     world.me.passes += 1
-    count = _process(world, port, address_of(frame), int64(frame.length), now)
+    count = _process(world, port, address_of(frame), int64(frame.length), came, now)
     free_frame(world, f)
     return _let_out(world, port, count, now)
 
@@ -53,7 +60,27 @@ def come_up(world: World, h: int, f: int, now: int) -> None:
     rack = int64(world.me.rack)
     behind_rack = rack > 0 and h < world.me.workers
     arrived_over(world.racks_up[h // rack] if behind_rack else world.up[h], world.frames[f])
-    pass_through(world, h, f, now)
+    if world.me.switch_latency or world.me.switch_ps:
+        _wait_for_switch(world, h, f, now)
+    else:
+        pass_through(world, h, f, now)
+
+
+@compiled
+def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
+    """Frames begin one after the other, and come through together with the time that each takes."""
+    me, comes = world.me, now * _PS_PER_NS
+    begins = max(int64(me.switch_free_ps), comes)
+    me.switch_free_ps = begins + me.switch_ps
+    me.switch_waited += begins // _PS_PER_NS - now
+    world.frames[f].arrival = now
+    put_event(world, begins // _PS_PER_NS + int64(me.switch_latency), THROUGH_SWITCH, h, f)
+
+
+@compiled
+def come_through(world: World, h: int, f: int, now: int) -> None:
+    """Frame `f` of host `h` has taken its time in the switch, which the program sees."""
+    pass_once(world, int64(world.ports[h]), f, int64(world.frames[f].arrival), now)
 
 
 @compiled
@@ -65,18 +92,18 @@ def depart(world: World, q: int, now: int) -> None:
         head, slot = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0], world.port_queues.slots[s]
         head.enq_qdepth, head.deq_qdepth = slot.enq_qdepth, slot.deq_qdepth
         length = int64(carray(pointer(record), 1, HEAD)[0].length)
-        count = _process(world, DEPARTS, record + HEAD_BYTES, length, now)
+        count = _process(world, DEPARTS, record + HEAD_BYTES, length, now, now)
         _let_out(world, NOBODY, count, now)
     if world.port_queues.queues[q, 0].packets:
         put_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, NOBODY)
 
 
 @compiled
-def _process(world: World, port: int, address: int, length: int, now: int) -> int:
-    me, us = world.me, np.uint64(now // _NS_PER_US)
+def _process(world: World, port: int, address: int, length: int, came: int, now: int) -> int:
+    me = world.me
     count: int = call_process(
-        int64(me.process), int64(me.memory), np.uint32(port), address, np.uint32(length), us, us,
-        int64(me.out), np.uint32(me.out_bytes),
+        int64(me.process), int64(me.memory), np.uint32(port), address, np.uint32(length),
+        np.uint64(came // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(me.out), np.uint32(me.out_bytes),
     )  # fmt: skip
     return count
 

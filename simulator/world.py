@@ -23,7 +23,16 @@ from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
 from protocol.rpc import PUSH
-from simulator.costs import Hosts, Network, costs_of, links_of, shapes_of, spells_of, uplinks_of
+from simulator.costs import (
+    Hosts,
+    Network,
+    costs_of,
+    links_of,
+    shapes_of,
+    spells_of,
+    switch_times_of,
+    uplinks_of,
+)
 from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
 from simulator.state import AGENT, ASIDE, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
@@ -251,6 +260,7 @@ def _me(
     me.rack, me.connections = network.rack or 0, 1 if arm.proxied else workers
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
+    me.switch_latency, me.switch_ps = switch_times_of(network)
     return me
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
+from analysis.precision import LEAST_ROUNDS
 from common.words import one_line
 from controller.tables import ROWS, SLOTS
 from hosts.workload.generator import R1, R2, Shape
@@ -56,7 +57,8 @@ FAULTS_LIMIT = "runs end well with up to 0.05 of each"
 _SHOWN = Repr()
 """How messages have values: tables of many levels have no `repr`."""
 _SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
-_PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
+PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
+"""Codec -> pushed lanes that the hot set is chosen from, where nobody has said how many."""
 
 
 class _Model(BaseModel):
@@ -214,6 +216,21 @@ class Config(_Model):
         return 1
 
     @property
+    def seconds_of_blocks(self) -> float:
+        """That all blocks may last together, where each is to have as many steps as a p99 takes."""
+        return self.budget_s
+
+    @property
+    def rounds_whatever_it_takes(self) -> int:
+        """Rounds that are made even beyond the budget, where their number is not given."""
+        return 1
+
+    @property
+    def rounds_to_be_precise(self) -> int:
+        """Rounds before which no run ends for its precision."""
+        return LEAST_ROUNDS
+
+    @property
     def keeps_profile(self) -> bool:
         """Whether the tables have room for the profile job's hot set beside those of the arms."""
         return self.top_k <= max_top_k(len(self.offloaded) + 1)
@@ -221,7 +238,7 @@ class Config(_Model):
     @property
     def lanes_to_profile(self) -> int:
         """`profile_lanes`, or its default."""
-        return self.profile_lanes or _PROFILE_LANES[self.codec]
+        return self.profile_lanes or PROFILE_LANES[self.codec]
 
     @model_validator(mode="after")
     def _check(self) -> Self:

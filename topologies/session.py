@@ -82,6 +82,10 @@ class Session:
         """Time on the clock that steps are run by, ns."""
         return time.monotonic_ns()
 
+    def spent_s(self) -> float:
+        """What counts against `budget_s`: time."""
+        return self.clock_ns() / 1e9
+
     def take_steps(self, number: int) -> int:
         """Reserve steps of the trace; the first of them."""
         first = self.next_step

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.config import DDL, SimulationConfig
+from simulator.config import SimulationConfig
 from simulator.errors import SimulationError
 from topologies.config import config_of
 
@@ -41,7 +41,8 @@ TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 COMPUTE_MS = 15
 """A step's computing where training time is asked for, which the paper does not tell: with so much, twenty
 servers carry 512 workers half as fast as they could go, as there."""
-_BASE = DDL.model_copy(update={"rounds": 3})
+_BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
+"""[DDL]'s cluster, with few steps: what points differ by is far beyond what their rounds do."""
 _MORE_AND_MORE = (10, 20, 40, 80, 160, 320)
 _RACK = 8
 

@@ -49,7 +49,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
     """
     config = session.config
     chance = random.Random(config.seed)
-    rounds = RoundCount(config, lambda: session.clock_ns() / 1e9)
+    rounds = RoundCount(config, session.spent_s)
     is_halfway = False
     with session.reporter.phase("measure", 1.0) as phase:
         while session.record.ended_by is None:
@@ -60,9 +60,9 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             session.record.ended_by = rounds.end(operations)
             if session.record.ended_by is None and not is_halfway and rounds.share_done() >= 0.5:
                 is_halfway = True
-                begun = session.clock_ns()
+                begun = session.spent_s()
                 await halfway()
-                rounds.leave_out((session.clock_ns() - begun) / 1e9)
+                rounds.leave_out(session.spent_s() - begun)
 
 
 async def measure_emulator(session: Session) -> None:
@@ -79,7 +79,7 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     blocks = rounds * len(config.loads) * len(config.measured)
     discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
-    affordable = int((config.budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
+    affordable = int((config.seconds_of_blocks / blocks - _BETWEEN_S) * 1e9 / period_ns)
     # One at least is measured.
     return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 

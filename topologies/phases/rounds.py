@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from analysis.differences import complete_rounds, differences, of_operations
-from analysis.precision import GOALS, LEAST_ROUNDS, widest, widths
+from analysis.precision import GOALS, widest, widths
 from analysis.statistics import Rounds
 from logs.columns import load_name
 from topologies.config import Config
@@ -19,7 +19,7 @@ End = Literal["precision", "budget", "rounds"]
 
 
 class RoundCount:
-    """Decides after each round whether there shall be another. `clock` is in s."""
+    """Decides after each round whether there shall be another. `clock` is that of the budget, in s."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
@@ -32,7 +32,7 @@ class RoundCount:
     @property
     def planned(self) -> int:
         """Rounds that the budget is to have room for at least."""
-        return self._config.rounds or LEAST_ROUNDS
+        return self._config.rounds or self._config.rounds_to_be_precise
 
     def share_done(self, of_round: float = 0.0) -> float:
         """Of the rounds that were asked for, with a part of the one under way; or of the budget."""
@@ -66,8 +66,10 @@ class RoundCount:
             return "rounds" if self.done >= self._config.rounds else None
         assert operations is not None
         self._take(operations)
-        if self.done >= LEAST_ROUNDS and self._is_precise():
+        if self.done >= self._config.rounds_to_be_precise and self._is_precise():
             return "precision"
+        if self.done < self._config.rounds_whatever_it_takes:
+            return None
         return "budget" if self.spent_s * (1 + 1 / self.done) > self._config.budget_s else None
 
     def _take(self, operations: pl.DataFrame) -> None:

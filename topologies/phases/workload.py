@@ -31,10 +31,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            if is_update_log(config.data):
-                trace = replay.load(config.data, config.workers)
-            else:
-                trace = libsvm.load(config.data, config.workers, config.samples_per_step)
+            trace = load_data(config.data, config)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
@@ -47,6 +44,13 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
             LANES,
         )
     return trace
+
+
+def load_data(data: Path, config: Config) -> Trace:
+    """The trace of an update log or a training set; raises `DataError`."""
+    if is_update_log(data):
+        return replay.load(data, config.workers)
+    return libsvm.load(data, config.workers, config.samples_per_step)
 
 
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:

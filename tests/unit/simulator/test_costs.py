@@ -13,7 +13,17 @@ from pydantic import ValidationError
 from hosts.worker.state import NEVER
 from logs.errors import DataError
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network, Spell, costs_of, links_of, measured_times, spells_of, uplinks_of
+from simulator.costs import (
+    Hosts,
+    Network,
+    Spell,
+    costs_of,
+    links_of,
+    measured_times,
+    spells_of,
+    switch_times_of,
+    uplinks_of,
+)
 from simulator.state import QUANTILES
 
 
@@ -21,12 +31,13 @@ from simulator.state import QUANTILES
     "network",
     [
         {"delay_us": 1e300}, {"late_us": 1e300}, {"queue_kb": 1e300}, {"mark_kb": 1e19}, {"rate_mbit": 1e300},
-        {"rate_mbit": 1e-300}, {"uplink_mbit": 1e-300}, {"rack": 10**400},
+        {"switch_us": 1e300}, {"switch_mpps": 1e300}, {"switch_mpps": 1e-300}, {"rate_mbit": 1e-300},
+        {"uplink_mbit": 1e-300}, {"rack": 10**400},
         {"spells": [{"host": "w1", "from_ms": 1e300, "for_ms": 1}]},
     ],
 )  # fmt: skip
 def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=r"less than or equal|0, which is without a limit, or 0\.001"):
+    with pytest.raises(ValidationError, match=r"less than or equal|0, which is without a limit, or 0\.0"):
         Network.model_validate(network)
 
 
@@ -83,6 +94,12 @@ def test_a_rack_has_all_that_its_workers_have_together_or_what_is_given() -> Non
     assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].ps_per_byte == 16_000
 
 
+def test_a_switch_takes_ns_of_a_frame_and_ps_between_two() -> None:
+    assert switch_times_of(Network()) == (0, 0)
+    assert switch_times_of(Network(switch_us=0.4, switch_mpps=4_700)) == (400, 213)
+    assert switch_times_of(Network(switch_mpps=0.000_001)) == (0, 10**12)
+
+
 def test_spells_are_of_hosts_by_their_names() -> None:
     down = Spell(host="w2", from_ms=1, for_ms=0.5)
     late = Spell(host="p1", from_ms=0, for_ms=2, every_ms=10, late_us=1.5)
@@ -113,6 +130,17 @@ def test_spells_are_of_hosts_by_their_names() -> None:
             r"every_ms \(2\) must be more than for_ms \(2\)",
         ),
         ({"rack": 1}, {}, "network.rack"),
+        (
+            {"switch_us": 1.5},
+            {"program_ns": 5},
+            r"network.switch_us \(1.5\) and hosts.program_ns \(5\) exclude each other",
+        ),
+        (
+            {"switch_mpps": 100},
+            {"program_ns": 0},
+            r"network.switch_mpps \(100.0\) and hosts.program_ns \(0\)",
+        ),
+        ({"traffic_manager": True}, {"program_ns": 5}, r"network.traffic_manager \(true\) and hosts"),
         ({"rack": 2}, {"program_ns": 5}, r"network.rack \(2\) and hosts.program_ns \(5\) exclude each other"),
     ],
 )

@@ -19,8 +19,8 @@ from simulator.costs import Hosts, Network, Spell
 from simulator.drive import pass_time
 from simulator.errors import SimulationError
 from simulator.links import carry, free_frame, new_frame
-from simulator.state import AT_HOST, AT_SWITCH, FRAME, NOBODY, READY, World
-from simulator.switch import pass_through
+from simulator.state import AT_HOST, AT_SWITCH, FRAME, NOBODY, READY, THROUGH_SWITCH, World
+from simulator.switch import pass_once
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS
 from softswitch.memory.output import read_records
@@ -32,6 +32,7 @@ FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 
 
 MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
+DEVICE = Network(switch_us=3, switch_mpps=0.05)
 
 
 def check_conservation(bed: Bed) -> None:
@@ -51,7 +52,9 @@ def check_conservation(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
-@pytest.mark.parametrize("network", [Network(), FAULTY, MANAGED], ids=["sound", "faulty", "managed"])
+@pytest.mark.parametrize(
+    "network", [Network(), FAULTY, MANAGED, DEVICE], ids=["sound", "faulty", "managed", "device"]
+)
 def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     bed = Bed(arm, network=network, hot=HALF)
     bed.operate(12)
@@ -127,37 +130,38 @@ def test_a_seed_is_a_run() -> None:
     assert run(5) == run(5) != run(6)
 
 
-def test_plain_and_compiled_leave_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("network", [FAULTY, DEVICE], ids=["faulty", "device"])
+def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> bytes:
-        bed = Bed(HOT, workers=2, network=FAULTY, hot=HALF)
+        bed = Bed(HOT, workers=2, network=network, hot=HALF)
         bed.operate(2)
         bed.settle()
         return bed.state()
 
     compiled = run()
     for name in ("run", "resume", "awake"):
-        twin = plain(getattr(loop, name), {pass_through: pass_by_python})
+        twin = plain(getattr(loop, name), {pass_once: pass_by_python})
         monkeypatch.setattr(drives, name, twin)
     assert run() == compiled
 
 
-def pass_by_python(world: World, h: int, f: int, now: int) -> int:
-    """`pass_through`, but that the program is called by ctypes: numba's pointers are none to Python."""
+def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
+    """`pass_once`, but that the program is called by ctypes: numba's pointers are none to Python."""
     world.me.passes += 1
     frame = world.frames[f]
     length = int(frame.length)
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
     count = PROCESS(int(world.me.process))(
-        int(world.me.memory), h + 1, octets, length, now // 1000, now // 1000, out, OUT_CAPACITY
+        int(world.me.memory), port, octets, length, came // 1000, now // 1000, out, OUT_CAPACITY
     )
     plain(free_frame)(world, f)
-    for port, data in read_records(memoryview(out), count):
-        if port <= len(world.down):
+    for to, data in read_records(memoryview(out), count):
+        if to <= len(world.down):
             g = plain(new_frame)(world)
             world.frames[g].length = len(data)
             ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
-            plain(carry)(world, world.down[port - 1], g, now, AT_HOST, port - 1)
+            plain(carry)(world, world.down[to - 1], g, now, AT_HOST, to - 1)
     return now
 
 
@@ -174,6 +178,37 @@ def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
     assert (residences(slow) == 0).all()
     # A request takes some 180 µs of such a cable; those of three workers wait for each other.
     assert waits.max() > 300 and (waits > 0).mean() > 0.5
+
+
+def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> None:
+    """7 µs a pass, of which an RPC has one where the switch answers it and else two."""
+
+    def rows_of(switch_us: float) -> Any:
+        bed = Bed(HOT, workers=1, network=Network(switch_us=switch_us), hot=HALF)
+        bed.network.clients[0].hint(np.array(HALF, np.uint64))
+        bed.operate(6)
+        return bed.network.clients[0].records
+
+    rows = rows_of(7)
+    by_server = rows.ps_proc > 0
+    assert 0 < by_server.sum() < len(rows)
+    assert (rows.residence_us == np.where(by_server, 14, 7)).all()
+    assert (rows_of(0).residence_us == 0).all()
+
+
+def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
+    """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
+    bed = Bed(NEITHER, network=Network(switch_us=20, switch_mpps=0.01))
+    bed.operate(3)
+    bed.settle()
+    assert (bed.held() == bed.book.sums).all()
+    check_conservation(bed)
+    me = bed.network.world.me
+    last_begun = int(me.switch_free_ps) // 1000 - 100_000
+    assert last_begun == pytest.approx(100_000 * int(me.passes), rel=0.2)
+    assert last_begun > 100_000 * (int(me.passes) - 1)
+    residences = np.concatenate([client.records["residence_us"] for client in bed.network.clients])
+    assert residences.min() >= 40 and np.median(residences) > 300
 
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
@@ -281,26 +316,28 @@ def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
 
 
 def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames on a cable, agents that wait for a core: seen between any two events, against what is added up.
+    """Frames on a cable and in the switch, agents that wait for a core: seen between any two events, against
+    what is added up.
 
     The mean number that is there is the rate at which they come times the mean time that each stays.
     """
-    network = Network(rate_mbit=100, delay_us=3)
+    network = Network(rate_mbit=100, delay_us=3, switch_us=2, switch_mpps=0.03)
     # Who takes no time puts a frame on its cable when it is seen to.
     none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
     hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
     bed = Bed(HOT, network=network, hosts=hosts, hot=HALF)
     world = bed.network.world
     n = len(world.agents)
-    on_cables, waiting, then = np.zeros(2 * n, int), np.zeros(n, int), 0
+    on_cables, waiting, in_switch, then = np.zeros(2 * n, int), np.zeros(n, int), 0, 0
 
     def watch(world: World, until: int) -> int:
-        nonlocal then
+        nonlocal in_switch, then
         while world.me.events:
             now = min(int(world.heap[0].time), until)
             for event in world.heap[: world.me.events]:
                 if event.kind in (AT_SWITCH, AT_HOST):
                     on_cables[event.who + n * (event.kind == AT_HOST)] += now - then
+                in_switch += (now - then) * int(event.kind == THROUGH_SWITCH)
             waiting[world.agents.state == READY] += now - then
             then = now
             reason = loop.run(world, min(now + 1, until))
@@ -318,4 +355,6 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
         # Each frame's time on the wire is rounded down to ns.
         assert ((seen <= stayed) & (seen >= stayed - links.frames)).all()
         assert (links.waited > 0).any() and (links.frames > 0).all()
+    assert in_switch == world.me.switch_waited + 2_000 * world.me.passes
+    assert world.me.switch_waited > 10_000 * world.me.passes
     assert (waiting == world.agents.queued_ns).all() and (waiting > 0).any()

@@ -1,0 +1,106 @@
+"""What a simulated run says of a cluster with the hot set in the switch and without."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from analysis.record import RunRecord
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from common.settings import Strict
+from protocol.arms import HOT, NEITHER
+from simulator.config import SimulationConfig
+
+BUSY = 0.8
+"""Share of the time from which on a core is what limits."""
+METRICS = (
+    "ps_packets_per_step", "ps_cpu_us_per_step", "rpcs_per_step", "worker_cpu_us_per_step", "pull_mean",
+    "pull_p99", "push_mean", "push_p99",
+)  # fmt: skip
+"""That are compared; CPU is that of a step, all agents of a kind together."""
+Limit = Literal["servers", "workers", "waiting"]
+
+
+class Busy(Strict):
+    """Share of the time that cores are busy, on average."""
+
+    workers: float
+    servers: float
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """What keeps a closed loop from being faster: cores, or that workers wait for answers."""
+        busy: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
+        return tuple(kind for kind, share in busy.items() if share >= BUSY) or ("waiting",)
+
+
+class Side(Strict):
+    """The cluster with the switch's help, or without."""
+
+    capacity: float
+    """Steps/s of all workers in a closed loop."""
+    at_capacity: Busy
+    at_rate: Busy
+    rpcs_per_step: float
+    ps_packets_per_step: float
+
+
+class Sides(Strict):
+    """Both, and how they differ."""
+
+    rate: float
+    """Steps/s of all workers that the differences are at."""
+    rounds: int
+    neither: Side
+    hot: Side
+    differences: dict[str, Comparison]
+    """Metric -> *hot* against *neither*."""
+
+    @property
+    def gain(self) -> float:
+        """How many times as many steps the cluster carries with the hot set in the switch."""
+        return self.hot.capacity / self.neither.capacity
+
+
+def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> Sides:
+    """Of a run with arms *neither* and *hot* at one load."""
+    load = next(iter(summary.loads.values()))
+    differences = load.differences[HOT.name]
+    cores = cores_of(config)
+
+    def side(arm: str) -> Side:
+        assert record.simulation is not None
+        closed = record.simulation.arms[arm]
+        blocks = [block for block in record.blocks if block.arm == arm]
+        steps = sum(block.steps for block in blocks)
+        worker_s = sum(block.worker_cpu_s for block in blocks) / steps
+        server_s = sum(block.servers.cpu_s for block in blocks) / steps
+        return Side(
+            capacity=record.capacity[arm],
+            at_capacity=Busy(
+                workers=closed.workers_busy * config.workers / cores["workers"],
+                servers=closed.servers_busy * config.servers / cores["servers"],
+            ),
+            at_rate=Busy(
+                workers=min(1.0, worker_s * load.offered_rate / cores["workers"]),
+                servers=min(1.0, server_s * load.offered_rate / cores["servers"]),
+            ),
+            rpcs_per_step=load.arms[arm].rpcs_per_step,
+            ps_packets_per_step=load.arms[arm].ps_packets_per_step,
+        )
+
+    return Sides(
+        rate=load.offered_rate,
+        rounds=load.rounds,
+        neither=side(NEITHER.name),
+        hot=side(HOT.name),
+        differences={metric: differences[metric] for metric in METRICS if metric in differences},
+    )
+
+
+def cores_of(config: SimulationConfig) -> dict[str, int]:
+    """How many workers and servers have."""
+    return {
+        "workers": config.hosts.worker_cores or config.workers,
+        "servers": config.hosts.server_cores or config.servers,
+    }

@@ -1,0 +1,190 @@
+"""How large a hot set pays: counted packing, and what agents take for what was counted.
+
+Each size is counted on steps that its keys were not chosen from. What a step takes of workers and servers
+is linear in its RPCs, packets and lanes, through what a simulation of one size has shown; and the cluster
+carries as many steps as the cores of those whose cores are full do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.settings import Strict
+from hosts.workload.trace import Trace
+from logs.columns import TRANSFERS
+from protocol.hashing import lanes_of, ps_ids_of
+from protocol.header import LANES
+from protocol.packing import pack
+from simulator.answer.sides import Side, cores_of
+from simulator.config import SimulationConfig
+from simulator.costs import costs_of
+from topologies.config import MAX_TOP_K
+from topologies.phases.profile import steps_to_profile
+
+SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, MAX_TOP_K)
+WORTH = 0.03
+"""Part of the capacity that a larger hot set has to add to be worth its place."""
+_MEASURED_BATCHES = 40
+
+
+class Counted(NamedTuple):
+    """Means of a step, that is of its pull and its push."""
+
+    served: float
+    """Part of its lanes that the switch serves."""
+    rpcs: float
+    to_servers: float
+    """Packets."""
+    lanes: float
+    """That these packets have in use."""
+
+
+class Size(Strict):
+    """A hot set of so many keys."""
+
+    top_k: int
+    served: float
+    """Part of all lanes that the switch serves."""
+    rpcs_per_step: float
+    ps_packets_per_step: float
+    worker_cpu_us: float
+    """Of a step, all workers together, in a closed loop; and of the servers."""
+    ps_cpu_us: float
+    capacity: float
+    """Steps/s of all workers: what the cores carry."""
+    simulated: float | None = None
+    """The same in virtual time, where that was asked for."""
+
+
+class Counter:
+    """Counts the steps of a trace that the hot set is not chosen from."""
+
+    def __init__(self, config: SimulationConfig, trace: Trace) -> None:
+        first = steps_to_profile(config, trace)
+        chosen_from, others = _batches(trace, 0, first), _batches(trace, first, trace.steps)
+        # A short log is measured where it was chosen from, as the simulation does.
+        others = others if len(others) else chosen_from
+        updates = np.zeros(trace.space.size, np.int64)
+        for batch in chosen_from:
+            updates[_positions(trace, batch)] += 1
+        self.known = int((updates > 0).sum())
+        """Keys that a hot set can be chosen from."""
+        self._rank = np.empty(len(updates), np.int64)
+        self._rank[np.argsort(-updates, kind="stable")] = np.arange(len(updates))
+        self._rank[updates == 0] = len(updates)
+        self._trace, self._servers = trace, config.servers
+        self._measured = others[:: max(1, len(others) // _MEASURED_BATCHES)][:_MEASURED_BATCHES]
+
+    def count(self, top_k: int) -> Counted:
+        """With so many hot keys; none for 0."""
+        rows = [self._operation(_positions(self._trace, batch), top_k) for batch in self._measured]
+        keys, served, rpcs, to_servers, lanes = np.mean(rows, axis=0)
+        both = len(TRANSFERS)
+        return Counted(served / keys, both * rpcs, both * to_servers, both * lanes)
+
+    def _operation(self, positions: NDArray[np.uint32], top_k: int) -> tuple[int, ...]:
+        keys, hot = self._trace.space.keys(positions), self._rank[positions] < top_k
+        of_rpc = packed(ps_ids_of(keys, self._servers), lanes_of(keys), hot)
+        goes_on = (of_rpc.lanes > of_rpc.served) & (of_rpc.lanes > 0)
+        to_servers, lanes = int(goes_on.sum()), int(of_rpc.lanes[goes_on].sum())
+        return len(keys), int(of_rpc.served.sum()), len(of_rpc.lanes), to_servers, lanes
+
+
+class PackedRpcs(NamedTuple):
+    """Of each RPC of an operation: the lanes in use, and those that the switch serves."""
+
+    lanes: NDArray[np.int64]
+    served: NDArray[np.int64]
+
+
+def packed(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hot: NDArray[np.bool_]) -> PackedRpcs:
+    """How an operation is packed, by each key's PS, hash lane and whether it is hot."""
+    packing = pack(ps, lane, hot)
+    is_used = packing.position != packing.size
+    key = np.where(is_used, packing.position, 0)
+    is_served = is_used & hot[key] & (lane[key] == np.arange(LANES))
+    return PackedRpcs(is_used.sum(axis=1), is_served.sum(axis=1))
+
+
+def _batches(trace: Trace, first: int, behind: int) -> NDArray[np.int64]:
+    """Mini-batches of the steps from `first` to before `behind`, of all workers, step by step."""
+    steps = np.arange(first, behind)[:, None]
+    return (steps + trace.steps * np.arange(trace.workers)).ravel()
+
+
+def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
+    return trace.position[trace.key_start[batch] : trace.key_start[batch + 1]]
+
+
+class Takes(NamedTuple):
+    """What a step takes of all workers, or of all servers, µs: so much, and for each of what is counted."""
+
+    step: float
+    rpc: float
+    lane: float
+
+    def of(self, rpcs: float, lanes: float = 0.0) -> float:
+        """Of a step with so many."""
+        return self.step + self.rpc * rpcs + self.lane * lanes
+
+
+class Calculator:
+    """What cores carry at any size, from what they took at one."""
+
+    def __init__(self, config: SimulationConfig, side: Side, counted: Counted) -> None:
+        costs, cores = costs_of(config.hosts), cores_of(config)
+        self._workers, self._servers = cores["workers"], cores["servers"]
+        rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
+        lane = int(costs.lane) / 1e3
+        worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
+        server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
+        self._worker = Takes(worker_us - rpc * counted.rpcs, rpc, 0.0)
+        # All else that a server does is for packets.
+        packet = (server_us - lane * counted.lanes) / max(counted.to_servers, 1.0)
+        self._server = Takes(0.0, packet, lane)
+
+    def size(self, top_k: int, counted: Counted) -> Size:
+        """A hot set of that size."""
+        worker_us = self._worker.of(counted.rpcs)
+        server_us = self._server.of(counted.to_servers, counted.lanes)
+        carried = [1e6 * self._workers / worker_us]
+        carried += [1e6 * self._servers / server_us] if server_us else []
+        return Size(
+            top_k=top_k,
+            served=counted.served,
+            rpcs_per_step=counted.rpcs,
+            ps_packets_per_step=counted.to_servers,
+            worker_cpu_us=worker_us,
+            ps_cpu_us=server_us,
+            capacity=min(carried),
+        )
+
+
+def without(config: SimulationConfig, side: Side, counted: Counted) -> Size:
+    """No hot set; its capacity is the simulated one."""
+    found = Calculator(config, side, counted).size(0, counted)
+    return found.model_copy(update={"capacity": side.capacity, "simulated": side.capacity})
+
+
+def sizes_for(asked: int, known: int) -> list[int]:
+    """Sizes that are counted: none, round ones as far as there are keys, and the one that is asked about."""
+    return sorted({0, asked, *(size for size in SIZES if size <= known)})
+
+
+def stops_at(sizes: Iterable[Size]) -> Size:
+    """The smallest hot set that carries all but `WORTH` of what the best one does."""
+    every = list(sizes)
+    best = max(size.capacity for size in every)
+    return next(size for size in every if size.capacity >= (1 - WORTH) * best)
+
+
+def other_size(asked: int, stops: int, sizes: Sequence[int]) -> int | None:
+    """The other size to simulate: where a larger one stops to pay, else the next larger, or smaller one."""
+    larger = sorted(size for size in sizes if size > asked)
+    smaller = sorted((size for size in sizes if size < asked), reverse=True)
+    wanted = [stops] if stops != asked else []
+    return next(iter([*wanted, *larger, *smaller]), None)

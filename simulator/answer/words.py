@@ -1,0 +1,161 @@
+"""The answer in words: what it means for servers, workers and operations, and what it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.wording import difference
+from common.words import counted
+from simulator.answer.cluster import Cluster
+from simulator.answer.sides import Busy, Limit, Side, Sides
+from simulator.answer.sizes import WORTH, Size
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+
+_LIMITS: dict[tuple[Limit, ...], str] = {
+    ("servers",): "the servers' cores are what limits",
+    ("workers",): "the workers' cores are what limits",
+    ("servers", "workers"): "the cores of both limit alike",
+    ("waiting",): "no core limits, but that each worker waits for its own answers",
+}
+_SAME = 0.03
+"""Part of a capacity that is no difference."""
+
+
+def headline(sides: Sides, top_k: int) -> str:
+    """What the cluster carries, with so many keys in the switch."""
+    found = f"{sides.hot.capacity:,.0f} steps/s of all workers, and {sides.neither.capacity:,.0f} without"
+    how = "as much as without" if abs(sides.gain - 1) <= _SAME else f"{sides.gain:.2f} times as much"
+    return f"With {top_k:,} hot keys in the switch this cluster carries {how}: {found}."
+
+
+def sentences(
+    cluster: Cluster, config: SimulationConfig, keys: float, sides: Sides, sizes: Sequence[Size], stops: Size
+) -> Iterator[str]:
+    """All behind the headline, in the order in which a reader asks."""
+    yield _rate(cluster, sides)
+    yield from differences(sides)
+    yield _busy("Without the hot set", sides.neither)
+    yield _busy("With it", sides.hot)
+    yield from _sizes(sizes, stops)
+    yield _data(cluster, keys)
+    yield device(config)
+    yield _costs(cluster.hosts)
+
+
+def _rate(cluster: Cluster, sides: Sides) -> str:
+    least, name, other = sides.neither, "without the hot set", "with it"
+    if sides.hot.capacity < sides.neither.capacity:
+        least, name, other = sides.hot, "with the hot set", "without it"
+    what = f"the hot set against none, {counted(sides.rounds, 'round')} [95 % interval]"
+    at = f"At {sides.rate:,.0f} steps/s of all workers"
+    if cluster.rate is None:
+        return f"{at}, half of what they get {name}; {what}:"
+    if cluster.rate <= sides.rate:
+        return f"{at}; {what}:"
+    asked, most = f"{cluster.rate:,.0f} steps/s", max(sides.hot.capacity, sides.neither.capacity)
+    if cluster.rate <= least.capacity:
+        found = f"At {asked} this cluster is nearly full {name}, where it carries"
+    elif cluster.rate <= most:
+        found = f"This cluster does not carry {asked} {name}, though {other}; it carries"
+    else:
+        found = f"This cluster does not carry {asked}, neither {name} nor {other}; it carries"
+    return f"{found} {least.capacity:,.0f}. {at}, {_percent(sides.rate / least.capacity)} of that; {what}:"
+
+
+def differences(sides: Sides) -> Iterator[str]:
+    """What servers, workers and operations gain or lose."""
+    for subject, verbs, parts in _GROUPS:
+        found = {what: sides.differences[name] for name, what in parts.items() if name in sides.differences}
+        signs = {each.sign for each in found.values()} - {0}
+        verb = verbs[next(iter(signs))] if len(signs) == 1 else _OPEN[len(signs)]
+        told = ", ".join(f"{difference(each).text} {what}" for what, each in found.items())
+        yield f"{subject} {verb}: {told}."
+
+
+_COSTS = {-1: "save", 1: "pay"}
+_TIMES = {-1: "complete sooner", 1: "take longer"}
+_OPEN = {0: "neither gain nor lose, as far as can be told", 2: "gain and lose"}
+_GROUPS = (
+    ("The servers", _COSTS, {"ps_packets_per_step": "packets", "ps_cpu_us_per_step": "CPU a step"}),
+    ("The workers", _COSTS, {"rpcs_per_step": "RPCs", "worker_cpu_us_per_step": "CPU a step"}),
+    (
+        "Operations",
+        _TIMES,
+        {
+            "pull_mean": "for a pull on average",
+            "pull_p99": "for the p99 of a pull",
+            "push_mean": "for a push on average",
+            "push_p99": "for the p99 of a push",
+        },
+    ),
+)
+
+
+def _busy(name: str, side: Side) -> str:
+    return (
+        f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
+        f"workers' {_percent(side.at_rate.workers)}; where all {side.capacity:,.0f} steps/s are asked for, "
+        f"{_shares(side.at_capacity)}: {_LIMITS[side.at_capacity.limits]}."
+    )
+
+
+def _shares(busy: Busy) -> str:
+    return f"{_percent(busy.servers)} and {_percent(busy.workers)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
+    """Of the first of them, which is none, the capacity is the simulated one."""
+    none, largest = sizes[0], sizes[-1]
+    if stops.capacity <= (1 + WORTH) * none.capacity:
+        yield f"No hot set makes this cluster carry more, of whatever size up to {largest.top_k:,} keys."
+    elif stops is largest:
+        yield f"A larger hot set pays up to {largest.top_k:,} keys, the largest that there can be."
+    else:
+        yield (
+            f"A larger hot set stops to pay at {stops.top_k:,} keys: up to {largest.top_k:,} none carries "
+            f"{_percent(WORTH)} more, by packing counted on other steps and by what RPCs and packets cost."
+        )
+    checked = [
+        f"{size.capacity:,.0f} steps/s with {size.top_k:,} keys, simulated {size.simulated:,.0f} "
+        f"({100 * (size.capacity / size.simulated - 1):+.0f} %)"
+        for size in sizes
+        if size.simulated is not None and size is not none
+    ]
+    yield f"What is counted says {'; '.join(checked)}."
+
+
+def _data(cluster: Cluster, keys: float) -> str:
+    if cluster.data is not None:
+        return f"A step has {keys:,.0f} keys on average, those of {cluster.data}."
+    return (
+        f"A step has {keys:,.0f} keys on average, of built-in data: 900,000 parameters, of which the hottest "
+        f"20,000 take {_percent(cluster.skew)} of the updates."
+    )
+
+
+def device(config: SimulationConfig) -> str:
+    """What stands between the agents, and what each of them runs on."""
+    network = config.network
+    takes = f"{network.switch_us:g} µs for a frame and {network.switch_mpps:,.0f} million of them a second"
+    rate = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
+    return (
+        "This is virtual time: every worker and every server has a core of its own, and the switch is "
+        f"a device that takes {takes}; its cables have {rate} and take {network.delay_us:g} µs."
+    )
+
+
+def _costs(hosts: Hosts | None) -> str:
+    if hosts is not None:
+        return "Agents take what --hosts says."
+    ours = Hosts()
+    serve_us, send_us = ours.serve_ns / 1000, ours.send_ns / 1000
+    return (
+        f"A server is taken to cost what ours does, {serve_us:g} µs for an RPC, {ours.lane_ns} ns for each "
+        f"of its lanes and {send_us:g} µs to send an answer; and so is a worker. What yours cost comes with "
+        "--hosts, from hotline fit."
+    )

@@ -1,0 +1,316 @@
+"""`hotline answer`: what it counts, what it makes of that, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from analysis.statistics import Comparison
+from cli.commands import hotline
+from hosts.keys import KeySpace
+from hosts.workload.trace import Trace
+from protocol.hashing import lane_of
+from simulator.answer.cluster import Cluster, config_for
+from simulator.answer.sides import Busy, Side, Sides
+from simulator.answer.sizes import (
+    Calculator,
+    Counted,
+    Counter,
+    Size,
+    other_size,
+    sizes_for,
+    stops_at,
+    without,
+)
+from simulator.answer.words import differences, headline, sentences
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+
+SMALL = ("--workers", "4", "--servers", "2", "--keys-per-step", "300", "--top-k", "3000")
+
+
+def ask(*options: str) -> Result:
+    return CliRunner().invoke(hotline, ["answer", *options], catch_exceptions=False)
+
+
+def told(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    result = ask(*SMALL, "--rate", "2000", "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> None:
+    sides = found["sides"]
+    assert sides["rate"] == 2000 and sides["rounds"] >= 6
+    packets, rpcs = (sides["differences"][name] for name in ("ps_packets_per_step", "rpcs_per_step"))
+    assert packets["ratio_high"] < -0.1 and rpcs["ratio_low"] > 0
+    assert packets["ratio_low"] <= packets["ratio"] <= packets["ratio_high"]
+    for side in (sides["neither"], sides["hot"]):
+        assert side["capacity"] > 2000
+        # Steps of a known length keep cores busy in proportion to how many there are.
+        assert 0.1 < side["at_rate"]["workers"] < side["at_capacity"]["workers"] <= 1
+        assert 0.1 < side["at_rate"]["servers"] < side["at_capacity"]["servers"] <= 1
+    assert sides["hot"]["at_rate"]["servers"] < sides["neither"]["at_rate"]["servers"]
+
+
+def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
+    """RPCs and packets of the size that is asked for; and the capacity at two sizes."""
+    asked = next(size for size in found["sizes"] if size["top_k"] == 3000)
+    none = found["sizes"][0]
+    for size, side in ((none, found["sides"]["neither"]), (asked, found["sides"]["hot"])):
+        assert size["rpcs_per_step"] == pytest.approx(side["rpcs_per_step"], rel=0.03)
+        assert size["ps_packets_per_step"] == pytest.approx(side["ps_packets_per_step"], rel=0.03)
+        assert size["simulated"] == side["capacity"]
+    simulated = [size for size in found["sizes"] if size["top_k"] and size["simulated"] is not None]
+    assert len(simulated) == 2
+    for size in simulated:
+        assert size["capacity"] == pytest.approx(size["simulated"], rel=0.2)
+    assert found["stops_at"] in [size["top_k"] for size in found["sizes"]]
+
+
+def test_terminal_and_json_say_the_same(found: Any) -> None:
+    result = ask(*SMALL, "--rate", "2000")
+    assert result.exit_code == 0
+    text = told(result)
+    assert found["headline"] in text
+    for sentence in found["sentences"]:
+        assert sentence in text
+    assert f"{found['sides']['neither']['capacity']:,.0f} without." in found["headline"]
+    for size in found["sizes"]:
+        assert f"{size['top_k']:,} {100 * size['served']:.0f} % {size['rpcs_per_step']:,.0f}" in text
+    assert "A server is taken to cost what ours does, 0.3 µs for an RPC, 35 ns for each of its lanes" in text
+    assert "the switch is a device that takes 1 µs for a frame and 1,000 million of them a second" in text
+
+
+def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None:
+    """And `--hosts` is what agents take, but neither its cores nor its switch."""
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text("[hosts]\nworker_cores = 1\nprogram_ns = 1200\nhit_ns = 5500\nserve_ns = 90000\n")
+    result = ask(*SMALL, "--rate", "1e9", "--hosts", str(hosts), "--json")
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    sides, kept = made["sides"], made["cluster"]["hosts"]
+    least = min(sides["neither"]["capacity"], sides["hot"]["capacity"])
+    assert sides["rate"] == pytest.approx(0.8 * least)
+    assert made["sentences"][0].startswith("This cluster does not carry 1,000,000,000 steps/s, neither with")
+    assert "80 % of that" in made["sentences"][0]
+    assert made["sentences"][-1] == "Agents take what --hosts says."
+    assert kept["serve_ns"] == 90_000 and sides["neither"]["at_capacity"]["servers"] > 0.8
+
+
+def test_your_own_log_is_asked_about_and_a_hot_set_has_no_more_keys_than_it(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    log = tmp_path / "log.parquet"
+    rows = [
+        {"iteration": step, "worker": worker, "key": key}
+        for step in range(40)
+        for worker in range(3)
+        for key in chance.choice(600, 100, replace=False, p=_skewed(600)).tolist()
+    ]
+    pl.DataFrame(rows).write_parquet(log)
+    result = ask("--workers", "3", "--servers", "2", "--data", str(log), "--json")
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    known = made["sizes"][-1]["top_k"]
+    assert made["keys_per_step"] == 100 and known <= 600
+    assert f"With {known} hot keys in the switch" in made["headline"]
+    assert made["sizes"][-1]["served"] > 0.95
+    assert f"A step has 100 keys on average, those of {log}." in made["sentences"]
+    assert "half of what they get" in made["sentences"][0]
+
+
+def _skewed(size: int) -> Any:
+    weights = 1 / np.arange(1, size + 1)
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--workers", "450", "--servers", "60"], "450 workers and 60 servers are 510 hosts, and the"),
+        (["--workers", "4", "--servers", "2", "--top-k", "200000"], "a hot set of 200,000 keys is too"),
+        (["--workers", "4", "--servers", "300"], "servers = 300: "),
+        (["--workers", "4", "--servers", "2", "--data", "nowhere"], "nowhere: cannot be read: No such file"),
+        (["--workers", "4", "--servers", "2", "--keys-per-step", "50000"], "50000 keys per step are too"),
+        (["--workers", "4", "--servers", "2", "--hosts", "nowhere"], "nowhere: No such file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_gets_one_line(options: list[str], complaint: str) -> None:
+    result = ask(*options)
+    assert result.exit_code == 1
+    assert complaint in result.output and result.output.count("\n") == 1
+
+
+# -- counting
+
+
+def trace_of(batches: list[list[int]]) -> Trace:
+    keys = np.unique(np.concatenate(batches)).astype(np.uint64)
+    sizes = np.cumsum([0, *(len(batch) for batch in batches)])
+    position = np.searchsorted(keys, np.concatenate([np.array(batch, np.uint64) for batch in batches]))
+    return Trace("t", 1, len(batches), KeySpace(len(keys), keys), sizes, position.astype(np.uint32))
+
+
+def test_a_step_is_counted_as_it_is_packed() -> None:
+    """Every mini-batch has a hot key for each lane, and 40 cold keys that are always others."""
+    hot = [next(key for key in range(1, 10_000) if lane_of(key) == lane) for lane in range(32)]
+    batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
+    config = SimulationConfig(workers=1, servers=1, profile_lanes=20 * 72, trace_steps=40)
+    counter = Counter(config, trace_of(batches))
+    assert counter.known == 32 + 40 * 21
+    # Twice: of a pull and of a push.
+    assert counter.count(0) == Counted(served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72)
+    assert counter.count(32) == Counted(served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40)
+
+
+def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
+    batches = [[1, 2, 3]] * 20 + [[4, 5, 6]] * 20
+    config = SimulationConfig(workers=1, servers=1, profile_lanes=58, trace_steps=40)
+    counter = Counter(config, trace_of(batches))
+    assert counter.known == 3 and counter.count(3).served == 0
+    # All of a short log is chosen from.
+    config = SimulationConfig(workers=1, servers=1, trace_steps=40)
+    assert Counter(config, trace_of(batches)).count(6).served == 1
+
+
+def side(capacity: float, workers: float, servers: float) -> Side:
+    busy = Busy(workers=workers, servers=servers)
+    return Side(capacity=capacity, at_capacity=busy, at_rate=busy, rpcs_per_step=1, ps_packets_per_step=1)
+
+
+def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
+    """1,000 steps/s keep 2 workers busy for 80 %: 1,600 µs a step, of which 100 RPCs take 6 µs each.
+
+    4 servers are busy for 50 %: 2,000 µs, of which 3,000 lanes take 0.1 µs each, and 85 packets 20 µs each.
+    """
+    hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
+    config = SimulationConfig(workers=2, servers=4, hosts=hosts)
+    counted = Counted(served=0.5, rpcs=100, to_servers=85, lanes=3_000)
+    calculator = Calculator(config, side(1_000, 0.8, 0.5), counted)
+    same = calculator.size(500, counted)
+    assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
+    # The workers are what limits: 2 s of cores a second, by 1,600 µs.
+    assert same.capacity == pytest.approx(1_250)
+    other = calculator.size(900, Counted(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
+    assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
+    assert other.capacity == pytest.approx(4e6 / 8_500)
+    none = without(config, side(700, 0.5, 1.0), counted)
+    assert (none.top_k, none.capacity, none.simulated) == (0, 700, 700)
+
+
+def sizes(capacities: dict[int, float]) -> list[Size]:
+    rest = {"served": 0.5, "rpcs_per_step": 1, "ps_packets_per_step": 1, "worker_cpu_us": 1, "ps_cpu_us": 1}
+    return [Size(top_k=top_k, capacity=capacity, **rest) for top_k, capacity in capacities.items()]
+
+
+def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
+    assert stops_at(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k == 5_000
+    assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
+    counted = [1_000, 5_000, 10_000]
+    assert [other_size(5_000, stops, counted) for stops in (1_000, 5_000, 10_000)] == [1_000, 10_000, 10_000]
+    assert other_size(10_000, 10_000, counted) == 5_000
+    assert other_size(700, 700, [700]) is None
+
+
+# -- words
+
+
+def compared(ratio: float, low: float, high: float) -> Comparison:
+    return Comparison(
+        baseline=100, value=100, difference=0, low=0, high=0, ratio=ratio, ratio_low=low, ratio_high=high
+    )
+
+
+def sides(neither: Side, hot: Side, rate: float, **found: Comparison) -> Sides:
+    return Sides(rate=rate, rounds=6, neither=neither, hot=hot, differences=found)
+
+
+@pytest.mark.parametrize(
+    ("neither", "hot", "how"),
+    [(1_000, 1_500, "1.50 times as much"), (1_000, 1_020, "as much as without"), (1_000, 700, "0.70 times")],
+)
+def test_the_headline_is_what_is_carried(neither: float, hot: float, how: str) -> None:
+    text = headline(sides(side(neither, 1, 1), side(hot, 1, 1), 500), 20_000)
+    assert text.startswith(f"With 20,000 hot keys in the switch this cluster carries {how}")
+    assert f": {hot:,} steps/s of all workers, and {neither:,} without." in text
+
+
+@pytest.mark.parametrize(
+    ("rate", "neither", "hot", "begin"),
+    [
+        (None, 1_000, 2_000, "At 500 steps/s of all workers, half of what they get without the"),
+        (500, 1_000, 2_000, "At 500 steps/s of all workers; the hot set against none, 6 rounds [95 %"),
+        (900, 1_000, 2_000, "At 900 steps/s this cluster is nearly full without the hot set, where it"),
+        (1_500, 1_000, 2_000, "This cluster does not carry 1,500 steps/s without the hot set, though"),
+        (1_500, 2_000, 1_000, "This cluster does not carry 1,500 steps/s with the hot set, though"),
+        (3_000, 1_000, 2_000, "This cluster does not carry 3,000 steps/s, neither without the hot set"),
+    ],
+)  # fmt: skip
+def test_what_is_offered_and_what_is_carried_is_said(
+    rate: float | None, neither: float, hot: float, begin: str
+) -> None:
+    cluster = Cluster(workers=4, servers=2, rate=rate)
+    found = sides(side(neither, 0.9, 0.95), side(hot, 0.5, 0.4), 500)
+    [none, size] = sizes({0: neither, 20_000: hot})
+    said = list(sentences(cluster, config_for(cluster), 3_000, found, [none, size], size))
+    assert said[0].startswith(begin)
+    assert any("90 %" in each and "the cores of both limit alike" in each for each in said)
+    assert any("no core limits, but that each worker waits for its own answers" in each for each in said)
+
+
+def test_gains_and_losses_are_said_by_who_has_them() -> None:
+    found = sides(
+        side(1, 1, 1), side(1, 1, 1), 1,
+        ps_packets_per_step=compared(-0.43, -0.45, -0.42),
+        ps_cpu_us_per_step=compared(0.2, 0.1, 0.3),
+        rpcs_per_step=compared(0.02, -0.1, 0.1),
+        pull_mean=compared(-0.2, -0.3, -0.1),
+        push_p99=compared(0.0, -0.1, 0.1),
+    )  # fmt: skip
+    assert list(differences(found)) == [
+        "The servers gain and lose: -43 % [-45, -42] packets, +20 % [+10, +30] CPU a step.",
+        "The workers neither gain nor lose, as far as can be told: +2.0 % [-10, +10] RPCs.",
+        "Operations complete sooner: -20 % [-30, -10] for a pull on average, "
+        "+0.0 % [-10, +10] for the p99 of a push.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("capacities", "stops", "said"),
+    [
+        ({0: 100, 1_000: 90, 2_000: 80}, 1_000, "No hot set makes this cluster carry more, of whatever"),
+        ({0: 100, 1_000: 150, 2_000: 200}, 2_000, "A larger hot set pays up to 2,000 keys, the"),
+        ({0: 100, 1_000: 150, 2_000: 151}, 1_000, "A larger hot set stops to pay at 1,000 keys:"),
+    ],
+)  # fmt: skip
+def test_where_a_larger_hot_set_stops_to_pay_is_said(
+    capacities: dict[int, float], stops: int, said: str
+) -> None:
+    cluster = Cluster(workers=4, servers=2)
+    made = sizes(capacities)
+    made[1] = made[1].model_copy(update={"simulated": made[1].capacity / 1.05})
+    stop = next(size for size in made if size.top_k == stops)
+    lines = list(
+        sentences(cluster, config_for(cluster), 9, sides(side(1, 1, 1), side(1, 1, 1), 1), made, stop)
+    )
+    assert any(line.startswith(said) for line in lines)
+    assert any("steps/s with 1,000 keys, simulated" in line and "(+5 %)" in line for line in lines)
+
+
+def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
+    hosts = Hosts(worker_cores=1, server_cores=1, program_ns=1_200, hit_ns=5_500, begin_ns=77)
+    config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
+    assert config.hosts == Hosts(begin_ns=77)
+    assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
+    assert (config.arms, config.loads, config.rate, config.most_load) == (("neither", "hot"), (1,), 10, 0.8)

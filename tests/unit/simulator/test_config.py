@@ -1,0 +1,52 @@
+"""What a simulated run is where its TOML does not say: as much as its intervals take, whatever its size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from simulator.config import DDL, SimulationConfig
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        # Four times a million lanes, by 4 x 3,000 and by 10 x 500; of many workers what each is to have.
+        ({}, 334),
+        ({"workers": 10, "workload": {"keys_per_step": 500}}, 800),
+        ({"workers": 80, "servers": 20}, 24),
+        ({"profile_lanes": 30_000}, 24),
+        ({"workers": 80, "servers": 20, "trace_steps": 5}, 5),
+    ],
+)
+def test_a_trace_is_as_long_as_its_workers_take(given: dict[str, Any], steps: int) -> None:
+    assert SimulationConfig.model_validate(given).trace_steps == steps
+
+
+def test_what_a_file_says_is_kept() -> None:
+    given = {"loads": (0.3, 0.7), "block_ms": 550, "discard_ms": 200, "budget_s": 100.0, "rounds": 9}
+    config = SimulationConfig.model_validate(given)
+    assert {name: getattr(config, name) for name in given} == given
+
+
+def test_the_default_is_ddls_cluster_with_four_arms_at_half_load() -> None:
+    assert SimulationConfig(workers=80, servers=20) == DDL
+    assert (DDL.arms, DDL.loads, DDL.rounds) == (("neither", "proxy", "hot", "both"), (0.5,), None)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"workers": "many"}, {"workload": 3}, {"workers": 0}, {"profile_lanes": -1}]
+)
+def test_what_is_wrong_is_told_by_its_own_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=rf"\b{next(iter(wrong))}\n"):
+        SimulationConfig.model_validate(wrong)
+
+
+def test_arm_again_is_left_out_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    config = SimulationConfig.model_validate({"arms": ("neither", "again", "hot")})
+    assert config.arms == ("neither", "hot")
+    assert caplog.messages == ["arm again is left out: virtual time has no noise that it could show"]
+    assert SimulationConfig.model_validate(config.model_dump()).arms == config.arms
+    assert len(caplog.messages) == 1
