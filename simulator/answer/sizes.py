@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.settings import Strict
+from hosts.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
 from logs.columns import TRANSFERS
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import LANES
-from protocol.packing import pack
 from simulator.answer.sides import Side, cores_of
 from simulator.config import SimulationConfig
 from simulator.costs import costs_of
@@ -40,7 +38,7 @@ class Counted(NamedTuple):
     to_servers: float
     """Packets."""
     lanes: float
-    """That these packets have in use."""
+    """That these packets leave to the servers."""
 
 
 class Size(Strict):
@@ -81,33 +79,18 @@ class Counter:
 
     def count(self, top_k: int) -> Counted:
         """With so many hot keys; none for 0."""
-        rows = [self._operation(_positions(self._trace, batch), top_k) for batch in self._measured]
-        keys, served, rpcs, to_servers, lanes = np.mean(rows, axis=0)
+        trace, hot = self._trace, self._rank < top_k
+        operations = [_positions(trace, batch) for batch in self._measured]
+        packed = count_rpcs(
+            trace.space, self._servers, trace.space.keys(np.flatnonzero(hot)), operations, trace.largest_batch
+        )
+        rows = [
+            (len(positions), np.count_nonzero(hot[positions]), *rpcs)
+            for positions, rpcs in zip(operations, packed, strict=True)
+        ]
+        keys, served, rpcs, to_servers = np.mean(rows, axis=0).tolist()
         both = len(TRANSFERS)
-        return Counted(served / keys, both * rpcs, both * to_servers, both * lanes)
-
-    def _operation(self, positions: NDArray[np.uint32], top_k: int) -> tuple[int, ...]:
-        keys, hot = self._trace.space.keys(positions), self._rank[positions] < top_k
-        of_rpc = packed(ps_ids_of(keys, self._servers), lanes_of(keys), hot)
-        goes_on = (of_rpc.lanes > of_rpc.served) & (of_rpc.lanes > 0)
-        to_servers, lanes = int(goes_on.sum()), int(of_rpc.lanes[goes_on].sum())
-        return len(keys), int(of_rpc.served.sum()), len(of_rpc.lanes), to_servers, lanes
-
-
-class PackedRpcs(NamedTuple):
-    """Of each RPC of an operation: the lanes in use, and those that the switch serves."""
-
-    lanes: NDArray[np.int64]
-    served: NDArray[np.int64]
-
-
-def packed(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hot: NDArray[np.bool_]) -> PackedRpcs:
-    """How an operation is packed, by each key's PS, hash lane and whether it is hot."""
-    packing = pack(ps, lane, hot)
-    is_used = packing.position != packing.size
-    key = np.where(is_used, packing.position, 0)
-    is_served = is_used & hot[key] & (lane[key] == np.arange(LANES))
-    return PackedRpcs(is_used.sum(axis=1), is_served.sum(axis=1))
+        return Counted(served / keys, both * rpcs, both * to_servers, both * (keys - served))
 
 
 def _batches(trace: Trace, first: int, behind: int) -> NDArray[np.int64]:
