@@ -85,10 +85,10 @@ class Counter:
             trace.space, self._servers, trace.space.keys(np.flatnonzero(hot)), operations, trace.largest_batch
         )
         rows = [
-            (len(positions), np.count_nonzero(hot[positions]), *rpcs)
+            (len(positions), int(np.count_nonzero(hot[positions])), *rpcs)
             for positions, rpcs in zip(operations, packed, strict=True)
         ]
-        keys, served, rpcs, to_servers = np.mean(rows, axis=0).tolist()
+        keys, served, rpcs, to_servers = np.array(rows, np.float64).mean(axis=0).tolist()
         both = len(TRANSFERS)
         return Counted(served / keys, both * rpcs, both * to_servers, both * (keys - served))
 
