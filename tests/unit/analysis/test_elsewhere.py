@@ -92,3 +92,8 @@ def test_what_the_error_covers_is_not_claimed() -> None:
 def test_a_run_that_was_not_simulated_has_one_answer() -> None:
     assert len(answers(summary(MEASURED, None))) == 1
     assert elsewhere(summary(MEASURED, virtual(OWN, SHARED, load="0.8"))) is None
+
+
+def test_nothing_follows_from_a_run_that_is_broken() -> None:
+    found = summary(MEASURED, virtual(OWN, SHARED)).model_copy(update={"overflows": 1})
+    assert [each.is_trusted for each in answers(found)] == [False]
