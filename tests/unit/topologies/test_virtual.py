@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from analysis.record import Block, RunRecord, ServerUse
+from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
 from protocol.arms import JOBS
 from tests.harness.waiting import PATIENCE_S, wait_for
+from topologies import lifecycle
 from topologies.config import Config
+from topologies.progress import Reporter
 from topologies.signals import STOP
 from topologies.virtual import add_virtual_time, can_be_simulated
 
@@ -85,3 +89,30 @@ def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cancel()
     asking.join(PATIENCE_S)
     assert ended == [False]
+
+
+def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
+    reported: list[RunRecord] = []
+
+    def add(run: Path, words: Callable[[], str]) -> bool:
+        found = read_record(run)
+        found.memory_mb["added"] = 1.0
+        found.write(run)
+        assert words().startswith(str(run)) and not reported
+        return True
+
+    def summarise(run: Path, found: RunRecord) -> None:
+        reported.append(found)
+
+    monkeypatch.setattr(lifecycle, "add_virtual_time", add)
+    monkeypatch.setattr(lifecycle, "summarise", summarise)
+    monkeypatch.setattr(lifecycle, "write_report", lambda run, found, summary: run / "report.html")
+    monkeypatch.setattr(lifecycle, "print_summary", lambda summary: None)
+    for rounds, expected in ((6, {"added": 1.0}), (5, {})):
+        record(rounds, accounting=account).write(tmp_path)
+        reported.clear()
+        lifecycle._report(tmp_path, Reporter(Console(quiet=True)))
+        assert [found.memory_mb for found in reported] == [expected]
