@@ -21,9 +21,10 @@ from protocol.arms import HOT
 
 
 def answers(summary: Summary) -> list[Answer]:
-    """All that a run says, the one that holds for others first."""
-    first = elsewhere(summary)
-    return [*([] if first is None else [first]), answer(summary)]
+    """All that a run says, the one that holds for others first; nothing follows from a run that is broken."""
+    here = answer(summary)
+    first = elsewhere(summary) if here.is_trusted else None
+    return [here] if first is None else [first, here]
 
 
 def elsewhere(summary: Summary) -> Answer | None:

@@ -1,4 +1,4 @@
-"""Compile what simulates, once: with one worker, one server and an operation of one key."""
+"""Compile what simulates, once: with one worker, one server and an operation of one key. Set-up does so."""
 
 from __future__ import annotations
 
@@ -21,3 +21,7 @@ def warm() -> None:
     network.clients[0].pull(1, np.zeros(1, np.int64))
     resume(network.world, 0, network.now, NEVER)
     run(network.world, 2_000_000)
+
+
+if __name__ == "__main__":
+    warm()

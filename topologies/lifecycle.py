@@ -31,6 +31,7 @@ from topologies.leftovers import only_run, remove
 from topologies.phases.workload import read_data
 from topologies.progress import Reporter, RunConsole
 from topologies.signals import INTERRUPTED, STOP, Stage
+from topologies.virtual import add_virtual_time, can_be_simulated
 
 log = logging.getLogger(__name__)
 
@@ -177,6 +178,10 @@ def _report(run: Path, reporter: Reporter) -> None:
     record = read_record(run)
     account = record.accounting
     if account is not None and record.blocks:
+        if can_be_simulated(record):
+            with reporter.phase("virtual time"):
+                add_virtual_time(run, partial(_what_is_there, run))
+            record = read_record(run)
         with reporter.phase("report"):
             summary = summarise(run, record)
             report = write_report(run, record, summary)

@@ -7,7 +7,6 @@ from typing import Any
 
 from analysis.record import RunRecord, Virtual
 from analysis.summary import Summary
-from hosts.workload.trace import Trace
 from protocol.arms import HOT, NEITHER
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
@@ -16,32 +15,25 @@ from simulator.costs import Hosts, Network
 from simulator.prediction.direct import corrected, costs_in, took
 from simulator.prediction.likeness import like
 from topologies.phases.workload import generate_trace, read_data
-from topologies.progress import Phase
 
-STEPS = 4
-"""Of `virtual`, of which its phase is told."""
 _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 
-def virtual(run: Path, record: RunRecord, summary: Summary, phase: Phase) -> Virtual:
+def virtual(run: Path, record: RunRecord, summary: Summary) -> Virtual:
     """What virtual time says of a run's first load, at the rate that it was offered, over the same steps.
 
     Costs are the run's own, of which one simulation more corrects two. Raises `AnalysisError` or `DataError`.
     """
     hosts, load = costs_in(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace = _trace(run, shared)
-    phase.update(1)
+    trace = read_data(shared, silent()) or generate_trace(shared, lambda done: None)
     with simulated(shared, trace, silent()) as made:
         hosts = corrected(hosts, took(run, record, summary), took(*made))
-    phase.update(2)
     with simulated(_like(record, load, hosts, _ROUNDS), trace, silent()) as made:
         of_shared = _differences(made)
         shared_capacity = made.record.capacity
-    phase.update(3)
     own = _like(record, load, on_cores_of_their_own(hosts), _ROUNDS, network=SWITCH)
     with simulated(own, trace, silent()) as made:
-        phase.update(STEPS)
         return Virtual(
             load=load,
             own=_differences(made),
@@ -57,13 +49,6 @@ def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: Any) 
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
     return like(record, hosts, (NEITHER.name, HOT.name), **first, **short, **more)
-
-
-def _trace(run: Path, config: SimulationConfig) -> Trace:
-    """The run's own, while it is there."""
-    if (run / "trace").is_dir():
-        return Trace.load(run / "trace")
-    return read_data(config, silent()) or generate_trace(config, lambda done: None)
 
 
 def _differences(made: Made) -> Any:

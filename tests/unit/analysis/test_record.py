@@ -41,6 +41,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
         "accounting": None,
         "switch": None,
         "simulation": None,
+        "virtual": None,
         "memory_mb": {},
         "error": None,
     }

@@ -63,6 +63,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "virtual_s": None,
         "real_s": None,
         "loop_s": None,
+        "virtual": None,
         "rate": None,
         "durable": None,
         "restarts": {},

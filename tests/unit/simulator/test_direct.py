@@ -1,0 +1,134 @@
+"""Costs that are measured directly, of a run whose costs are known; and what virtual time adds to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.record import RunRecord, read_record
+from analysis.summary import Summary, summarise
+from simulator.answer import twin
+from simulator.answer.__main__ import main
+from simulator.aside import simulated
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts
+from simulator.prediction.direct import Took, corrected, costs_in, took
+from tests.unit.simulator.test_prediction import as_if_real
+
+PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in virtual time that says that it was real, with what a real one has beside it."""
+    run = as_if_real(tmp_path_factory.mktemp("real"), 1, HIT_NS)
+    rows = pl.read_parquet(run / "rpc.parquet")
+    waits = pl.lit((IDLE_NS + TAKE_NS) / 1e3, pl.Float32)
+    alone = rows.head(9).with_columns(
+        pl.lit("empty").cast(rows.schema["op"]).alias("op"),
+        pl.lit(-1, pl.Int32).alias("round"),
+        pl.lit(False).alias("measured"),
+        waits.alias("w_queue_us"),
+        waits.alias("ps_queue_us"),
+    )
+    pl.concat([rows, alone]).write_parquet(run / "rpc.parquet")
+    record = json.loads((run / "run.json").read_text())
+    sent = rows.group_by("round", "arm", pl.col("load").cast(pl.Float64).round(6)).len()
+    frames = {(row["round"], row["arm"], row["load"]): row["len"] for row in sent.iter_rows(named=True)}
+    for block in record["blocks"]:
+        rpcs, packets = frames[block["round"], block["arm"], block["load"]], block["servers"]["packets"]
+        workers_ns = PROGRAM_NS * rpcs + HIT_NS * (rpcs - packets)
+        block["program_s"] = {"workers": workers_ns / 1e9, "servers": PROGRAM_NS * packets / 1e9}
+    (run / "run.json").write_text(json.dumps(record))
+    return run
+
+
+def read(run: Path) -> tuple[Path, RunRecord, Summary]:
+    record = read_record(run)
+    return run, record, summarise(run, record)
+
+
+def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
+    hosts = costs_in(*read(real))
+    # RPCs a step are those of measured steps, and the counters' of all steps.
+    assert hosts.program_ns == pytest.approx(PROGRAM_NS, rel=0.02)
+    assert hosts.hit_ns == pytest.approx(HIT_NS, rel=0.1)
+    assert hosts.idle_ns == pytest.approx(IDLE_NS, abs=2)
+    assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
+
+
+def test_without_the_kernels_program_a_switch_takes_nobodys_time(real: Path) -> None:
+    run, record, summary = read(real)
+    for block in record.blocks:
+        block.program_s = None
+    hosts = costs_in(run, record, summary)
+    assert (hosts.program_ns, hosts.hit_ns) == (None, 0)
+
+
+def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path, tmp_path: Path) -> None:
+    run, record, summary = read(real)
+    whole = record.blocks
+    record.blocks = [block for block in whole if block.arm != "hot"]
+    with pytest.raises(AnalysisError, match="has measured no step of arm hot"):
+        costs_in(run, record, summary)
+    record.blocks = whole
+    pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty").write_parquet(
+        tmp_path / "rpc.parquet"
+    )
+    with pytest.raises(AnalysisError, match=r"has no RPC without lanes \(empty_rpcs\)"):
+        costs_in(tmp_path, record, summary)
+
+
+def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_beginning() -> None:
+    """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
+    hosts = Hosts(send_ns=5_000, begin_ns=150_000)
+    found = corrected(hosts, Took(3_000, 1_200, 100), Took(2_000, 1_000, 100))
+    assert (found.send_ns, found.begin_ns) == (7_000, 150_000 + 400_000)
+    # There is no less than next to nothing.
+    least = corrected(hosts, Took(10, 10, 100), Took(2_000, 1_000, 100))
+    assert (least.send_ns, least.begin_ns) == (500, 500)
+
+
+def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
+    real: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is off by little; with cores of their own workers no longer wait for each other."""
+    seen: list[SimulationConfig] = []
+
+    def watched(config: SimulationConfig, *rest: Any) -> Any:
+        seen.append(config)
+        return simulated(config, *rest)
+
+    monkeypatch.setattr(twin, "simulated", watched)
+    assert main(real) == 0
+    run, record, summary = read(real)
+    found = record.virtual
+    assert found is not None and found.load == "0.3" and summary.virtual == found
+    trial, shared, own = seen
+    assert trial.hosts.send_ns == Hosts().send_ns
+    assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
+    assert shared.hosts.send_ns == pytest.approx(9_000, rel=0.15)
+    assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns) == (None, None, 0)
+    assert (own.network.switch_us, own.network.switch_mpps) == (1, 1_000)
+    assert shared.offered == own.offered == {"0.3": record.offered_rate["0.3"]}
+    measured = summary.loads["0.3"].differences["hot"]
+    for metric in ("worker_cpu_us_per_step", "ps_cpu_us_per_step", "rpcs_per_step", "pull_mean"):
+        said, true = found.shared[metric].ratio, measured[metric].ratio
+        assert said is not None and true is not None
+        assert 1 + said == pytest.approx(1 + true, rel=0.1)
+    assert found.own["pull_mean"].baseline < found.shared["pull_mean"].baseline
+    assert found.own_capacity["neither"] > 1.3 * found.shared_capacity["neither"]
+    assert took(run, record, summary).rpcs == pytest.approx(found.shared["rpcs_per_step"].baseline, rel=0.05)
+
+
+def test_what_cannot_be_answered_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(tmp_path / "nowhere") == 1
+    told = capsys.readouterr().err
+    assert told.startswith("hotline: without an answer from virtual time: ") and told.count("\n") == 1

@@ -1,0 +1,118 @@
+"""Which runs virtual time is asked about, and that a process of its own is, which may be stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
+from protocol.arms import JOBS
+from tests.harness.waiting import PATIENCE_S, wait_for
+from topologies import lifecycle
+from topologies.config import Config
+from topologies.progress import Reporter
+from topologies.signals import STOP
+from topologies.virtual import add_virtual_time, can_be_simulated
+
+
+def record(rounds: int = 6, **changes: Any) -> RunRecord:
+    config = changes.pop("config", {})
+    blocks = [
+        Block(
+            round=number, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
+            fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={},
+        )
+        for number in range(rounds)
+    ]  # fmt: skip
+    of: dict[str, Any] = {
+        "target": "softswitch", "machine": {}, "versions": {}, "placement": {}, "seeds": {}, "jobs": JOBS,
+    }  # fmt: skip
+    dumped = Config.model_validate(config).model_dump(mode="json")
+    return RunRecord(**{**of, "config": dumped, "blocks": blocks, **changes})
+
+
+def test_a_default_run_can_be_simulated() -> None:
+    assert can_be_simulated(record())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rounds": 5},
+        {"target": "bmv2"},
+        {"error": "it was killed"},
+        {"config": {"codec": "scapy"}},
+        {"config": {"arms": ("neither", "proxy")}},
+        {"config": {"faults": {"loss": 0.01}}},
+        {"config": {"recovery": {"durable": "always"}}},
+        {"config": {"server": {"ns_per_rpc": 100}}},
+        {"config": {"empty_rpcs": 0}},
+    ],
+    ids=str,
+)
+def test_what_there_is_no_model_of_cannot(changes: dict[str, Any]) -> None:
+    assert not can_be_simulated(record(**changes))
+
+
+def module(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    (folder / "somebody.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return "somebody"
+
+
+def test_it_is_asked_by_the_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From wherever the run was started."""
+    text = "import sys, simulator, pathlib; pathlib.Path(sys.argv[1], 'asked').touch()"
+    name = module(tmp_path, text, monkeypatch)
+    monkeypatch.chdir("/")
+    assert add_virtual_time(tmp_path, str, name)
+    assert (tmp_path / "asked").exists()
+    assert not add_virtual_time(tmp_path, str, module(tmp_path, "raise SystemExit(1)", monkeypatch))
+
+
+def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "import sys, pathlib, threading; pathlib.Path(sys.argv[1], 'asked').touch(); threading.Event().wait()"
+    )
+    name = module(tmp_path, text, monkeypatch)
+    ended: list[bool] = []
+    asking = threading.Thread(target=lambda: ended.append(add_virtual_time(tmp_path, str, name)))
+    asking.start()
+    wait_for(lambda: (tmp_path / "asked").exists())
+    cancel = STOP._stage.cancel
+    assert cancel is not None
+    cancel()
+    asking.join(PATIENCE_S)
+    assert ended == [False]
+
+
+def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
+    reported: list[RunRecord] = []
+
+    def add(run: Path, words: Callable[[], str]) -> bool:
+        found = read_record(run)
+        found.memory_mb["added"] = 1.0
+        found.write(run)
+        assert words().startswith(str(run)) and not reported
+        return True
+
+    def summarise(run: Path, found: RunRecord) -> None:
+        reported.append(found)
+
+    monkeypatch.setattr(lifecycle, "add_virtual_time", add)
+    monkeypatch.setattr(lifecycle, "summarise", summarise)
+    monkeypatch.setattr(lifecycle, "write_report", lambda run, found, summary: run / "report.html")
+    monkeypatch.setattr(lifecycle, "print_summary", lambda summary: None)
+    for rounds, expected in ((6, {"added": 1.0}), (5, {})):
+        record(rounds, accounting=account).write(tmp_path)
+        reported.clear()
+        lifecycle._report(tmp_path, Reporter(Console(quiet=True)))
+        assert [found.memory_mb for found in reported] == [expected]
