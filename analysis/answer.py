@@ -117,8 +117,11 @@ Claims = Mapping[str, Claim]
 """By metric."""
 
 
-def sentences(found: Claims) -> Iterator[Sentence]:
-    """Of an arm with offload: what is claimed, counts and CPU first; then what is not, and why."""
+def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
+    """Of an arm with offload: what is claimed, counts and CPU first; then what is not, and why.
+
+    `where` is said of what is not told apart.
+    """
     for cost in _COSTS:
         for heading, tone in ((cost.better, "better"), (cost.worse, "worse")):
             parts = [
@@ -131,7 +134,7 @@ def sentences(found: Claims) -> Iterator[Sentence]:
     yield from _of_operations(found)
     if LOSS.name in found:
         yield from _of_learning(found[LOSS.name])
-    yield from _unclaimed(found)
+    yield from _unclaimed(found, where=where)
 
 
 def _of_operations(found: Claims, begin: str = "") -> Iterator[Sentence]:
@@ -157,12 +160,12 @@ def _of_proxy(found: Claims) -> Iterator[Sentence]:
     yield from _unclaimed(found, "with the proxy alone ")
 
 
-def _unclaimed(found: Claims, begin: str = "") -> Iterator[Sentence]:
+def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator[Sentence]:
     """One sentence for each reason that there is."""
     by_reason: dict[str, list[Sequence[Span]]] = {}
     for name, noun in _NOUNS.items():
         if name in found and not found[name].sign and not _says_same(found[name]):
-            by_reason.setdefault(_why(found[name]), []).append(_open(found[name], noun))
+            by_reason.setdefault(_why(found[name], where), []).append(_open(found[name], noun))
     for reason, parts in by_reason.items():
         told = f"{begin}{reason}: "
         yield _sentence(told[0].upper() + told[1:], parts)
@@ -172,13 +175,13 @@ def _says_same(claim: Claim) -> bool:
     return claim.metric is LOSS and claim.is_same
 
 
-def _why(claim: Claim) -> str:
+def _why(claim: Claim, where: str) -> str:
     if claim.is_withheld:
         return f"not claimed, as {claim.hindrance}"
     if claim.is_same:
-        return "the same here"
+        return f"the same{where}"
     if claim.found.ratio_low is not None:
-        return "not told apart here"
+        return f"not told apart{where}"
     return (
         "without an interval, as nothing repeats the training"
         if claim.metric is LOSS

@@ -45,7 +45,7 @@ def elsewhere(summary: Summary) -> Answer | None:
         headline=recommendation(claims),
         is_trusted=True,
         sentences=(
-            *sentences(claims),
+            *sentences(claims, where=""),
             _capacity(found, summary.capacity),
             _plain(
                 "By virtual time: the same steps, costs measured in this run, every worker and server with "
