@@ -47,7 +47,7 @@ def answer(summary: Summary) -> Answer:
         )
     broken = list(_breaks_everything(summary))
     return Answer(
-        title=f"Arm {HOT.name} against {BASELINE} {_where(summary)} at load {load}, in % of {BASELINE} "
+        title=f"{_where(summary)}: arm {HOT.name} against {BASELINE} at load {load}, in % of {BASELINE} "
         "[95 % interval]",
         headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else recommendation(hot),
         is_trusted=not broken,
@@ -57,9 +57,9 @@ def answer(summary: Summary) -> Answer:
 
 def _where(summary: Summary) -> str:
     if summary.virtual_s is not None:
-        return "in virtual time"
-    here = "on this machine" if summary.cpus is None else f"on this machine ({counted(summary.cpus, 'CPU')})"
-    return here if summary.program_share is None else f"{here}, where the switch shares the workers' cores,"
+        return "In virtual time"
+    here = "On this machine" if summary.cpus is None else f"On this machine ({counted(summary.cpus, 'CPU')})"
+    return here if summary.program_share is None else f"{here}, where the switch shares the workers' cores"
 
 
 def _breaks_everything(summary: Summary) -> Iterator[str]:
@@ -106,13 +106,12 @@ _COSTS = (
     ),
 )
 _OPERATIONS = {f"{op}_mean": {"pull": "pulls", "push": "pushes"}[op] for op in TRANSFERS}
-_NOUNS = {
+SPOKEN_OF = {
     **{name: alone for cost in _COSTS for name, (_, alone) in cost.parts.items()},
     **_OPERATIONS,
     LOSS.name: "the mean log loss",
 }
-SPOKEN_OF = tuple(_NOUNS)
-"""Metrics of which the answer says whether *hot* differs in them."""
+"""Metrics of which the answer says whether *hot* differs in them, as it calls them."""
 Claims = Mapping[str, Claim]
 """By metric."""
 
@@ -163,7 +162,7 @@ def _of_proxy(found: Claims) -> Iterator[Sentence]:
 def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator[Sentence]:
     """One sentence for each reason that there is."""
     by_reason: dict[str, list[Sequence[Span]]] = {}
-    for name, noun in _NOUNS.items():
+    for name, noun in SPOKEN_OF.items():
         if name in found and not found[name].sign and not _says_same(found[name]):
             by_reason.setdefault(_why(found[name], where), []).append(_open(found[name], noun))
     for reason, parts in by_reason.items():

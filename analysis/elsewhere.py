@@ -40,7 +40,7 @@ def elsewhere(summary: Summary) -> Answer | None:
     }
     network = found.network
     return Answer(
-        title=f"Arm {HOT.name} against {BASELINE} with a switch of its own at load {found.load}, in % of "
+        title=f"With a switch of its own: arm {HOT.name} against {BASELINE} at load {found.load}, in % of "
         f"{BASELINE} [95 % interval and the model's error]",
         headline=recommendation(claims),
         is_trusted=True,
@@ -81,16 +81,17 @@ def _capacity(found: Virtual, measured: Mapping[str, float]) -> Sentence:
 
 
 def _beside(found: Virtual, measured: Mapping[str, Comparison]) -> Iterator[Sentence]:
-    """What the simulation says of this machine's cores, and what was measured on them."""
+    """What the simulation says of this machine's cores, and what was measured on them, but for counts."""
     parts = []
-    for name in SPOKEN_OF:
+    for name, noun in SPOKEN_OF.items():
         said, true = found.shared.get(name), measured.get(name)
-        if said is not None and true is not None and said.ratio is not None and true.ratio is not None:
-            parts.append(f"{BY_NAME[name].spoken} {signed(said.ratio)} % ({difference(true).text})")
+        if said is None or true is None or said.ratio is None or true.ratio is None:
+            continue
+        if BY_NAME[name].kind != "count":
+            parts.append(f"{noun} {signed(said.ratio)} %, measured {difference(true).text}")
     if parts:
         yield _plain(
-            "How far the model is off: with the cores shared as here it says (and here was measured) "
-            f"{', '.join(parts)}."
+            f"How far the model is off, with the cores shared as on this machine: {'; '.join(parts)}."
         )
 
 

@@ -166,13 +166,13 @@ def test_a_run_without_a_complete_round_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
-        ({}, "on this machine (2 CPUs)"),
-        ({"cpus": None}, "on this machine"),
-        ({"cpus": None, "virtual_s": 3.0}, "in virtual time"),
+        ({}, "On this machine (2 CPUs)"),
+        ({"cpus": None}, "On this machine"),
+        ({"cpus": None, "virtual_s": 3.0}, "In virtual time"),
     ],
 )
 def test_the_title_says_where_and_of_what(changes: dict[str, Any], where: str) -> None:
-    title = f"Arm hot against neither {where} at load 0.5, in % of neither [95 % interval]"
+    title = f"{where}: arm hot against neither at load 0.5, in % of neither [95 % interval]"
     assert answer(summary({CPU: LESS}, **changes)).title == title
 
 

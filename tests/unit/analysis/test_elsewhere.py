@@ -58,7 +58,7 @@ def test_it_says_what_a_switch_of_its_own_would_do_and_how_far_that_is_believed(
     found = elsewhere(summary(MEASURED, virtual(OWN, SHARED)))
     assert found is not None and found.is_trusted
     assert found.title == (
-        "Arm hot against neither with a switch of its own at load 0.5, in % of neither "
+        "With a switch of its own: arm hot against neither at load 0.5, in % of neither "
         "[95 % interval and the model's error]"
     )
     assert found.texts() == [
@@ -69,16 +69,16 @@ def test_it_says_what_a_switch_of_its_own_would_do_and_how_far_that_is_believed(
         "and 1,000 without.",
         "By virtual time: the same steps, costs measured in this run, every worker and server with a core of "
         "its own, and the switch a device that takes 1 µs for a frame and 1,000 million of them a second.",
-        "How far the model is off: with the cores shared as here it says (and here was measured) "
-        "PS CPU a step -40 % (-30 % [-35, -25]), pull mean +10 % (+10 % [+5.0, +15]).",
+        "How far the model is off, with the cores shared as on this machine: the servers' CPU a step -40 %, "
+        "measured -30 % [-35, -25]; pulls +10 %, measured +10 % [+5.0, +15].",
     ]
 
 
 def test_it_comes_before_what_was_measured_where_the_switch_shares_cores() -> None:
     first, second = answers(summary(MEASURED, virtual(OWN, SHARED)))
-    assert "with a switch of its own" in first.title
+    assert first.title.startswith("With a switch of its own: ")
     assert second.title.startswith(
-        "Arm hot against neither on this machine (2 CPUs), where the switch shares the workers' cores, at"
+        "On this machine (2 CPUs), where the switch shares the workers' cores: arm hot against neither at"
     )
 
 

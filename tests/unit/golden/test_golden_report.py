@@ -278,7 +278,7 @@ def test_the_pages_differences(page: Page, terminal: str) -> None:
     ]  # fmt: skip
 
 
-TITLE = "Arm hot against neither on this machine (2 CPUs) at load 0.5, in % of neither [95 % interval]"
+TITLE = "On this machine (2 CPUs): arm hot against neither at load 0.5, in % of neither [95 % interval]"
 DOUBT = (
     "Not to be trusted, because 4 updates were lost and 2 keys differ; 5 additions at the switch overflowed."
 )
