@@ -63,6 +63,28 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
     assert found.to_servers < found.rpcs < found.rpcs_with < 1.1 * found.rpcs
 
 
+@pytest.mark.parametrize(
+    ("keys_per_step", "servers", "rpcs", "packets"),
+    [
+        (250, 2, 1.12, 0.55),
+        (500, 2, 1.06, 0.54),
+        (1_000, 2, 1.04, 0.52),
+        (3_000, 2, 1.03, 0.51),
+        (500, 20, 0.94, 0.94),
+        (1_000, 20, 0.79, 0.53),
+        (3_000, 20, 0.92, 0.56),
+        (3_000, 70, 0.69, 0.52),
+    ],
+)
+def test_what_the_design_says_of_packing(
+    keys_per_step: int, servers: int, rpcs: float, packets: float
+) -> None:
+    """The table of docs/design.md."""
+    found = pack_shape(0.5, keys_per_step, servers, top_k=20_000)
+    assert found.rpcs_with / found.rpcs == pytest.approx(rpcs, abs=0.005)
+    assert found.to_servers / found.rpcs == pytest.approx(packets, abs=0.005)
+
+
 def test_skew_is_the_share_of_the_top_2_per_cent() -> None:
     """Of 100 keys one has 50 updates and another 25, the others one each."""
     batches = [[1, *([2] if number % 2 else []), 3 + number] for number in range(50)]
