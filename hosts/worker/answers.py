@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hosts.worker.calls import drop_call
 from hosts.worker.recovery import keep, take_back
 from hosts.worker.refusals import miss, refuse
 from hosts.worker.state import NOTHING, Calls, hint
@@ -51,8 +52,7 @@ def end_call(state: Calls, slot: Any) -> None:
     slot.busy = 0
     state.free[me.free] = slot.seq + WINDOW
     me.free += 1
-    state.spare[me.spare] = slot.call
-    me.spare += 1
+    drop_call(state, int64(slot.call))
 
 
 @compiled
