@@ -24,7 +24,7 @@ test: ## all tests and their branch coverage, or those that ARGS names (root: so
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
 
-paper: setup ## all runs behind the paper's figures and ours, and their report: 26 minutes, 5 with QUICK=1
+paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
 	@$(AS_ROOT) $(PYTHON) -m paper all $(if $(QUICK),--quick) $(ARGS)
 
 map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it

@@ -19,6 +19,7 @@ _SHORT: Mapping[str, Any] = {
     "rounds": 8,
     "calibration_s": 1.0,
     "empty_rpcs": 100,
+    "virtual_time": False,
     "trace_steps": 1_500,
 }
 """Enough for an interval, of few arms."""

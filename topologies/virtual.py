@@ -29,6 +29,8 @@ def can_be_simulated(record: RunRecord) -> bool:
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:
         return False
     config = record.config
+    if not config["virtual_time"]:
+        return False
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
     is_quick = config["recovery"]["durable"] is None and config["server"] == ServerCost().model_dump()
     has_both = {NEITHER.name, HOT.name} <= set(config["arms"])

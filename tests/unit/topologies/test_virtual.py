@@ -52,6 +52,7 @@ def test_a_default_run_can_be_simulated() -> None:
         {"config": {"recovery": {"durable": "always"}}},
         {"config": {"server": {"ns_per_rpc": 100}}},
         {"config": {"empty_rpcs": 0}},
+        {"config": {"virtual_time": False}},
     ],
     ids=str,
 )
