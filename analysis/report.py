@@ -30,8 +30,9 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
     told, source = answers(summary), of_run(run)
     drawn = list(figures([source], progress))
+    is_virtual = record.simulation is not None
     page = Page(
-        title=f"Run {run.name}{', in virtual time' if record.simulation else f' on {_switch(record)}'}",
+        title=f"Run {run.name}{', in virtual time' if is_virtual else f' on {_switch(record)}'}",
         answers=told,
         ran=list(what_was_run(record, summary)),
         drawings=drawings(summary, record),
@@ -40,7 +41,8 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         differences=[differences(summary, name) for name in summary.loads],
         losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_no_losses(summary),
-        facts=[*facts(summary), *words.CAVEATS],
+        facts=[*facts(summary), *(words.CAVEATS_OF_VIRTUAL_TIME if is_virtual else words.CAVEATS)],
+        reading=words.READING_VIRTUAL_TIME if is_virtual else words.READING,
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
     )

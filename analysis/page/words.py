@@ -20,14 +20,24 @@ READING = (
     "The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
 )
+READING_VIRTUAL_TIME = (
+    READING[0],
+    "A difference is claimed, and coloured, where its interval leaves out 0. Green is better, red is worse; "
+    "of all that is compared here less is better.",
+)
 READING_LOGS = (
     "These are somebody's own logs: nothing was run for this report, and there is nothing to compare "
     "with. Distributions are exact at a hundred edges a decade.",
 )
+_VALUES = "Values are 32-bit fixed point and a push adds in place (SGD); a Tofino has other limits."
 CAVEATS = (
     "Agents, switch and servers share this machine's CPUs: latencies are those of an emulator, and what"
     " the switch does costs its senders, where hardware would not.",
-    "Values are 32-bit fixed point and a push adds in place (SGD); a Tofino has other limits.",
+    _VALUES,
+)
+CAVEATS_OF_VIRTUAL_TIME = (
+    "Agents and P4 program are the real ones; what hosts and cables take is a model (docs/simulator.md).",
+    _VALUES,
 )
 GLOSSARY = (
     ("lane", "one parameter's place in an RPC: a 64-bit key and a 32-bit value; an RPC has up to 32"),
