@@ -181,6 +181,16 @@ def test_a_given_service_time_is_what_the_answer_says() -> None:
     assert counters.proc_wall_ns == counters.proc_cpu_ns == 4 * 2_000_000 + 5 * 50_000
 
 
+def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
+    served = Served(ns_per_rpc=2_000_000, ns_per_lane=50_000)
+    with closing(served), caller(1) as sock:
+        partly = CODEC.parse(request(Op.PUSH, [1, 2, 3, 4], 64, 1))
+        partly = partly._replace(header=partly.header._replace(served=0b1010))
+        answer = call(sock, bytes(CODEC.build(partly))).header
+        assert (answer.ps_proc, answer.served) == (2_000_000 + 2 * 50_000, 0b1010)
+    assert served.core.server.counters[1].applied_lanes == 2
+
+
 def test_rpcs_go_to_the_core_that_is_free_first() -> None:
     service = make_service(ns_per_rpc=100, ns_per_lane=10, cores=2)
     begin = plain(service_time.begin)

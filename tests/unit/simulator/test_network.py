@@ -225,6 +225,18 @@ def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
     assert (on_the_way > 0).all()
 
 
+def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
+    bed = Bed(HOT, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
+    for client in bed.network.clients:
+        client.hint(np.array(HALF, np.uint64))
+    bed.operate(2)
+    rows: Any = np.concatenate([client.records for client in bed.network.clients])
+    lanes, served = rows["lanes"].astype(np.int64), rows["served"].astype(np.int64)
+    mixed = (served > 0) & (served < lanes)
+    assert mixed.sum() > 3
+    assert (rows["ps_proc"][mixed] == 1_000 + 100 * (lanes - served)[mixed]).all()
+
+
 def test_agents_of_one_core_take_turns() -> None:
     """Four workers that share one take four times as long as with one each, where all is computing."""
 
