@@ -57,7 +57,7 @@ def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
 def _sizes(
     config: SimulationConfig, trace: Trace, counter: Counter, asked: int, sides: Sides, reporter: Reporter
 ) -> tuple[list[Size], Size]:
-    """Counted, with what is simulated beside two of them; and where a larger one stops to pay."""
+    """Counted, with what is simulated beside two of them; and where a larger one stops paying."""
     with reporter.phase("sizes", 1.0) as phase:
         wanted, counted = sizes_for(asked, counter.known), {}
         for done, top_k in enumerate(wanted, start=1):

@@ -166,7 +166,7 @@ def stops_at(sizes: Iterable[Size]) -> Size:
 
 
 def other_size(asked: int, stops: int, sizes: Sequence[int]) -> int | None:
-    """The other size to simulate: where a larger one stops to pay, else the next larger, or smaller one."""
+    """The other size to simulate: where a larger one stops paying, else the next larger, or smaller one."""
     larger = sorted(size for size in sizes if size > asked)
     smaller = sorted((size for size in sizes if size < asked), reverse=True)
     wanted = [stops] if stops != asked else []

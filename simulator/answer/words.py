@@ -95,7 +95,7 @@ _GROUPS = (
 def _busy(name: str, side: Side) -> str:
     return (
         f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
-        f"workers' {_percent(side.at_rate.workers)}; where all {side.capacity:,.0f} steps/s are asked for, "
+        f"workers' {_percent(side.at_rate.workers)}; at the {side.capacity:,.0f} steps/s that it carries "
         f"{_shares(side.at_capacity)}: {_LIMITS[side.at_capacity.limits]}."
     )
 
@@ -117,16 +117,16 @@ def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
         yield f"A larger hot set pays up to {largest.top_k:,} keys, the largest that there can be."
     else:
         yield (
-            f"A larger hot set stops to pay at {stops.top_k:,} keys: up to {largest.top_k:,} none carries "
-            f"{_percent(WORTH)} more, by packing counted on other steps and by what RPCs and packets cost."
+            f"A larger hot set stops paying at {stops.top_k:,} keys: no larger one, up to "
+            f"{largest.top_k:,} keys, carries {_percent(WORTH)} more."
         )
     checked = [
-        f"{size.capacity:,.0f} steps/s with {size.top_k:,} keys, simulated {size.simulated:,.0f} "
+        f"{size.capacity:,.0f} steps/s with {size.top_k:,} keys, {size.simulated:,.0f} simulated "
         f"({100 * (size.capacity / size.simulated - 1):+.0f} %)"
         for size in sizes
         if size.simulated is not None and size is not none
     ]
-    yield f"What is counted says {'; '.join(checked)}."
+    yield f"Sizes are calculated from counted packing, and two are simulated to check: {'; '.join(checked)}."
 
 
 def _data(cluster: Cluster, keys: float) -> str:
