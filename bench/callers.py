@@ -60,7 +60,7 @@ class Callers:
 def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
     """Issue `count` RPCs, numbered from `first` on; returns how many were answered, and the time, ns."""
     udp, wire = borrowed(udp), borrowed(wire)
-    fd, server, at = int64(wire.state.fd), int64(wire.services.ctypes.data), int64(requests.ctypes.data)
+    fd, server, at = int64(wire.state.fd), int64(wire.peers.ctypes.data), int64(requests.ctypes.data)
     begin = clock(udp, MONOTONIC)
     issued, answered, spins = int64(0), int64(0), int64(0)
     while answered < count:

@@ -16,10 +16,10 @@ from bench.alone import batches_of
 from bench.processes import cpu_seconds
 from bench.requests import EPOCH, JOB
 from hosts.agent import Commands, SignalPipe
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
-from hosts.worker.client import Client
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Line, Sockets
 from hosts.worker.operate import operate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from common.settings import Strict
+from designs.registry import DEFAULT
 from protocol.header import VERSION
 
 _BEFORE_IT_WAS_SAID = 1
@@ -13,6 +14,8 @@ _BEFORE_IT_WAS_SAID = 1
 class AgentConfig(Strict):
     """An agent of a run."""
 
+    design: str = DEFAULT
+    """Of aggregation (`designs.registry`)."""
     wire: int = Field(default=_BEFORE_IT_WAS_SAID, validate_default=True)
     """Version of the wire that the run speaks: agents of another would not be understood."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,6 +141,11 @@ def socket_name(address: tuple[str, int]) -> bytes:
     return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
         NAME_BYTES, b"\0"
     )
+
+
+def socket_names(addresses: Sequence[tuple[str, int]]) -> Any:
+    """uint8[n, NAME_BYTES]: a struct sockaddr_in of each."""
+    return np.frombuffer(b"".join(map(socket_name, addresses)), np.uint8).reshape(-1, NAME_BYTES).copy()
 
 
 def datagram_of(udp: Udp, k: int) -> bytes:

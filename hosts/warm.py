@@ -1,19 +1,19 @@
-"""Compile what agents run ahead of their first start, which then takes no time; numba keeps it on disk.
+"""Compile what agents of a design run ahead of their first start, which then takes no time; numba keeps it on
+disk.
 
-`python -m hosts.warm`, as set-up does. Arrays have the types of a run, whatever its sizes.
-"""
+`python -m hosts.warm`, as set-up does, for the default design; others are compiled when they are first used.
+Arrays have the types of a run, whatever its sizes."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.ps.share import make_share, places_of
-from hosts.ps.state import make_server
 from hosts.udp import make_udp
-from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
 from protocol.codec import Caller
@@ -21,18 +21,21 @@ from protocol.codec import Caller
 _NO_FILE = -1
 
 
-def warm_worker() -> None:
+def warm_worker(name: str = DEFAULT) -> None:
     """Call whatever a worker calls, for nothing."""
+    chosen = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(0, 0, size=1, capacity=1)
-    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
+    make = chosen.agents.client
+    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
     client.empty(0)
     client.transmit()
     client.receive(b"", 0, 0)
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, kept=np.zeros((2, 1), np.uint32))
+    kept = np.zeros((2, 1), np.uint32) if chosen.is_durable else None
+    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, kept=kept)
     client.renew(1)
     client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))
@@ -41,13 +44,13 @@ def warm_worker() -> None:
     operate(client.state, make_udp(0), wire, 0)
 
 
-def warm_ps() -> None:
+def warm_ps(name: str = DEFAULT) -> None:
     """Call whatever a PS calls, for nothing."""
     key = np.zeros(1, np.uint64)
     for space in (KeySpace(1), KeySpace(1, key)):
-        share = make_share(space, 0, 2)
-        places_of(share, key)
-    serve(make_server(0, [0], share), make_service(), make_udp(0), make_sources(_NO_FILE), 0)
+        places_of(make_share(space, 0, 2), key)
+        state = design(name).agents.server(0, 2, space, [0])
+    serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 
 
 if __name__ == "__main__":

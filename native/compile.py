@@ -24,13 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _numba: Any = numba
 _ROOT = Path(__file__).parents[1]
-_ROOMS = ("native", "protocol", "hosts")
+_ROOMS = ("native", "protocol", "designs", "hosts")
 """Compiled functions of these rooms call each other."""
 
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
-    return cached_entry_point(function, Path(__file__).parent, sources())
+    return cached_entry_point(
+        function, Path(__file__).parent, sources(Path(function.__code__.co_filename).parent)
+    )
 
 
 def inlined(function: F) -> F:
@@ -49,8 +51,24 @@ def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def sources(*folders: Path) -> tuple[Path, ...]:
+    """All that compiled functions may be made of: what designs share, and these folders.
+
+    A cached function is stale when any of it changes. Functions of other rooms may call any design's.
+    """
+    inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
+    theirs = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
+    found = {source for folder in theirs for source in folder.rglob("*.py") if source.stem != "__main__"}
+    return (*sorted({*_shared(), *found}), Path(softswitch.native.__file__))
+
+
 @cache
-def sources() -> tuple[Path, ...]:
-    """All that compiled functions here may be made of: a cached one is stale when any of it changes."""
-    ours = (source for room in _ROOMS for source in (_ROOT / room).rglob("*.py") if source.stem != "__main__")
-    return (*sorted(ours), Path(softswitch.native.__file__))
+def _shared() -> tuple[Path, ...]:
+    """What is of no design: in `hosts` a design has a folder of its name."""
+    designs = {description.stem for description in (_ROOT / "designs").glob("*.py")}
+    return tuple(
+        source
+        for room in _ROOMS
+        for source in (_ROOT / room).rglob("*.py")
+        if source.stem != "__main__" and source.relative_to(_ROOT / room).parts[0] not in designs
+    )

@@ -16,6 +16,8 @@ import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from native.generic import Generic
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -65,7 +67,23 @@ class _Namespaces:
             return cast(Callable[..., Any], value.plain)
         if isinstance(value, types.ExternalFunction):
             return _from_libc(value)
+        if isinstance(value, Generic):
+            return self._chosen(value)
         return self._late(value) if isinstance(value, Dispatcher) else None
+
+    def _chosen(self, generic: Generic) -> Callable[..., Any]:
+        """The body for the class of the first argument."""
+        made: dict[type, Callable[..., Any]] = {}
+
+        def call(state: Any, *args: Any) -> Any:
+            owner = type(state)
+            if owner not in made:
+                twin = self._twin(generic.of(owner))
+                assert twin is not None
+                made[owner] = twin
+            return made[owner](state, *args)
+
+        return call
 
     def _late(self, compiled: Any) -> Callable[..., Any]:
         """A function that is made at its first call, as modules may need each other's."""

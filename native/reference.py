@@ -7,6 +7,7 @@ functions. A function that takes `borrowed(state)` reads of it what it needs, an
 
 from __future__ import annotations
 
+import operator
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -36,6 +37,11 @@ class Reference(types.Type):
         self.of = of
         make: Any = super().__init__  # which has no hints
         make(name=f"Reference({of})")
+
+    @property
+    def key(self) -> Any:
+        """Not the name, which two classes may share."""
+        return self.of.key
 
     def place(self, field: str) -> int:
         """Number of a field; -1 where there is none."""
@@ -106,6 +112,61 @@ def borrowed(_typing: Any, value: Any) -> Any:
     return _by_reference(value)(value), code
 
 
+def _row_as_plain(stacked: Any, at: int) -> Any:
+    def of(field: Any) -> Any:
+        if hasattr(field, "_fields"):
+            return _row_as_plain(field, at)
+        return field[at] if field.flags.writeable else field
+
+    return type(stacked)(*map(of, stacked))
+
+
+@leaf(_row_as_plain)
+def row(typing: Any, stacked: Any, at: Any) -> Any:
+    """Row `at` of a tuple whose arrays have one more axis in front: a tuple of the same class, borrowed.
+
+    Arrays that are only read are shared by all rows and have no such axis.
+    """
+    result = _row_kind(typing, stacked.of, at)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        tuple_of_row = _row(context, builder, stacked.of, result, values[0], at, values[1])
+        place = cgutils.alloca_once(builder, tuple_of_row.type)
+        builder.store(tuple_of_row, place)
+        return place
+
+    return Reference(result)(stacked, at), code
+
+
+def _row_kind(typing: Any, stacked: Any, at: Any) -> Any:
+    parts = []
+    for field in stacked.types:
+        if isinstance(field, types.BaseNamedTuple):
+            parts.append(_row_kind(typing, field, at))
+        else:
+            found = typing.resolve_function_type(operator.getitem, (field, at), {})
+            parts.append(found.return_type if field.mutable else field)
+    made: Any = types.BaseTuple
+    return made.from_types(parts, stacked.instance_class)
+
+
+def _row(
+    context: Any, builder: ir.IRBuilder, stacked: Any, result: Any, place: Any, at: Any, number: Any
+) -> Any:
+    parts = []
+    for i, (field, kind) in enumerate(zip(stacked.types, result.types, strict=True)):
+        address = cgutils.gep_inbounds(builder, place, 0, i)
+        if isinstance(field, types.BaseNamedTuple):
+            parts.append(_row(context, builder, field, kind, address, at, number))
+            continue
+        part = _uncounted(context, builder, field, builder.load(address))
+        if field.mutable:
+            item = context.get_function(operator.getitem, kind(field, at))
+            part = _uncounted(context, builder, kind, item(builder, (part, number)))
+        parts.append(part)
+    return context.make_tuple(builder, result, parts)
+
+
 def lent(state: T) -> T:
     """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
 
@@ -114,9 +175,14 @@ def lent(state: T) -> T:
     return cast(T, _Lent(state))
 
 
+def lent_state(given: Any) -> Any:
+    """The tuple of what may be `lent`."""
+    return given.state if isinstance(given, _Lent) else given
+
+
 class _Lent:
     def __init__(self, state: Any) -> None:
-        self._arrays = state  # so that they stay
+        self.state = state  # so that its arrays stay
         self._place = np.zeros(_write(state, np.zeros(0, np.uint8)), np.uint8)
         _write(state, self._place)
         self.address: int = self._place.ctypes.data

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.worker.counting import count_rpcs
+from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Trace
 from protocol.codec import Keys

@@ -35,6 +35,10 @@ class UdpFrame(NamedTuple):
     payload: bytes
 
 
+DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
+"""Where a frame says whom it is for: MAC address, IPv4 address, UDP port."""
+
+
 def build(frame: UdpFrame) -> bytes:
     """The frame's bytes."""
     source, destination, payload = frame

@@ -1,6 +1,6 @@
 """RPCs for keys in their hash lanes, as who reads the switch's registers makes them.
 
-What workers do is `hosts.worker.packing`.
+What workers do is `hosts.hotset.worker.packing`.
 """
 
 from __future__ import annotations

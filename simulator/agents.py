@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from native.compile import compiled, int64
+from native.libc import memcpy
 from simulator.cores import make_ready
-from simulator.links import carry, draw, free_frame
+from simulator.links import address_of, carry, draw, finish_head, free_frame, new_frame
 from simulator.racks import arrived_over
-from simulator.state import AT_RACK, AT_SWITCH, QUANTILES, World
+from simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
 from simulator.switch import pass_through
 
 
@@ -34,6 +35,19 @@ def take_frame(world: World, a: int) -> int:
     f = int64(ring[agent.first & (len(ring) - 1)])
     agent.first += 1
     agent.waiting -= 1
+    return f
+
+
+@compiled
+def frame_of(world: World, a: int, peer: int, datagram: int, length: int) -> int:
+    """A frame of agent `a` to a peer, with the datagram of so many bytes at an address."""
+    f = new_frame(world)
+    frame, head = world.frames[f], world.heads[a, peer]
+    for k in range(HEAD_BYTES):
+        frame.head[k] = head[k]
+    finish_head(frame.head, length)
+    memcpy(address_of(frame) + HEAD_BYTES, datagram, length)
+    frame.length = HEAD_BYTES + length
     return f
 
 

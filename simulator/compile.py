@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
-from native.compile import sources
-from softswitch.native import cached_entry_point
-
-F = TypeVar("F", bound=Callable[..., Any])
+from designs import interface
+from native.generic import Generic
+from native.loops import loop
 
 _HERE = Path(__file__).parent
 _ROOMS = (
-    "analysis", "common", "controller", "hosts", "logs", "native", "protocol", "simulator", "softswitch",
-    "topologies",
+    "analysis", "common", "controller", "designs", "hosts", "logs", "native", "protocol", "simulator",
+    "softswitch", "topologies",
 )  # fmt: skip
 
 
-def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
-    below = (*(_HERE.parent / "softswitch" / "queues").glob("*.py"), *_HERE.glob("*.py"))
-    return cached_entry_point(function, _HERE, (*sources(), *sorted(below)))
+def _states(world: Any) -> list[tuple[Generic, type]]:
+    """The classes of the states in a world."""
+    return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
+
+
+_TRANSMIT, _HANDLE = cast(Any, interface.WORKER.transmit), cast(Any, interface.SERVER.handle)
+_BELOW = (*sorted((_HERE.parent / "softswitch" / "queues").glob("*.py")), *sorted(_HERE.glob("*.py")))
+entry_point = loop(_states, _HERE, _BELOW)
+"""Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""
 
 
 _SHOWN = ("answer", "figures", "page", "prediction")

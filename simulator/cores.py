@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.worker.state import NEVER
+from designs.interface import NEVER
 from native.compile import compiled, int64
 from simulator.events import put_event
 from simulator.links import draw

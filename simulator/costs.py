@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from common.settings import Strict
-from hosts.worker.state import NEVER
+from designs.interface import NEVER
 from logs.errors import DataError, reason_of
 from native.records import records
 from simulator.state import COSTS, LINK, QUANTILES, SPELL

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from designs.interface import NEVER
 from hosts.worker.loop import Driver
-from hosts.worker.state import NEVER
 from simulator.costs import Hosts
 from simulator.errors import SimulationError
 from simulator.loop import ASKED, CROWDED, IS_FULL, LEFT, QUIET, awake, resume, run
@@ -82,7 +82,8 @@ def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, hosts: Host
 def _beginning(simulated: Simulated, w: int, hosts: Hosts) -> int:
     """What it takes worker `w` to begin its operation, ns."""
     pushes, is_cold = simulated.clients[w].pushes, bool(simulated.world.agents[w].cold)
-    return hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
+    took: int = hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
+    return took
 
 
 def pass_time(simulated: Simulated, until: int) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.state import ROW
+from hosts.worker.row import ROW
 from hosts.worker.trainer import OperationRecord
 from logs.columns import OPERATIONS
 from simulator.world import Simulated

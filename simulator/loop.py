@@ -26,7 +26,7 @@ from simulator.state import (
     World,
 )
 from simulator.switch import come_through, come_up, depart
-from simulator.worker import FULL, WENT_ON, calls_of, step_worker
+from simulator.worker import FULL, WENT_ON, step_worker
 
 QUIET, LATE, ASKED, IS_FULL, CROWDED, LEFT = 0, 1, 2, 3, 4, 5
 """Why the loop has come back: nothing will happen any more; it is time; the driver of agent `me.who` is asked
@@ -111,7 +111,7 @@ def go_on_with(world: World, w: int, at: int, until: int) -> None:
     """`resume`, for compiled callers."""
     agent, now = world.agents[w], int64(world.me.now)
     agent.half = SENDS
-    is_idle = calls_of(world, w).me.pending == 0
+    is_idle = world.calls.me[w].pending == 0
     agent.until = until if is_idle else now
     if is_idle and at == now:
         block(world, w, now, until)

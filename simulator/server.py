@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.ps.rpc import IS_CONTROL, handle, lanes_left, stamp
-from hosts.ps.serve import share_cpu
-from hosts.ps.share import Share
-from hosts.ps.state import Server, needs_room
+from designs.interface import COMMAND, NOTHING, SERVER
 from hosts.udp import BURST
-from hosts.worker.state import NEVER
-from native.compile import compiled, inlined, int64
-from native.reference import borrowed
+from native.compile import compiled, int64
+from native.reference import row
 from protocol.header import PS_RPC_PORT
-from simulator.agents import drawn, flush, take_frame
+from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.cores import block, go_on
 from simulator.links import finish_head, free_frame, new_frame, put_aside, turn_round
 from simulator.state import HEAD_BYTES, World
 from simulator.worker import FULL, WENT_ON
 
+handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake = SERVER
 _PORT = 36
 """Place of the UDP destination in a frame."""
-
-
-@inlined
-def server_of(world: World, p: int) -> Server:
-    """Server `p`."""
-    s = world.servers
-    share = Share(s.share.me[p], s.share.ranks[p], s.share.table[p])
-    server: Server = borrowed(
-        Server(s.me[p], s.jobs[p], s.callers[p], s.cells[p], s.lent[p], s.contacts[p], s.journal[p], share)
-    )
-    return server
 
 
 @compiled
@@ -43,15 +29,21 @@ def is_own(head: Any) -> bool:
 @compiled
 def step_server(world: World, a: int, now: int) -> int:
     """A round of the loop of the server that is agent `a`."""
-    server = server_of(world, a - int64(world.me.workers))
+    server = row(world.servers, a - int64(world.me.workers))
     if world.agents[a].stalled > now:
         go_on(world, a, now, int64(world.agents[a].stalled))
         return WENT_ON
     if needs_room(server, BURST):
         return FULL
     costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
+    if server.me.due <= now:
+        wake(server, now)
     if n == 0:
-        block(world, a, now, NEVER)
+        until = _send_own(world, a, server, now)
+        if until > now:
+            go_on(world, a, now, until)
+        else:
+            block(world, a, now, int64(server.me.due))
         return WENT_ON
     looked = int64(costs.connection) * int64(world.me.connections)
     taken, answers = now + looked + int64(costs.serve_burst), int64(0)
@@ -64,7 +56,7 @@ def step_server(world: World, a: int, now: int) -> int:
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
         arrival = int64(frame.arrival)
-        took = drawn(world, costs.serve) + int64(costs.lane) * lanes_left(frame.rpc)
+        took = drawn(world, costs.serve) + int64(costs.lane) * lanes(server, frame.rpc)
         length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
             stamp(server, answer.rpc, took, read - arrival)
@@ -75,11 +67,25 @@ def step_server(world: World, a: int, now: int) -> int:
             answers += 1
         else:
             free_frame(world, g)
-        if length == IS_CONTROL:
+        if length == COMMAND:
             put_aside(world, a, f)
         else:
             free_frame(world, f)
         read += took
     share_cpu(server, read - taken)
-    go_on(world, a, now, flush(world, a, answers, read, int64(costs.serve_send)))
+    until = flush(world, a, answers, read, int64(costs.serve_send))
+    go_on(world, a, now, _send_own(world, a, server, until))
     return WENT_ON
+
+
+@compiled
+def _send_own(world: World, a: int, server: Any, now: int) -> int:
+    """Send a burst of what the server sends of itself; returns the time."""
+    n = int64(0)
+    while n < BURST:
+        s = transmit(server, now)
+        if s == NOTHING:
+            break
+        world.burst[n] = frame_of(world, a, peer(server, s), address(server, s), octets(server, s))
+        n += 1
+    return flush(world, a, n, now, int64(world.costs.serve_send))

@@ -11,9 +11,10 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
+from designs.registry import design
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.ps.state import JOB_COUNTERS
+from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.worker.logs import Origin
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
@@ -77,8 +78,8 @@ class SimulatedSession(Session):
             board = Switchboard(config.network.traffic_manager)
             board.install(rows(config, [arm]))
             network = Simulated(
-                arm, board, trace.space, trace.largest_batch, config.workers, config.servers,
-                config.network, config.hosts, config.seed,
+                design(config.design), arm, board, trace.space, trace.largest_batch, config.workers,
+                config.servers, config.network, config.hosts, config.seed,
             )  # fmt: skip
             self.arms[arm.name] = SimulatedArm(network, board, ArmBook(trace.space.size))
 

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.ps.state import Server
-from hosts.worker.state import Calls
 from native.records import checked, record
 from protocol.frames import FRAME_OVERHEAD
 from protocol.rpc import BUFFER_BYTES, RPC
@@ -127,10 +125,11 @@ class World(NamedTuple):
     burst: Any
     """int64[BURST]: frames that leave with the next flush."""
     heads: Any
-    """uint8[workers, servers, HEAD_BYTES]: of a worker's requests to each service."""
+    """uint8[n, peers, HEAD_BYTES]: of a frame of each agent to each peer."""
     costs: Any
     """A COSTS record."""
-    calls: Calls
-    """Of all workers: each array has one more axis in front, [workers]; `space` is shared."""
-    servers: Server
+    calls: Any
+    """Of all workers, of the class of their design's state: each array has one more axis in front, [workers],
+    but those that are only read, which all share."""
+    servers: Any
     """Of all servers: each array has one more axis in front, [servers]."""

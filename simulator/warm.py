@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from designs.interface import NEVER
+from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from hosts.worker.state import NEVER
 from protocol.arms import NEITHER
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run
@@ -15,7 +16,7 @@ from simulator.world import Simulated
 
 def warm() -> None:
     """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
-    network = Simulated(NEITHER, Switchboard(), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
+    network = Simulated(design(DEFAULT), NEITHER, Switchboard(), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
     awake(network.world, 0)
     run(network.world, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from designs.interface import NOTHING
 from hosts.udp import BURST
-from hosts.worker.answers import receive
+from hosts.worker.machine import octets, peer, receive, transmit, wake
 from hosts.worker.operate import SEND_BURST
-from hosts.worker.requests import transmit, wake
-from hosts.worker.state import NOTHING, Calls
-from native.compile import compiled, inlined, int64
-from native.libc import memcpy
-from native.reference import borrowed
+from native.compile import compiled, int64
+from native.reference import row
 from protocol.rpc import BUFFER_BYTES
-from simulator.agents import drawn, flush, take_frame
+from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.cores import block, go_on
-from simulator.links import address_of, finish_head, free_frame, new_frame
+from simulator.links import free_frame
 from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
 
 WENT_ON, ASKS, FULL = 0, 1, 2
 """What has become of a step: nothing for Python; its driver is asked what to do; its log is full."""
 
 
-@inlined
-def calls_of(world: World, w: int) -> Calls:
-    """The calls of worker `w`."""
-    c = world.calls
-    calls: Calls = borrowed(Calls(
-        c.me[w], c.slots[w], c.sent[w], c.free[w], c.again[w], c.calls[w], c.spare[w], c.piles[w],
-        c.order[w], c.chains[w], c.keys[w], c.positions[w], c.deltas[w], c.values[w], c.answered[w],
-        c.served[w], c.kept[w], c.hinted[w], c.space, c.groups[w], c.behind[w], c.log[w],
-    ))  # fmt: skip
-    return calls
-
-
 @compiled
 def step_worker(world: World, w: int, now: int) -> int:
     """Half a round of the loop of worker `w`."""
-    agent, calls = world.agents[w], calls_of(world, w)
+    agent, calls = world.agents[w], row(world.calls, w)
     if calls.me.rows + BURST > len(calls.log):
         return FULL
     if calls.me.pending == 0:
@@ -57,7 +45,7 @@ def step_worker(world: World, w: int, now: int) -> int:
 
 
 @compiled
-def _step_idle(world: World, w: int, calls: Calls, now: int) -> int:
+def _step_idle(world: World, w: int, calls: Any, now: int) -> int:
     """Between two operations: late answers are taken, and the driver is asked when it wants to be."""
     agent = world.agents[w]
     if agent.until <= now:
@@ -71,7 +59,7 @@ def _step_idle(world: World, w: int, calls: Calls, now: int) -> int:
 
 
 @compiled
-def _send_some(world: World, w: int, calls: Calls, now: int) -> int:
+def _send_some(world: World, w: int, calls: Any, now: int) -> int:
     """Send a burst of what may be sent, of `agent.busy` datagrams; returns the time."""
     costs, n = world.costs, int64(0)
     while n < SEND_BURST:
@@ -79,23 +67,15 @@ def _send_some(world: World, w: int, calls: Calls, now: int) -> int:
         if s == NOTHING:
             break
         now += costs.encode
-        slot = calls.slots[s]
-        length, ps = int64(slot.length), int64(calls.calls[slot.call].ps)
-        f = new_frame(world)
-        frame, head = world.frames[f], world.heads[w, ps]
-        for k in range(HEAD_BYTES):
-            frame.head[k] = head[k]
-        finish_head(frame.head, length)
-        memcpy(address_of(frame) + HEAD_BYTES, int64(calls.sent.ctypes.data) + s * BUFFER_BYTES, length)
-        frame.length = HEAD_BYTES + length
-        world.burst[n] = f
+        datagram = int64(calls.sent.ctypes.data) + s * BUFFER_BYTES
+        world.burst[n] = frame_of(world, w, peer(calls, s), datagram, octets(calls, s))
         n += 1
     world.agents[w].busy = n
     return flush(world, w, n, now, int64(costs.send))
 
 
 @compiled
-def _receive_some(world: World, w: int, calls: Calls, now: int) -> int:
+def _receive_some(world: World, w: int, calls: Any, now: int) -> int:
     """Take in what has come; returns the time. Each waits until the one before is done."""
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
@@ -105,9 +85,9 @@ def _receive_some(world: World, w: int, calls: Calls, now: int) -> int:
         f = take_frame(world, w)
         frame = world.frames[f]
         took = drawn(world, world.costs.receive)
-        row = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read)
-        if row != NOTHING:
-            calls.log[row].w_proc = took
+        logged = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read)
+        if logged != NOTHING:
+            calls.log[logged].w_proc = took
         free_frame(world, f)
         read += took
     return read

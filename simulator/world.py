@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from designs.interface import NEVER, Design
 from hosts.keys import KeySpace
-from hosts.ps.share import Share, make_share
-from hosts.ps.state import Server, make_server
-from hosts.ps.store import Store
 from hosts.udp import BURST
-from hosts.worker.client import Client
-from hosts.worker.state import NEVER, Calls
+from hosts.worker.client import BaseClient
 from native.plain import plain
 from native.records import records
+from native.reference import row
 from protocol import addressing, frames
 from protocol.arms import Arm
 from protocol.codec import Caller, Values
@@ -48,16 +47,14 @@ _INBOX = 1024
 """Frames that wait for an agent at most: some 0.5 MB of socket buffer."""
 
 
-class VirtualClient(Client):
-    """A worker's calls that are rows of a world's arrays, none of which may be replaced by another array."""
+class VirtualClient(BaseClient):
+    """A worker's calls that are rows of a world's arrays, none of which may be replaced by another array.
+
+    It is mixed into the client of a design.
+    """
 
     _books: NDArray[np.bool_] = np.zeros(0, np.bool_)
     """What is to be told of the latest push."""
-
-    def adopt(self, state: Calls) -> None:
-        """Go on in these arrays, which have what the client's own had."""
-        self.state, self._me = state, state.me
-        self._sent_bytes = memoryview(state.sent.view(np.uint8))
 
     def push(
         self,
@@ -93,14 +90,15 @@ class Simulated:
     """One arm's network: a world, its workers' clients and its servers' parameters."""
 
     def __init__(
-        self, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int, servers: int,
-        network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
+        self, design: Design, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int,
+        servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
         """Real time that the event loop has taken."""
+        agents = design.agents
         self.clients = [
-            VirtualClient(
+            _virtual(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest,
                 kept=np.zeros((2, space.size), np.uint32) if keeps else None,
             )
@@ -132,23 +130,20 @@ class Simulated:
             cores=_cores(workers, servers, hosts),
             queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
             burst=np.zeros(BURST, np.int64),
-            heads=_heads(arm, workers, servers),
+            heads=_heads(design, arm, workers, servers),
             costs=costs_of(hosts),
-            calls=_stacked_calls([client.state for client in self.clients]),
-            servers=_stacked_servers(
-                [
-                    make_server(ps, [arm.job], make_share(space, ps, servers), journal_bytes)
-                    for ps in range(servers)
-                ]
+            calls=_stacked_tuples([client.state for client in self.clients]),
+            servers=_stacked_tuples(
+                [agents.server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
             ),
         )
         self.world.me.free = frames_at_once
         for k, spell in enumerate(self.world.spells):
             put_event(self.world, int(spell.begins), SPELL_BEGINS, k, NOBODY)
         for w, client in enumerate(self.clients):
-            client.adopt(calls_of(self.world, w))
-        self.servers = [server_of(self.world, p) for p in range(servers)]
-        self.stores = [Store(server, arm.job, keeps) for server in self.servers]
+            client.adopt(_row(self.world.calls, w))
+        self.servers = [_row(self.world.servers, p) for p in range(servers)]
+        self.stores = [agents.store(server, arm.job, keeps) for server in self.servers]
         self._contacts: list[list[Any]] = [[] for _ in self.servers]
 
     @property
@@ -199,20 +194,14 @@ class Simulated:
         self.world = world._replace(frames=frames, heap=heap, free=free)
 
 
-def calls_of(world: World, w: int) -> Calls:
-    """The calls of worker `w`, as arrays of the world."""
-    return Calls(*(each if name == "space" else each[w] for name, each in world.calls._asdict().items()))
+_row = cast(Any, row).plain
+"""The state of one worker, or server, in the arrays of a world."""
 
 
-def server_of(world: World, p: int) -> Server:
-    """Server `p`, as arrays of the world."""
-    server = Server(*(_row(each, p) for each in world.servers))
-    # Behind the table of a smaller share there is what is no key.
-    return server._replace(share=server.share._replace(table=server.share.table[: server.share.me.places]))
-
-
-def _row(field: Any, p: int) -> Any:
-    return Share(*(each[p] for each in field)) if isinstance(field, Share) else field[p]
+@cache
+def _virtual(client: type[BaseClient]) -> Any:
+    """The client of a design, for a world."""
+    return type(f"Virtual{client.__name__}", (VirtualClient, client), {})
 
 
 def _stacked(arrays: Sequence[Any]) -> Any:
@@ -227,23 +216,15 @@ def _stacked(arrays: Sequence[Any]) -> Any:
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
 
-def _stacked_calls(states: Sequence[Calls]) -> Calls:
-    fields = {name: _stacked(columns) for name, *columns in _columns(states) if name != "space"}
-    return Calls(**fields, space=states[0].space)
+def _stacked_tuples(tuples: Sequence[Any]) -> Any:
+    """Tuples of one class as one; what is only read is that of the first."""
 
+    def stacked(columns: Sequence[Any]) -> Any:
+        if hasattr(columns[0], "_fields"):
+            return _stacked_tuples(columns)
+        return _stacked(columns) if columns[0].flags.writeable else columns[0]
 
-def _stacked_servers(servers: Sequence[Server]) -> Server:
-    fields = {name: columns for name, *columns in _columns(servers)}
-    shares = fields.pop("share")
-    return Server(
-        **{name: _stacked(columns) for name, columns in fields.items()},
-        share=Share(**{name: _stacked(columns) for name, *columns in _columns(shares)}),
-    )
-
-
-def _columns(tuples: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Name of each field, and what each of the tuples has there."""
-    return list(zip(tuples[0]._fields, *tuples, strict=True))
+    return type(tuples[0])(*map(stacked, zip(*tuples, strict=True)))
 
 
 def _me(
@@ -305,13 +286,24 @@ def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
 
-def _heads(arm: Arm, workers: int, servers: int) -> NDArray[np.uint8]:
-    heads = np.zeros((workers, servers, HEAD_BYTES), np.uint8)
-    for w in range(workers):
-        host = addressing.worker(w + 1)
-        source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
-        for p in range(servers):
-            to = addressing.service(p + 1)
-            frame = UdpFrame(source, UdpEndpoint(to.mac, to.address, HOTLINE_PORT), b"")
-            heads[w, p] = np.frombuffer(frames.build(frame), np.uint8)
+def _heads(design: Design, arm: Arm, workers: int, servers: int) -> NDArray[np.uint8]:
+    """Heads of frames of each agent, workers first, to each peer, servers first."""
+    of_workers = [
+        UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
+        for host in map(addressing.worker, range(1, workers + 1))
+    ]
+    of_servers, reached = (
+        [UdpEndpoint(host.mac, host.address, HOTLINE_PORT) for host in map(place, range(1, servers + 1))]
+        for place in (addressing.server, addressing.service if design.has_services else addressing.server)
+    )
+    nobody = of_workers[0]
+    sources = _octets([frames.build(UdpFrame(each, nobody, b"")) for each in of_workers + of_servers])
+    peers = _octets([frames.build(UdpFrame(nobody, each, b"")) for each in reached + of_workers])
+    heads = np.repeat(sources[:, np.newaxis], len(peers), axis=1)
+    for field in frames.DESTINATION:
+        heads[:, :, field] = peers[np.newaxis, :, field]
     return heads
+
+
+def _octets(built: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(built), np.uint8).reshape(len(built), HEAD_BYTES)

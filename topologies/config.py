@@ -8,13 +8,15 @@ from reprlib import Repr
 from typing import Any, Literal, TypeVar
 
 import tomli
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from analysis.precision import LEAST_ROUNDS
 from common.words import one_line
 from controller.tables import ROWS, SLOTS
+from designs.registry import DEFAULT, DesignError
+from designs.registry import design as find_design
 from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
 from logs.libsvm import SAMPLES_PER_STEP
@@ -40,6 +42,7 @@ def max_top_k(jobs: int) -> int:
 
 MAX_TOP_K = max_top_k(1)
 VARIABLES = {
+    "DESIGN": "design",
     "TARGET": "target",
     "WORKERS": "workers",
     "PS": "servers",
@@ -134,6 +137,8 @@ class WorkerCost(_Model):
 class Config(_Model):
     """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
 
+    design: str = DEFAULT
+    """DESIGN of aggregation: hotset, none, or a module of somebody's own."""
     target: Literal["softswitch", "bmv2"] = "softswitch"
     """TARGET"""
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -241,6 +246,15 @@ class Config(_Model):
     def lanes_to_profile(self) -> int:
         """`profile_lanes`, or its default."""
         return self.profile_lanes or PROFILE_LANES[self.codec]
+
+    @field_validator("design")
+    @classmethod
+    def _check_design(cls, name: str) -> str:
+        try:
+            find_design(name)
+        except DesignError as error:
+            raise ValueError(str(error)) from None
+        return name
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -13,17 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import HotlineError
+from designs.registry import design
 from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
-from hosts.ps.core import ParameterServer
+from hosts.ps.core import Core
 from hosts.ps.durable import Durable
+from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
 from hosts.ps.loop import Sockets, dialect
+from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.ps.service import make_service
-from hosts.ps.state import JOB_COUNTERS, JOURNAL_BYTES
 from hosts.sockets import Address, clock_offset
 from logs.parts import save_arrays
+from protocol.addressing import worker_udp_port
+from protocol.header import HOTLINE_PORT
 
 
 class PsProcess:
@@ -34,7 +38,7 @@ class PsProcess:
         self.recovered = 0
         """Notes that were taken in again."""
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: ParameterServer[Address] = ParameterServer(
+        self.core: Core[Address] = design(config.design).agents.core(
             config.ps,
             config.n_ps,
             space,
@@ -77,8 +81,18 @@ class PsProcess:
             self.write_full_logs,
             dialect(config.codec),
             self._durable,
+            self._peers(),
         )
         return self._sockets
+
+    def _peers(self) -> list[Address]:
+        """Whom it may send to of itself: servers, then workers at the port of each job."""
+        config = self._config
+        ports = [worker_udp_port(job.job) for job in config.jobs]
+        return [
+            *((server, HOTLINE_PORT) for server in config.servers),
+            *((worker, port) for port in ports for worker in config.workers),
+        ]
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
         """The commands by name."""

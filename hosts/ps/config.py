@@ -59,6 +59,9 @@ class PsConfig(AgentConfig):
     n_ps: int = Field(ge=1)
     jobs: list[JobConfig] = Field(min_length=1)
     service: ServiceConfig
+    servers: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+    """Addresses of all hosts, in order, for designs whose servers send of themselves."""
     codec: Literal["fast", "scapy"] = "fast"
     cpu: int | None = None
     service_time: ServiceTime = ServiceTime()

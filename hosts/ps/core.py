@@ -1,152 +1,65 @@
-"""A parameter server as one state machine: workers' RPCs, the controller's commands, its register RPCs."""
+"""A server with what Python does for it, as its sockets see it. Designs add what only theirs do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
-from hosts.keys import KeySpace
-from hosts.ps.checkpoint import put_back, take_checkpoint
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
-from hosts.ps.moves import Mover, ReplyTo
+from hosts.errors import AgentConfigError
 from hosts.ps.server import RpcServer
-from hosts.ps.share import make_share
-from hosts.ps.state import CALLER
 from hosts.ps.store import Store
-from hosts.worker.machine import COMPILED, plain_machine
-from protocol import control
-from protocol.errors import MalformedDatagram
-from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
-_OP_AT = offset_of("op")
+ReplyTo = TypeVar("ReplyTo")
 
 
-class ParameterServer(Generic[ReplyTo]):
-    """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch.
-
-    With a journal it is durable; workers that keep replay logs are what `replayed` says.
-    """
+class Core(Generic[ReplyTo]):
+    """The server and its parameters, by job; it sends no RPCs of its own, hears no controller, and keeps
+    nothing."""
 
     def __init__(
-        self,
-        ps: int,
-        n_ps: int,
-        space: KeySpace,
-        epochs: Mapping[int, int],
-        clock: Callable[[], int],
-        as_plain: bool = False,
-        *,
-        journal_bytes: int = 0,
-        replayed: bool = False,
+        self, state: Any, stores: Mapping[int, Store], clock: Callable[[], int], as_plain: bool = False
     ) -> None:
-        self.ps = ps
-        self._clock = clock
-        self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain, journal_bytes)
-        self.stores = {job: Store(self.server.state, job, replayed) for job in epochs}
-        machine = plain_machine() if as_plain else COMPILED
-        self._movers: dict[int, Mover[ReplyTo]] = {
-            job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
-            for job, epoch in epochs.items()
-        }
-
-    def handle(
-        self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
-    ) -> tuple[int, bytes] | None:
-        """A datagram at the data port: the job and the answer to be sent to `source` at once, or None.
-
-        A command of the controller is answered through `control_answers` when it is done.
-        """
-        if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
-            return self.server.handle(datagram, arrival, read)
-        self.command(datagram, source)
-        return None
+        self.ps = int(state.me.ps)
+        self.server = RpcServer(state, clock, as_plain)
+        self.stores: Mapping[int, Any] = stores
 
     def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
-        """A CONTROL at the data port."""
-        try:
-            command = control.parse(datagram)
-        except MalformedDatagram:
-            self.server.count_malformed()
-            return
-        mover = self._movers.get(command.job)
-        if mover is None or command.ps != self.ps or command.is_answer:
-            self.server.count_misdirected()
-        else:
-            self.server.note(FROM_CONTROLLER, datagram)
-            mover.command(command, source)
+        """A datagram that is the controller's."""
+        self.server.count_misdirected()
 
     def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
-        """A datagram at the port of the PS's own register RPCs."""
-        try:
-            job = unpack(datagram).job
-        except MalformedDatagram:
-            self.server.count_malformed()
-            return
-        mover = self._movers.get(job)
-        if mover is None:
-            self.server.count_misdirected()
-        else:
-            self.server.note(FROM_SWITCH, datagram)
-            mover.receive(datagram, read)
+        """A datagram at the port of the server's own RPCs."""
+        self.server.count_misdirected()
+
+    def transmit(self) -> Iterator[memoryview]:
+        """RPCs of its own to be sent at once, to its service address."""
+        return iter(())
+
+    def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
+        """Answers to the controller to be sent at once, and to whom."""
+        return iter(())
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """Send again what is overdue."""
 
     @property
     def is_idle(self) -> bool:
         """No command is under way, so that a checkpoint can be made."""
-        return all(mover.is_idle for mover in self._movers.values())
+        return True
 
     def checkpoint(self) -> Iterator[tuple[str, bytes]]:
-        """All that it is, if it is idle (`hosts.ps.checkpoint`)."""
-        return take_checkpoint(self.server.state, self._movers)
+        """All that it is, if it is idle."""
+        return iter(())
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        """Be what one was that has kept these; nobody is answered. Returns how many notes there were."""
-        state, notes = self.server.state, 0
-        if parts:
-            self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
-            put_back(self.server.state, self._movers, parts)
-        state.me.is_durable = 0
-        for source, datagram in chain.from_iterable(map(read_notes, journal)):
-            notes += 1
-            if source == FROM_WORKER:
-                self.server.handle(datagram, 0, 0)
-            elif source == FROM_CONTROLLER:
-                self.command(datagram, None)
-            else:
-                self.receive_own(datagram, self._clock())
-            for _ in self.transmit():
-                pass
-        self.server.take_contacts()
-        self.server.state.me.is_durable = 1
-        if notes or parts:
-            for store in self.stores.values():
-                store.count_from_here()
-        return notes
-
-    def transmit(self) -> Iterator[memoryview]:
-        """Register RPCs to be sent at once, to the PS's own service address."""
-        for mover in self._movers.values():
-            while (datagram := mover.transmit()) is not None:
-                yield datagram
-
-    def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
-        """Answers to the controller to be sent at once, and to whom."""
-        for mover in self._movers.values():
-            while mover.answers:
-                yield mover.answers.popleft()
-
-    def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
-        return min(
-            (due for mover in self._movers.values() if (due := mover.deadline()) is not None), default=None
-        )
-
-    def wake(self, now: int) -> None:
-        """Send again what is overdue."""
-        for mover in self._movers.values():
-            mover.wake(now)
+        """Be what one was that has kept these; returns how many notes there were."""
+        raise AgentConfigError("servers of this design keep nothing that one could be restored from")
 
     @property
     def malformed(self) -> int:
         """Datagrams that were no RPCs."""
-        return self.server.malformed + sum(mover.malformed for mover in self._movers.values())
+        return self.server.malformed

@@ -57,7 +57,7 @@ class Durable:
         self._open.close()
 
     def parts(self) -> dict[str, bytes]:
-        """The checkpoint (`hosts.ps.checkpoint`), or nothing."""
+        """The checkpoint (`hosts.hotset.ps.checkpoint`), or nothing."""
         with self._errors():
             return dict(self._open.execute("SELECT name, content FROM checkpoint"))
 

@@ -23,6 +23,8 @@ FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
 NOTE_HEAD = record("source", "length")
 NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
 """Of the longest note."""
+JOURNAL_BYTES = 1 << 20
+"""Room for the notes of some bursts."""
 
 
 @compiled

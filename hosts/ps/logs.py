@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.ps.store import Store
+from hosts.hotset.ps.store import Store
 from logs import collector
 from logs.backlog import Backlog
 from logs.columns import CONNECTIONS, UPDATES
@@ -57,7 +57,7 @@ class PsLogs:
         self._backlog.close()
 
     def write_connections(self, contacts: Any) -> None:
-        """Write contacts [n] (`hosts.ps.state.CONTACT`)."""
+        """Write contacts [n] (`hosts.hotset.ps.state.CONTACT`)."""
         self._connections.write(
             {
                 "time_us": (contacts["arrival"] + self._offset) // _US,

@@ -9,14 +9,14 @@ import logging
 import select
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from hosts.agent import Commands, SignalPipe
 from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
-from hosts.ps.core import ParameterServer
+from hosts.ps.core import Core
 from hosts.ps.durable import Durable
 from hosts.ps.serve import (
     COMMAND,
@@ -67,12 +67,12 @@ class Sockets:
     """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
 
     `on_room` is called when a part of the connection log has become full. With `durable` what changes the PS
-    is kept there before anybody is answered.
+    is kept there before anybody is answered. It sends of itself to `peers`.
     """
 
     def __init__(
         self,
-        core: ParameterServer[Address],
+        core: Core[Address],
         address: str,
         service: Address,
         connected: Collection[int],
@@ -81,6 +81,7 @@ class Sockets:
         on_room: Callable[[], None] = lambda: None,
         dialect: Dialect | None = None,
         durable: Durable | None = None,
+        peers: Sequence[Address] = (),
     ) -> None:
         self._core = core
         self._durable = durable
@@ -93,7 +94,7 @@ class Sockets:
         self._on_room = on_room
         self._udp = make_udp(offset)
         self._poll = select.epoll()
-        self._sources = make_sources(self._poll.fileno())
+        self._sources = make_sources(self._poll.fileno(), peers)
         self.peers: set[Address] = set()
         self._foreign: set[tuple[int, Address]] = set()
         """Workers that have a socket of their own."""
@@ -104,7 +105,7 @@ class Sockets:
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
-        state.own, state.signals = self._own.fileno(), self._signals.fd
+        state.own, state.port, state.signals = self._own.fileno(), self._data.fileno(), self._signals.fd
         # Compiles, or loads what was, before anybody waits for an answer.
         self._call(0)
 

@@ -1,17 +1,22 @@
-"""The PS's compiled loop: from the sockets through `hosts.ps.rpc` and back, until Python is needed."""
+"""A server's compiled loop: from the sockets through its design's half and back, until Python is needed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, handle, lanes_left, stamp
+from designs.interface import COMMAND as IS_COMMAND
+from designs.interface import FOREIGN as IS_FOREIGN
+from designs.interface import NEVER, NOTHING, SERVER
+from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
-from hosts.ps.state import Server, find_job, needs_room
+from hosts.sockets import Address
 from hosts.udp import (
     BURST,
     MONOTONIC,
+    NAME_BYTES,
     THREAD_CPU,
     Udp,
     arrival,
@@ -20,16 +25,19 @@ from hosts.udp import (
     length_of,
     name_of,
     queue,
+    socket_names,
     take,
 )
-from native.compile import compiled, entry_point, int64
+from native.compile import compiled, int64
 from native.libc import epoll_wait
+from native.loops import loop
 from native.records import checked, record, records
 from native.reference import borrowed
-from native.words import swap16, swap32
+from native.words import swap32
 from protocol.rpc import ALL, BUFFER_BYTES
 from softswitch.ports.layout import EPOLL_EVENT
 
+handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake = SERVER
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
 the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
@@ -52,35 +60,37 @@ _EVENT = checked(
 )
 """struct epoll_event, whose `data` is a name that numpy's records have."""
 _STATE = record(
-    "epoll", "commands", "signals", "own", "fd", "taken", "unsent", "marked", "noted_at", "delayed",
+    "epoll", "commands", "signals", "own", "port", "fd", "taken", "unsent", "marked", "noted_at", "delayed",
     "delay_ns",
 )  # fmt: skip
 
 
 class Sources(NamedTuple):
-    """What the loop waits for."""
+    """What the loop waits for, and whom it may send to."""
 
     state: Any
-    """A record of file descriptors, -1 for none; `fd` and `taken`: whose and how many datagrams came; whether
-    their answers are `unsent`, and some `marked`. So many datagrams were `delayed` by a commit, and by
-    `delay_ns` together."""
+    """A record of file descriptors, -1 for none, `port` for what the server sends of itself; `fd` and
+    `taken`: whose and how many datagrams came; whether their answers are `unsent`, and some `marked`. So many
+    datagrams were `delayed` by a commit, and by `delay_ns` together."""
     events: Any
     """EVENT[EVENTS]"""
     marks: Any
     """int64[BURST]"""
+    peers: Any
+    """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
 
 
-def make_sources(epoll: int) -> Sources:
+def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     """Of an epoll instance; whatever is registered there with a descriptor not named here is a data port."""
     state = records(1, _STATE)[0]
-    for name in ("commands", "signals", "own", "fd"):
+    for name in ("commands", "signals", "own", "port", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
-    return Sources(state, records(EVENTS, _EVENT), records(BURST, record("kind")).kind)
+    return Sources(state, records(EVENTS, _EVENT), records(BURST, record("kind")).kind, socket_names(peers))
 
 
-@entry_point
-def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: int) -> int:
+@loop(server_states)
+def serve(server: Any, service: Service, udp: Udp, sources: Sources, until: int) -> int:
     """Answer datagrams until there is something for Python, or for a second, or until `until` (ns)."""
     server, service = borrowed(server), borrowed(service)
     udp, sources = borrowed(udp), borrowed(sources)
@@ -94,7 +104,11 @@ def serve(server: Server, service: Service, udp: Udp, sources: Sources, until: i
         if needs_room(server, BURST):
             return ROOM
         release(service, udp)
-        ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience_ms(service, udp, until)))
+        if server.me.due != NEVER:
+            wake(server, clock(udp, MONOTONIC))
+        send_own(server, udp, sources)
+        patience = patience_ms(service, udp, min(until, int64(server.me.due)))
+        ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience))
         if ready <= 0 and service.me.held == 0:
             return QUIET
         for e in range(ready):
@@ -131,6 +145,22 @@ def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
 
 
 @compiled
+def send_own(server: Any, udp: Udp, sources: Sources) -> None:
+    """Send what the server sends of itself, to peers, from its data port."""
+    names, waits = int64(sources.peers.ctypes.data), int64(0)
+    s = transmit(server, clock(udp, MONOTONIC))
+    while s != NOTHING:
+        queue(udp, address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
+        waits += 1
+        if waits == BURST:
+            flush(udp, int64(sources.state.port))
+            waits = 0
+        s = transmit(server, clock(udp, MONOTONIC))
+    if waits:
+        flush(udp, int64(sources.state.port))
+
+
+@compiled
 def patience_ms(service: Service, udp: Udp, until: int) -> int:
     """How long to wait, rounded up: `until` is for retransmissions, which need no more."""
     if service.me.held:
@@ -140,7 +170,7 @@ def patience_ms(service: Service, udp: Udp, until: int) -> int:
 
 
 @compiled
-def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+def answer_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     """`handle_burst`, and send the answers at once: for a PS that keeps nothing."""
     marked = handle_burst(server, service, udp, sources, fd)
     flush(udp, fd)
@@ -148,7 +178,7 @@ def answer_burst(server: Server, service: Service, udp: Udp, sources: Sources, f
 
 
 @compiled
-def handle_burst(server: Server, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+def handle_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     """Take what waits at a data socket, to be answered with the next flush; whether some of it is marked.
 
     The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
@@ -163,7 +193,7 @@ def handle_burst(server: Server, service: Service, udp: Udp, sources: Sources, f
     for k in range(n):
         callers = int64(server.me.callers)
         outcome = answer_one(server, service, udp, fd, k, read)
-        mark = FOR_CONTROL if outcome == IS_CONTROL else FOREIGN if outcome == IS_FOREIGN else ANSWERED
+        mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
         if server.me.callers > callers:
             mark = NEWCOMER
         sources.marks[k] = mark
@@ -174,36 +204,23 @@ def handle_burst(server: Server, service: Service, udp: Udp, sources: Sources, f
 
 
 @compiled
-def answer_one(server: Server, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
+def answer_one(server: Any, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
     """Answer datagram k of the inbox with the next flush, or when it is due; returns what `handle` says."""
     rpc, came = udp.inbox[k], arrival(udp, k, read)
     if not is_given(service):
         answer = udp.outbox[k]
-        octets = handle(server, rpc, length_of(udp, k), came, answer)
-        if octets > 0:
+        length = handle(server, rpc, length_of(udp, k), came, answer)
+        if length > 0:
             stamp(server, answer, clock(udp, MONOTONIC) - read, read - came)
-            queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, octets, name_of(udp, k))
-        return octets
+            queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, length, name_of(udp, k))
+        return length
     slot = next_slot(service)
     answer = service.answers[slot]
-    octets = handle(server, rpc, length_of(udp, k), came, answer)
-    if octets > 0:
-        begin(service, read, lanes_left(rpc))
+    length = handle(server, rpc, length_of(udp, k), came, answer)
+    if length > 0:
+        begin(service, read, lanes(server, rpc))
         took = int64(service.me.due - service.me.start)
         stamp(server, answer, took, int64(service.me.start) - came)
-        server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += took
-        hold(service, slot, fd, octets, udp.state.names[k])
-    return octets
-
-
-@compiled
-def share_cpu(server: Server, ns: int) -> None:
-    """Divide a burst's CPU time among the jobs, by the RPCs of each."""
-    answered = int64(0)
-    for j in range(len(server.jobs)):
-        answered += server.jobs[j].in_burst
-    for j in range(len(server.jobs)):
-        job = server.jobs[j]
-        if job.in_burst:
-            job.proc_cpu_ns += ns * job.in_burst // answered
-            job.in_burst = 0
+        charge(server, answer, took)
+        hold(service, slot, fd, length, udp.state.names[k])
+    return length

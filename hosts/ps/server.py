@@ -1,22 +1,21 @@
-"""The state machine of `hosts.ps.rpc` as an object that takes a datagram at a time."""
+"""A server's state machine as an object that takes a datagram at a time. Of any design."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from designs.interface import COMMAND
 from hosts.ps.journal import add_note
-from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, NOTHING, handle_one, stamp_one
-from hosts.ps.share import Share
-from hosts.ps.state import make_server, needs_room, with_room
+from hosts.ps.machine import handle_one, lacks_room, stamp_one
+from hosts.ps.rpcs import with_room
 from native.plain import plain
 from protocol.header import offset_of
 from protocol.rpc import BUFFER_BYTES, rpcs
 
-_needs_room = plain(needs_room)
 _JOB = struct.Struct("!H")
 _JOB_AT = offset_of("job")
 
@@ -29,25 +28,23 @@ def job_of(datagram: bytes) -> int:
 class RpcServer:
     """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing.
 
-    `as_plain` runs the same functions as plain Python; with a journal it is durable (`hosts.ps.journal`).
-    """
+    `as_plain` runs the same functions as plain Python; a state with a journal is durable
+    (`hosts.ps.journal`)."""
 
     def __init__(
         self,
-        ps: int,
-        jobs: Sequence[int],
-        share: Share,
+        state: Any,
         clock: Callable[[], int],
         as_plain: bool = False,
-        journal_bytes: int = 0,
     ) -> None:
-        self.state = make_server(ps, jobs, share, journal_bytes)
+        self.state = state
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[Any] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
         self._stamp = plain(stamp_one) if as_plain else stamp_one
+        self._lacks_room = plain(lacks_room) if as_plain else lacks_room
         self._rpcs = rpcs(2)
         self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
 
@@ -79,9 +76,9 @@ class RpcServer:
         length = min(len(datagram), BUFFER_BYTES)
         request[:length] = np.frombuffer(datagram, np.uint8, length)
         answered = self._handle(self.state, self._rpcs, length, arrival)
-        if answered == IS_CONTROL:
+        if answered == COMMAND:
             self.count_misdirected()
-        if answered in (NOTHING, IS_CONTROL, IS_FOREIGN):
+        if answered <= 0:
             return None
         self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
         octets = answer[:answered].tobytes()
@@ -105,7 +102,7 @@ class RpcServer:
 
     def make_room(self, datagrams: int) -> None:
         """Room for that many datagrams, whoever they are from; notes must have been taken."""
-        if _needs_room(self.state, datagrams):
+        if self._lacks_room(self.state, datagrams):
             self.state, contacts = with_room(self.state, datagrams)
             self._full_logs.append(contacts)
 

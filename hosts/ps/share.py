@@ -74,7 +74,8 @@ def table_bits(keys: int) -> int:
 def keys_of(share: Share) -> tuple[Places, Keys]:
     """Places that have a key, ascending, and their keys."""
     if len(share.table):
-        places = np.flatnonzero(share.table != NOBODY)
+        # A table of a stack is as long as the longest.
+        places = np.flatnonzero(share.table[: share.me.places] != NOBODY)
         return places, share.table[places]
     places = np.arange(share.me.places)
     if not len(share.ranks):

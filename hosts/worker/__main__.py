@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from common.errors import HotlineError
 from common.words import counted
+from designs.registry import design
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_worker
-from hosts.worker.client import Client
+from hosts.worker.client import BaseClient
 from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
@@ -47,7 +48,7 @@ class WorkerJob:
         if config.replay_log:
             path = config.log_dir / f"replay-worker-{config.worker}-job-{job.job}.bin"
             self.log = ReplayLog(trace.space.size, config.switch, path)
-        self.client = Client(
+        self.client: BaseClient = design(config.design).agents.client(
             Caller(job.job, config.worker, job.epoch),
             config.n_ps,
             trace.space,
@@ -61,7 +62,10 @@ class WorkerJob:
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
         sock = stack.enter_context(open_udp((config.address, job.udp_port)))
-        self.line = Line(sock, [services[ps] for ps in range(config.n_ps)], sockets)
+        peers = [services[ps] for ps in range(config.n_ps)] + [
+            (host, job.udp_port) for host in config.workers
+        ]
+        self.line = Line(sock, peers, sockets)
         path = config.log_dir / f"ledger-worker-{config.worker}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
@@ -252,7 +256,7 @@ def main(path: Path) -> None:
         commands = Commands(sys.stdin.fileno())
         with ExitStack() as stack:
             worker = WorkerProcess(config, commands, stack)
-            warm_worker()  # loads machine code, which would delay the first block
+            warm_worker(config.design)  # loads machine code, which would delay the first block
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)

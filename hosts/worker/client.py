@@ -1,7 +1,7 @@
 """A worker's calls for one job, as Python sees them: it begins operations, and may drive their datagrams too.
 
-The state machine is compiled: `state`, `requests` and `answers` beside. Its plain twin leaves the same bytes.
-"""
+Designs add what only theirs have. The state machine behind it is compiled; its plain twin leaves the same
+bytes."""
 
 from __future__ import annotations
 
@@ -11,57 +11,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.keys import KeySpace
+from designs.interface import NEVER, NOTHING
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.state import NEVER, NOTHING, OWED, ROW, make_calls
+from hosts.worker.row import ROW
 from native.records import records
-from protocol.codec import Caller, Keys, Values
-from protocol.header import WINDOW
-from protocol.rpc import BUFFER_BYTES, PULL, PUSH, rpcs
+from protocol.codec import Keys, Values
+from protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 
 
-class Client:
+class BaseClient:
     """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
 
-    Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
-    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
-    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `kept` is the replay
-    log, uint32[2, size of the space]; left out: none is kept.
-    """
+    Besides what loops ask for (`designs.interface`), a state has `positions`, `deltas` and `values`
+    [largest], `answered`, and of its `me` the fields `n_keys`, `calls`, `retransmissions`, `malformed` and
+    `unexpected`."""
 
-    def __init__(
-        self,
-        caller: Caller,
-        n_ps: int,
-        space: KeySpace,
-        clock: Callable[[], int],
-        window: int = WINDOW,
-        *,
-        largest: int | None = None,
-        machine: Machine = COMPILED,
-        registers: bool = False,
-        kept: NDArray[np.uint32] | None = None,
-    ) -> None:
-        self._space = space
+    def __init__(self, state: Any, clock: Callable[[], int], machine: Machine = COMPILED) -> None:
         self._clock = clock
         self._machine = machine
-        self._largest = space.size if largest is None else largest
         self._pulled = 0
         self._inbox = rpcs(1)
         self._inbox_bytes = memoryview(self._inbox.view(np.uint8))
-        self.state = make_calls(
-            *caller,
-            n_ps=n_ps,
-            parameters=space.size,
-            sparse=space.sparse,
-            largest=self._largest,
-            window=window,
-            registers=registers,
-            kept=kept,
-        )
-        self._me = self.state.me
-        self._me["owes"] = kept is not None and bool(kept[OWED].any())
-        self._sent_bytes = memoryview(self.state.sent.view(np.uint8))
+        self.adopt(state)
+
+    def adopt(self, state: Any) -> None:
+        """Go on in these arrays, which have what the client's own had."""
+        self.state = state
+        self._me = state.me
+        self._sent_bytes = memoryview(state.sent.view(np.uint8))
 
     @property
     def idle(self) -> bool:
@@ -75,19 +52,8 @@ class Client:
         return values
 
     @property
-    def served(self) -> NDArray[np.bool_]:
-        """Which keys of the last operation the switch served; the next one writes over it."""
-        served: NDArray[np.bool_] = self.state.served[: self._me["n_keys"]]
-        return served
-
-    @property
-    def hinted(self) -> NDArray[np.bool_]:
-        """By position in the key space [size]: goes to its hash lane."""
-        return np.unpackbits(self.state.hinted, count=self._space.size, bitorder="little").view(np.bool_)
-
-    @property
     def rpcs_of_operation(self) -> int:
-        """RPCs of the running or last operation, those for refused lanes included."""
+        """RPCs of the running or last operation, those that were sent anew for some of its keys included."""
         return int(self._me["calls"])
 
     @property
@@ -119,15 +85,6 @@ class Client:
         self._me["rows"] = 0
         return taken
 
-    def hint(self, keys: Keys | None) -> None:
-        """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
-        hinted = self.state.hinted
-        hinted[:] = 0
-        if keys is not None:
-            at = self._space.positions(keys)
-            at = at[at < self._space.size]
-            np.bitwise_or.at(hinted, at >> 3, (1 << (at & 7)).astype(np.uint8))
-
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
         """Start to fetch the values of these distinct parameters [size]; the client must be idle."""
         self._pulled = len(positions)
@@ -150,46 +107,34 @@ class Client:
 
     def empty(self, ps: int) -> None:
         """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
-        self._machine.start_empty(self.state, ps)
+        self._machine.start(self.state, EMPTY, 0, ps)
+
+    def hint(self, keys: Keys | None) -> None:
+        """Forget what the switch was taken to have; it has these keys now. It has none in most designs."""
 
     def renew(self, epoch: int) -> None:
-        """Come back with another epoch, as the switch is another one, with none of what the last one held."""
-        self._machine.renew(self.state, epoch)
+        """The switch is another one, with none of what the last one held. In most designs it held nothing."""
 
     @property
     def owes(self) -> bool:
-        """What a switch that is gone had acknowledged is to be pushed again: `replay`, before anything
-        else."""
+        """Something is to be pushed again before anything else: `replay`."""
         return bool(self._me["owes"])
 
     def replay(self) -> None:
         """Start to push the next part of what is owed; the client must be idle, and may stay so."""
-        n = self._machine.take_owed(self.state)
+        n = self._machine.owed(self.state)
         if n:
             self.state = self.state._replace(answered=np.zeros(n, np.bool_))
             self._machine.start(self.state, PUSH, 0, n)
 
-    def free_numbers(self) -> list[int]:
-        """Next sequence numbers of the slots that are free, the next to be used last."""
-        numbers: list[int] = self.state.free[: self._me["free"]].tolist()
-        return numbers
-
-    def set_free_numbers(self, numbers: list[int]) -> None:
-        """Go on with these, as one that was idle had them."""
-        self.state.free[: len(numbers)] = numbers
-
     def transmit(self) -> tuple[memoryview, int] | None:
-        """The next datagram to be sent at once, and the PS whose service it goes to."""
-        me = self._me
-        if not me["queued_again"] and (me["first_unsent"] == NOTHING or not me["free"]):
-            return None
+        """The next datagram to be sent at once, and the peer that it goes to."""
         slot = self._machine.transmit(self.state, self._clock())
         if slot == NOTHING:
             return None
-        row = self.state.slots[slot]
         start = slot * BUFFER_BYTES
-        datagram = self._sent_bytes[start : start + int(row["length"])]
-        return datagram, int(self.state.calls[row["call"]]["ps"])
+        datagram = self._sent_bytes[start : start + self._machine.octets(self.state, slot)]
+        return datagram, self._machine.peer(self.state, slot)
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
         """A datagram that the kernel received at `arrival` and that was read at `read`."""
@@ -206,14 +151,14 @@ class Client:
         return None if due == NEVER else due
 
     def wake(self, now: int) -> None:
-        """Send again what is overdue, and refused lanes that have waited long enough."""
+        """Do what is due: what is overdue is sent again."""
         if now >= self._me["due"]:
             self._machine.wake(self.state, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
-        size = len(positions)
-        if size > self._largest:
-            raise ValueError(f"an operation on {size} parameters; this client takes {self._largest}")
+        size, largest = len(positions), len(self.state.positions)
+        if size > largest:
+            raise ValueError(f"an operation on {size} parameters; this client takes {largest}")
         self.state.positions[:size] = positions
         self._machine.start(self.state, op, iteration, size)
 

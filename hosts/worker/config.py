@@ -41,6 +41,8 @@ class WorkerConfig(AgentConfig):
     trace: Path
     jobs: list[JobConfig] = Field(min_length=1)
     services: list[ServiceConfig] = Field(min_length=1)
+    workers: tuple[str, ...] = ()
+    """Addresses of all workers, in order, for designs in which they send to each other."""
     codec: Literal["fast", "scapy"] = "fast"
     cpu: int | None = None
     seed: int = 1

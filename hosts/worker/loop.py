@@ -7,18 +7,17 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import Udp
-from hosts.worker.client import Client
+from hosts.worker.client import BaseClient
 from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
-from hosts.worker.state import Calls
 
 _REPORT_NS = 500_000_000
 
-Operate = Callable[[Calls, Udp, Wire, int], int]
+Operate = Callable[[Any, Udp, Wire, int], int]
 """`hosts.worker.operate.operate`, or its plain twin."""
 
 
@@ -60,19 +59,19 @@ def make_operate(codec: str) -> Operate:
 
 
 class Line:
-    """A job's socket and where its services are."""
+    """A job's socket and where its peers are."""
 
     def __init__(
         self,
         sock: socket.socket,
-        services: Sequence[Address],
+        peers: Sequence[Address],
         sockets: Sockets,
     ) -> None:
         self._sockets = sockets
-        self._wire = make_wire(sock.fileno(), services, sockets.commands.fd, sockets.signals.fd)
+        self._wire = make_wire(sock.fileno(), peers, sockets.commands.fd, sockets.signals.fd)
 
     def run(
-        self, driver: Driver, client: Client, report: Callable[[], None], swap: Callable[[], None]
+        self, driver: Driver, client: BaseClient, report: Callable[[], None], swap: Callable[[], None]
     ) -> None:
         """Run until the driver has finished; leaves the process when standard input ends.
 

@@ -1,77 +1,79 @@
-"""The state machine of a worker's calls, as Python calls it: compiled, or as its plain twin."""
+"""What may happen to a worker's state, as Python calls it: compiled, or as its plain twin. Of any design."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from hosts.worker.answers import receive
-from hosts.worker.recovery import renew, take_owed
-from hosts.worker.requests import deadline, start, start_empty, transmit, wake
-from hosts.worker.state import Calls
-from native.compile import entry_point
+from designs import interface
+from native.generic import Generic
+from native.loops import loop
 from native.plain import plain
 from native.reference import borrowed
 
+start, transmit, octets, peer, wake, deadline, receive, owed = interface.WORKER
 
-@entry_point
-def _start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
+
+def worker_states(state: Any) -> list[tuple[Generic, type]]:
+    """The class of a worker's state."""
+    return [(cast(Any, interface.WORKER.transmit), type(state))]
+
+
+@loop(worker_states)
+def _start(state: Any, op: int, iteration: int, n_keys: int) -> None:
     start(borrowed(state), op, iteration, n_keys)
 
 
-@entry_point
-def _start_empty(state: Calls, ps: int) -> None:
-    start_empty(borrowed(state), ps)
-
-
-@entry_point
-def _transmit(state: Calls, now: int) -> int:
+@loop(worker_states)
+def _transmit(state: Any, now: int) -> int:
     return transmit(borrowed(state), now)
 
 
-@entry_point
-def _wake(state: Calls, now: int) -> None:
+@loop(worker_states)
+def _octets(state: Any, slot: int) -> int:
+    return octets(borrowed(state), slot)
+
+
+@loop(worker_states)
+def _peer(state: Any, slot: int) -> int:
+    return peer(borrowed(state), slot)
+
+
+@loop(worker_states)
+def _wake(state: Any, now: int) -> None:
     wake(borrowed(state), now)
 
 
-@entry_point
-def _deadline(state: Calls) -> int:
+@loop(worker_states)
+def _deadline(state: Any) -> int:
     return deadline(borrowed(state))
 
 
-@entry_point
-def _receive(state: Calls, inbox: Any, length: int, arrival: int, read: int) -> int:
+@loop(worker_states)
+def _receive(state: Any, inbox: Any, length: int, arrival: int, read: int) -> int:
     return receive(borrowed(state), inbox[0], length, arrival, read)
 
 
-@entry_point
-def _renew(state: Calls, epoch: int) -> None:
-    renew(borrowed(state), epoch)
-
-
-@entry_point
-def _take_owed(state: Calls) -> int:
-    return take_owed(borrowed(state))
+@loop(worker_states)
+def _owed(state: Any) -> int:
+    return owed(borrowed(state))
 
 
 class Machine(NamedTuple):
-    """What may happen to the state; see the functions of these names in `requests`, `answers` and `recovery`.
+    """The functions of `designs.interface.WorkerHalf`; `receive` takes the first datagram of an array."""
 
-    `receive` takes the first datagram of an array.
-    """
-
-    start: Callable[[Calls, int, int, int], None]
-    start_empty: Callable[[Calls, int], None]
-    transmit: Callable[[Calls, int], int]
-    wake: Callable[[Calls, int], None]
-    deadline: Callable[[Calls], int]
-    receive: Callable[[Calls, Any, int, int, int], int]
-    renew: Callable[[Calls, int], None]
-    take_owed: Callable[[Calls], int]
+    start: Callable[[Any, int, int, int], None]
+    transmit: Callable[[Any, int], int]
+    octets: Callable[[Any, int], int]
+    peer: Callable[[Any, int], int]
+    wake: Callable[[Any, int], None]
+    deadline: Callable[[Any], int]
+    receive: Callable[[Any, Any, int, int, int], int]
+    owed: Callable[[Any], int]
 
 
-COMPILED = Machine(_start, _start_empty, _transmit, _wake, _deadline, _receive, _renew, _take_owed)
+COMPILED = Machine(_start, _transmit, _octets, _peer, _wake, _deadline, _receive, _owed)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from designs.interface import NOTHING
 from hosts.udp import (
     BURST,
     MONOTONIC,
@@ -18,14 +19,13 @@ from hosts.udp import (
     flush,
     length_of,
     queue,
-    socket_name,
+    socket_names,
     take,
 )
-from hosts.worker.answers import receive
-from hosts.worker.requests import transmit, wake
-from hosts.worker.state import NOTHING, Calls
-from native.compile import compiled, entry_point, int64
+from hosts.worker.machine import octets, peer, receive, transmit, wake, worker_states
+from native.compile import compiled, int64
 from native.libc import ppoll
+from native.loops import loop
 from native.records import record, records
 from native.reference import borrowed
 from protocol.rpc import BUFFER_BYTES
@@ -46,21 +46,20 @@ class Wire(NamedTuple):
 
     state: Any
     """A record; `polled` are three struct pollfd: socket, commands, signals."""
-    services: Any
-    """uint8[n_ps, NAME_BYTES]: a struct sockaddr_in each."""
+    peers: Any
+    """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
 
 
-def make_wire(fd: int, services: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
+def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
     """Of a non-blocking socket, and of two descriptors that end the loop when they are readable."""
     state = records(1, _WIRE)[0]
     state.fd = fd
     state.polled[::2] = fd, commands, signals
-    names = b"".join(map(socket_name, services))
-    return Wire(state, np.frombuffer(names, np.uint8).reshape(-1, NAME_BYTES).copy())
+    return Wire(state, socket_names(peers))
 
 
-@entry_point
-def operate(calls: Calls, udp: Udp, wire: Wire, until: int) -> int:
+@loop(worker_states)
+def operate(calls: Any, udp: Udp, wire: Wire, until: int) -> int:
     """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
     calls, udp, wire = borrowed(calls), borrowed(udp), borrowed(wire)
     me = calls.me
@@ -85,17 +84,15 @@ def operate(calls: Calls, udp: Udp, wire: Wire, until: int) -> int:
 
 
 @compiled
-def send_some(calls: Calls, udp: Udp, wire: Wire) -> int:
+def send_some(calls: Any, udp: Udp, wire: Wire) -> int:
     """Send a burst of what may be sent; returns the number of datagrams."""
-    datagrams, services = int64(calls.sent.ctypes.data), int64(wire.services.ctypes.data)
+    datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
     while n < SEND_BURST:
         s = transmit(calls, clock(udp, MONOTONIC))
         if s == NOTHING:
             break
-        slot = calls.slots[s]
-        ps = int64(calls.calls[slot.call].ps)
-        queue(udp, datagrams + s * BUFFER_BYTES, int64(slot.length), services + ps * NAME_BYTES)
+        queue(udp, datagrams + s * BUFFER_BYTES, octets(calls, s), names + peer(calls, s) * NAME_BYTES)
         n += 1
     if n:
         flush(udp, int64(wire.state.fd))
@@ -103,7 +100,7 @@ def send_some(calls: Calls, udp: Udp, wire: Wire) -> int:
 
 
 @compiled
-def receive_some(calls: Calls, udp: Udp, wire: Wire) -> int:
+def receive_some(calls: Any, udp: Udp, wire: Wire) -> int:
     """Take in what has come; returns the number of datagrams. Each waits until the one before is done."""
     n = take(udp, int64(wire.state.fd), BURST)
     if n:

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from hosts.errors import LedgerError
 from hosts.worker.ledger import reserve
-from hosts.worker.state import HELD, OWED
 
+HELD, OWED = 0, 1
+"""Rows of a replay log: what the switch has acknowledged, and what one that is gone had."""
 _MAGIC = 0x676F6C79616C7065
 _HEAD = np.dtype([("magic", "<u8"), ("size", "<i8"), ("switch", "<i8")])
 
 
 class ReplayLog:
-    """`kept` is uint32[2, size], as `hosts.worker.state` has it; `switch` says which switch holds what is
+    """`kept` is uint32[2, size], by position in the key space; `switch` says which switch holds what is
     held.
 
     What another one held is owed. Raises `LedgerError` for a file that is none, or of other parameters.

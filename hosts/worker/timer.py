@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.worker.state import MAXIMUM, MINIMUM
 from native.compile import compiled, int64
+
+MS = 1_000_000
+MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
+"""Of the timeout, ns. The minimum rides out a descheduled process; the standard's 1 s is for the Internet."""
 
 
 @compiled

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.model import Model
-from hosts.worker.client import Client
+from hosts.worker.client import BaseClient
 from hosts.workload.trace import MiniBatch, Trace
 from protocol.codec import Values
 from protocol.header import Op
@@ -69,7 +69,7 @@ class Trainer:
     def __init__(
         self,
         worker: int,
-        client: Client,
+        client: BaseClient,
         trace: Trace,
         model: Model,
         ledger: Books,
@@ -165,7 +165,7 @@ class Trainer:
 class Replay:
     """Nothing but what is owed, to its end."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: BaseClient) -> None:
         self._client = client
 
     @property
@@ -187,7 +187,7 @@ class Replay:
 class EmptyCalls:
     """A closed loop of empty RPCs, to one PS after the other: what transport alone costs ([DDL] Fig. 9)."""
 
-    def __init__(self, client: Client, n_ps: int, count: int) -> None:
+    def __init__(self, client: BaseClient, n_ps: int, count: int) -> None:
         self._client = client
         self._targets = iter([i % n_ps for i in range(count)])
         self.finished = False

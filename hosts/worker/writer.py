@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.worker.client import Client
+from hosts.worker.client import BaseClient
 from hosts.worker.logs import Origin
-from hosts.worker.state import ROW
+from hosts.worker.row import ROW
 from logs.backlog import LIMIT, Backlog
 from native.records import records
 
@@ -46,15 +46,15 @@ class RpcWriter:
         """Rows that the disk was too slow for, so far."""
         return self._backlog.dropped
 
-    def begin(self, client: Client) -> None:
+    def begin(self, client: BaseClient) -> None:
         """Give the client an array to log a block in; it must have logged nothing yet."""
         client.take_records(self._fresh())
 
-    def swap(self, client: Client, origin: Origin) -> None:
+    def swap(self, client: BaseClient, origin: Origin) -> None:
         """Write what the client has logged, beside it, and give it another array."""
         self._take(client, self._fresh(), origin)
 
-    def end(self, client: Client, origin: Origin) -> None:
+    def end(self, client: BaseClient, origin: Origin) -> None:
         """Write what the client has logged, and wait until all is written; raises what has failed."""
         self._take(client, records(0, ROW), origin)
         self._keep(self._backlog.settle())
@@ -63,7 +63,7 @@ class RpcWriter:
         """End the thread."""
         self._backlog.close()
 
-    def _take(self, client: Client, fresh: Any, origin: Origin) -> None:
+    def _take(self, client: BaseClient, fresh: Any, origin: Origin) -> None:
         array = client.state.log
         batch = _Batch(client.take_records(fresh), array)
         if not self._backlog.put(batch, lambda taken: self._write(taken.rows, origin)):

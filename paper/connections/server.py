@@ -13,8 +13,8 @@ import click
 
 from common.errors import HotlineError
 from hosts.agent import Commands
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hosts.hotset.ps.state import Server, needs_room
 from hosts.ps.serve import Sources, answer_burst
 from hosts.ps.service import Service
-from hosts.ps.state import Server, needs_room
 from hosts.udp import BURST, Udp
 from native.compile import compiled, entry_point, int64
 from native.libc import epoll_wait, ppoll

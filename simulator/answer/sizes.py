@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.settings import Strict
-from hosts.worker.counting import count_rpcs
+from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
 from logs.columns import TRANSFERS
 from simulator.answer.sides import Side, cores_of

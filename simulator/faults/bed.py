@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from controller.migrate import plan
 from controller.tables import HotParam, Update, UpdateType
+from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
-from hosts.worker.state import OWED
+from hosts.worker.replay import OWED
 from native.reference import borrowed, lent
 from protocol.addressing import CPU_PORT
 from protocol.arms import Arm
@@ -56,7 +57,7 @@ class Bed:
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS)
         self.switch = VirtualSwitch(code)
         self.network = Simulated(
-            arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
+            design(DEFAULT), arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
             journal_bytes=_JOURNAL_BYTES, keeps=True,
         )  # fmt: skip
         self.world = self.network.world

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from native.compile import compiled, int64
+from native.compile import compiled, entry_point, int64
 from protocol.rpc import PULL, PUSH
-from simulator.compile import entry_point
 from simulator.faults.operations import KEYS, Operations, delta_of
 
 _MOST_UNKNOWN = 12

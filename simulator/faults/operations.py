@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.worker.recovery import take_owed
-from hosts.worker.requests import start
-from hosts.worker.state import NEVER, Calls
+from designs.interface import NEVER
+from hosts.worker.machine import owed, start
 from native.compile import compiled, int64
 from native.records import record, records
-from native.reference import borrowed
+from native.reference import borrowed, row
 from protocol.rpc import ALL, PULL, PUSH
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World
-from simulator.worker import calls_of
 
 KEYS = 64
 """Parameters, a bit each of a mask."""
@@ -122,7 +120,7 @@ def _count(world: World, operations: Operations, w: int) -> None:
 @compiled
 def _go_on(world: World, operations: Operations, w: int) -> None:
     """Worker `w` is asked what to do."""
-    me, line, calls = operations.me, operations.lines[w], calls_of(world, w)
+    me, line, calls = operations.me, operations.lines[w], row(world.calls, w)
     now = int64(world.me.now)
     if calls.me.pending == 0 and line.state != WAITING:
         if line.state == RUNNING:
@@ -132,7 +130,7 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
     at, until = now, int64(NEVER)
     if calls.me.pending == 0:
         if calls.me.owes:
-            n = take_owed(calls)
+            n = owed(calls)
             line.state = REPLAYING
             if n:
                 _start(calls, PUSH, 0, n)
@@ -148,7 +146,7 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
 
 
 @compiled
-def _invoke(operations: Operations, w: int, calls: Calls, now: int) -> None:
+def _invoke(operations: Operations, w: int, calls: Any, now: int) -> None:
     """Begin the next operation of worker `w`."""
     me, line = operations.me, operations.lines[w]
     k, n, mask = int64(line.operations), int64(0), np.uint64(0)
@@ -168,14 +166,14 @@ def _invoke(operations: Operations, w: int, calls: Calls, now: int) -> None:
 
 
 @compiled
-def _start(calls: Calls, kind: int, iteration: int, n: int) -> None:
+def _start(calls: Any, kind: int, iteration: int, n: int) -> None:
     for i in range(n):
         calls.answered[i] = False
     start(calls, kind, iteration, n)
 
 
 @compiled
-def _complete(operations: Operations, w: int, calls: Calls, now: int) -> None:
+def _complete(operations: Operations, w: int, calls: Any, now: int) -> None:
     """The operation of worker `w` has ended."""
     line = operations.lines[w]
     k = int64(line.operations) - 1
@@ -185,7 +183,7 @@ def _complete(operations: Operations, w: int, calls: Calls, now: int) -> None:
 
 
 @compiled
-def _note(operations: Operations, w: int, k: int, calls: Calls) -> None:
+def _note(operations: Operations, w: int, k: int, calls: Any) -> None:
     """What of an operation has been answered so far."""
     operation, added = operations.history[w, k], np.uint64(0)
     for i in range(int64(calls.me.n_keys)):
@@ -204,5 +202,5 @@ def give_up(world: World, operations: Operations, w: int) -> None:
     _count(world, operations, w)
     line = operations.lines[w]
     if line.state == RUNNING:
-        _note(operations, w, int64(line.operations) - 1, calls_of(world, w))
+        _note(operations, w, int64(line.operations) - 1, row(world.calls, w))
     line.state = WAITING

@@ -15,7 +15,7 @@ import numpy as np
 from controller.controller import Controller
 from controller.errors import ControllerError
 from controller.tables import Worker
-from hosts.worker.state import NEVER
+from designs.interface import NEVER
 from protocol.header import PS_CALLER_BASE
 from simulator.faults.bed import Bed
 from simulator.faults.clock import VirtualLoop

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from designs.interface import NEVER
+from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
+from hosts.hotset.ps.moves import Mover
+from hosts.hotset.ps.store import Store
 from hosts.keys import KeySpace
-from hosts.ps.checkpoint import put_back, take_checkpoint
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, add_note, read_notes
-from hosts.ps.moves import Mover
-from hosts.ps.rpc import handle_one
-from hosts.ps.store import Store
-from hosts.worker.state import NEVER
+from hosts.ps.machine import handle_one
 from protocol import addressing, control, frames
 from protocol.arms import Arm
 from protocol.errors import MalformedDatagram

@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 import hosts.ps.__main__ as ps
 import hosts.worker.__main__ as worker
+from hosts.hotset.ps.rpc import handle
+from hosts.hotset.worker.answers import receive
+from hosts.hotset.worker.state import Calls
 from hosts.ps.loop import Dialect
-from hosts.ps.rpc import handle
 from hosts.ps.serve import serve
-from hosts.worker.answers import receive
 from hosts.worker.operate import operate
-from hosts.worker.state import Calls
 from hosts.worker.trainer import spin_until
 from native.plain import plain
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from controller.controller import Controller
 from controller.tables import CPU_PORT, Job, Route, Server, Worker
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from protocol import addressing, control, frames
 from protocol.codec import Caller
 from protocol.control import Command

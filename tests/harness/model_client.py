@@ -1,4 +1,5 @@
-"""The model of `hosts.worker.client`: the same state machine in classes, queues and numpy, one object a call.
+"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy, one object
+a call.
 
 One operation (pull or push) runs at a time: a series of RPCs that ends with its last answer. Stimuli are
 `pull`, `push`, `empty`, `receive` and `wake`; `transmit` hands out datagrams and `deadline` the next timer.

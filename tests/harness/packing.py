@@ -1,4 +1,5 @@
-"""The model of `hosts.worker.packing`: the same choice, by trying all, and the same placement, with lists."""
+"""The model of `hosts.hotset.worker.packing`: the same choice, by trying all, and the same placement, with
+lists."""
 
 from __future__ import annotations
 

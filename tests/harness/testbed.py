@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import CPU_PORT
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger, Sums
 from protocol import addressing, control, frames
 from protocol.codec import Caller, Keys, Values

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace

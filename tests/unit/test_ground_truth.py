@@ -20,15 +20,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from hosts.hotset.ps.state import make_server
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.ps.share import make_share
-from hosts.ps.state import make_server
 from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_ps, warm_worker
-from hosts.worker.client import Client
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until

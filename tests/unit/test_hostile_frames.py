@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.status import DROP_REASONS
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from protocol import control
 from protocol.control import Command, Control
 from protocol.hashing import lane_of, ps_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import control
 from protocol.codec import Caller, FastCodec, Message, answers

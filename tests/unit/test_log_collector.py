@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.concurrency import in_thread
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from hosts.ps.logs import PsLogs
 from logs.collector import COUNT, ROW, Collector, collecting, send
 from logs.errors import DataError

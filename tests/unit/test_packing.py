@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.counting import Counted, count_rpcs
 from hosts.keys import KeySpace
-from hosts.worker.client import Client
-from hosts.worker.counting import Counted, count_rpcs
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
 from paper.packing import shape_of

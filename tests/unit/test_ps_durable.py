@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosts.errors import DurabilityError, DurabilityPaused
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from hosts.ps.durable import Durable, Fsync
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, add_note, read_notes
-from hosts.ps.state import JOURNAL_BYTES
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_notes
 from protocol import control
 from protocol.codec import FastCodec, Message
 from protocol.control import Command, Control

@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import HotlineError
 from hosts.ps.logs import PsLogs
-from hosts.ps.state import CONTACT
+from hosts.ps.rpcs import CONTACT
 
 OFFSET = 1_000_000
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from hosts.agent import Commands
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps import service as service_time
-from hosts.ps.core import ParameterServer
 from hosts.ps.loop import Dialect, Sockets
 from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from hosts.ps.store import Held
 from protocol import control
 from protocol.codec import FastCodec, Message

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from hosts.worker.client import Client
+from hosts.hotset.worker.client import Client
 from protocol.codec import FastCodec
 from protocol.control import Command
 from protocol.frames import parse

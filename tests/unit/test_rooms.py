@@ -14,6 +14,7 @@ FLOORS = (
     {"common", "softswitch"},
     {"native", "targets"},
     {"protocol"},
+    {"designs"},
     {"logs"},
     {"conformance", "controller", "hosts"},
     {"analysis"},

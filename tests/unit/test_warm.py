@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.ps import share
-from hosts.ps.core import ParameterServer
 from hosts.ps.loop import Sockets
+from hosts.ps.rpcs import CONTACTS
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
-from hosts.ps.state import CONTACTS
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_ps, warm_worker
 from hosts.worker import ledger
-from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol.codec import Caller, FastCodec, Message
 from protocol.hashing import lanes_of

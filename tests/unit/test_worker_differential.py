@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.worker.client import Client
 from hosts.worker.machine import plain_machine
 from protocol.codec import Caller, FastCodec, Message
 from protocol.header import RESPONSE, VALUES, Op, unpack

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from hosts.agent import Commands, SignalPipe
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
-from hosts.worker.client import Client
 from hosts.worker.loop import Line, Sockets, make_operate
 from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
-from hosts.worker.state import ROW
+from hosts.worker.row import ROW
 from native.libc import ppoll
 from native.plain import plain
 from native.records import records

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from hosts.errors import LedgerError
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import ReplayLog
-from hosts.worker.state import HELD, OWED
+from hosts.worker.replay import HELD, OWED, ReplayLog
 from protocol import control
 from protocol.codec import Caller, FastCodec, Message
 from protocol.control import Command, Control, Status

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
-from hosts.ps.core import ParameterServer
-from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.worker.client import Client
 from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
 from logs.backlog import LIMIT

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.core import ParameterServer
 from protocol import control
 from protocol.codec import FastCodec, Message
 from protocol.control import Command
@@ -135,4 +135,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "protocol"), seeds)
+TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "protocol"), seeds)

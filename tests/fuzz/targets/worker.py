@@ -11,8 +11,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol.codec import Caller
 from protocol.errors import MalformedDatagram
@@ -129,4 +129,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("worker", run, ("hosts/worker", "protocol"), seeds)
+TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "protocol"), seeds)

@@ -10,7 +10,7 @@ import pytest
 
 from controller import hotset
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.state import ROW
+from hosts.worker.row import ROW
 from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 from protocol.header import Op
 from tests.harness.timed import Timed

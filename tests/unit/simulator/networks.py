@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 
+from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from protocol.arms import Arm
 from simulator.books import ArmBook, WorkerBook
@@ -64,8 +65,8 @@ class Bed:
         self.board = Switchboard(network.traffic_manager)
         self.board.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
         self.network = Simulated(
-            arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
-        )
+            design(DEFAULT), arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
+        )  # fmt: skip
         self.book = ArmBook(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)

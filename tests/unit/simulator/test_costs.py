@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from hosts.worker.state import NEVER
+from designs.interface import NEVER
 from logs.errors import DataError
 from simulator.config import SimulationConfig
 from simulator.costs import (

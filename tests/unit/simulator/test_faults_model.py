@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.commands import hotline
-from hosts.ps.store import Store
-from hosts.worker.client import Client
+from hosts.hotset.ps.store import Store
+from hosts.hotset.worker.client import Client
 from native.plain import plain
 from protocol.arms import BOTH
 from protocol.codec import Values

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.worker.state import NEVER
+from designs.interface import NEVER
 from native.plain import plain
 from native.records import records
 from protocol import frames

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from analysis.record import ProgramUse, ServerUse
-from hosts.ps.state import JOB_COUNTERS
+from hosts.ps.rpcs import JOB_COUNTERS
 from protocol.arms import JOBS
 from topologies.agents import Answer
 from topologies.config import Config

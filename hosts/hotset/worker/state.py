@@ -11,33 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from designs.interface import NOTHING
+from hosts.worker.row import ROW
+from hosts.worker.window import ME as WINDOW_ME
+from hosts.worker.window import SLOT, open_window
 from native.compile import compiled, int64
 from native.records import record, records
 from protocol.header import LANES, WINDOW
 from protocol.rpc import rpcs
 
-MS = 1_000_000
-MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
-"""Of the timeout. The minimum rides out a descheduled process; the standard's 1 s is for the Internet."""
-NEVER = 1 << 62
-NOTHING = -1
-"""No call, no key."""
-HELD, OWED = 0, 1
-"""Rows of a replay log."""
-
 ME = record(
-    "job", "worker", "epoch", "n_ps", "window",
+    *WINDOW_ME,
+    "n_ps",
     "registers",  # what a PS does to the switch: all keys in hash lanes, and no answer teaches anything
     "op", "iteration", "n_keys",
     "pending",  # keys of the operation that are not answered; an empty RPC counts as one
     "calls",  # of the operation so far
-    "issued", "first_unsent", "last_unsent", "spare", "free", "again", "queued_again", "groups",
-    "backed_off_at", "timeout", "due", ("smoothed", np.float64), ("variation", np.float64),
-    "rows", "malformed", "unexpected", "retransmissions",
-    "keeps", "owes",  # a replay log; where to look for what is owed, from 1 on, or 0
+    "first_unsent", "last_unsent", "spare", "groups",
+    "keeps",  # a replay log; `owes` is where to look for what is owed, from 1 on, or 0
 )  # fmt: skip
-SLOT = record("busy", "seq", "number", "call", "length", "t0", "sent", "deadline", "attempts", "queued")
-"""One of the window. Times in ns; `number` counts what has been issued; `queued` waits to be sent again."""
 CALL = record(
     "ps", "count", "live", "hashed", "refusals", "next", "asked", "asked_epoch",
     ("key_at", np.int32, (LANES,)),
@@ -52,13 +44,6 @@ CHAIN = record("head", ("latest", np.int64, (LANES,)))
 """Calls of one PS that are being filled by hash: the first, and the latest that has each lane in use."""
 GROUP = record("refusals", "due", "first", "last")
 """Keys that have been refused as often, and when they go again; linked by `behind`."""
-ROW = record(
-    "t0", "arrival", "w_proc", "w_queue", ("ps_proc", np.uint32), ("ps_queue", np.uint32),
-    ("residence_us", np.uint32), ("iteration", np.uint32), ("attempts", np.uint32), ("ps", np.uint16),
-    ("request_bytes", np.uint16), ("response_bytes", np.uint16), ("op", np.uint8), ("lanes", np.uint8),
-    ("served", np.uint8), ("unused", np.uint8, (3,)),
-)  # fmt: skip
-"""What the log keeps of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
 
 
 class Calls(NamedTuple):
@@ -127,23 +112,11 @@ def make_calls(
 ) -> Calls:
     """Calls of an idle worker; `largest` is the most keys that an operation may have, `kept` its replay
     log."""
-    if not 1 <= window <= WINDOW:
-        raise ValueError(f"window is {window}, not 1..{WINDOW}")
     me = records(1, ME)[0]
-    me.job, me.worker, me.epoch, me.n_ps, me.window, me.registers = (
-        job,
-        worker,
-        epoch,
-        n_ps,
-        window,
-        registers,
-    )
-    me.keeps = kept is not None
+    free = open_window(me, job, worker, epoch, window)
+    me.n_ps, me.registers, me.keeps = n_ps, registers, kept is not None
     me.first_unsent = me.last_unsent = NOTHING
-    me.timeout, me.due = 5 * MINIMUM, NEVER
-    me.spare, me.free = largest + 1, window
-    free = np.zeros(WINDOW, np.int64)
-    free[:window] = WINDOW + np.arange(window)[::-1]
+    me.spare = largest + 1
     # Both kinds of key space have one type for the compiler: arrays that are only read.
     space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
     space.setflags(write=False)

@@ -11,54 +11,36 @@ lanes that were not added, and never will be.
 
 from __future__ import annotations
 
-from typing import Any
-
+from designs.interface import COMMAND, SILENT
+from hosts.hotset.ps.state import AWAY, Server
 from hosts.ps.journal import FROM_WORKER, note
+from hosts.ps.rpcs import find_caller, find_job, foreign, note_contact, write_answer
 from hosts.ps.share import locate
-from hosts.ps.state import AWAY, Server, find_caller, find_job
-from native.compile import compiled, entry_point, int64
-from native.reference import borrowed
-from native.words import ones, swap16, swap32, swap64
-from protocol.header import (
-    HEADER_BYTES,
-    RESPONSE,
-    SLOT_MASK,
-    VALUE_BYTES,
-    VALUES,
-    VERSION,
-    WINDOW_BITS,
-    Header,
-)
+from native.compile import compiled, int64
+from native.words import ones, swap32, swap64
+from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header
 from protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode, well_formed
-
-NOTHING = 0
-IS_CONTROL, IS_FOREIGN = -1, -2
-_FOREIGN_TOLD = 8
-"""Datagrams of other versions that somebody is told of; so that they do not take all the time."""
 
 
 @compiled
 def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Answer a datagram that the kernel received at `arrival` (ns).
 
-    Returns the answer's length, NOTHING when there is nothing to say, IS_CONTROL for the controller's, or
-    IS_FOREIGN for one of another version of the wire, the first times.
-    """
-    me = server.me
-    if length >= HEADER_BYTES and rpc.version != VERSION:
-        me.malformed += 1
-        me.foreign += 1
-        return IS_FOREIGN if me.foreign <= _FOREIGN_TOLD else NOTHING
+    Returns the answer's length, SILENT when there is nothing to say, COMMAND for the controller's, or FOREIGN
+    for one of another version of the wire, the first times."""
+    me, mark = server.me, foreign(server, rpc, length)
+    if mark <= 0:
+        return mark
     if length >= HEADER_BYTES and rpc.op == CONTROL:
-        return IS_CONTROL
+        return COMMAND
     h = decode(rpc)
     if length < HEADER_BYTES or not well_formed(h, length):
         me.malformed += 1
-        return NOTHING
+        return SILENT
     j = find_job(server, h.job)
     if j < 0 or h.ps != me.ps or h.flags & RESPONSE:
         me.misdirected += 1
-        return NOTHING
+        return SILENT
     job, caller = server.jobs[j], server.callers[find_caller(server, h.job, h.worker, h.epoch)]
     job.packets += 1
     job.bytes += length
@@ -67,7 +49,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
     last = int64(caller.turns[slot])
     if turn < last or turn == 0:
         job.stale += 1
-        return NOTHING
+        return SILENT
     is_new = turn > last
     if is_new:
         job.rpcs += 1
@@ -104,23 +86,9 @@ def close(server: Server, h: Header) -> int:
 
 
 @compiled
-def note_contact(server: Server, arrival: int, h: Header) -> None:
-    """Add a request to the connection log."""
-    contact = server.contacts[server.me.contacts]
-    contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
-    server.me.contacts += 1
-
-
-@compiled
 def lanes_to_serve(h: Header) -> int:
     """Bitmap of the lanes that the switch has left to the PS."""
     return h.live & ~h.served
-
-
-@compiled
-def lanes_left(rpc: Rpc) -> int:
-    """How many lanes of a request these are."""
-    return int64(ones(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled
@@ -168,35 +136,3 @@ def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
     server.jobs[j].applied_lanes += ones(added)
     server.jobs[j].overflows += overflow >> 31
     return added
-
-
-@compiled
-def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
-    """The answer but for the two times; returns its length."""
-    flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
-    answer.version, answer.op, answer.flag_bits = rpc.version, rpc.op, swap16(flags)
-    answer.job, answer.worker, answer.epoch, answer.ps = rpc.job, rpc.worker, rpc.epoch, rpc.ps
-    answer.count, answer.reserved, answer.seq, answer.iteration = rpc.count, 0, rpc.seq, rpc.iteration
-    answer.live, answer.served, answer.refused = rpc.live, rpc.served, swap32(refused)
-    answer.t0, answer.residence = rpc.t0, rpc.residence
-    return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
-
-
-@compiled
-def stamp(server: Server, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
-    """Write the PS's two latencies (ns) into an answer, and add the first to what its job has cost."""
-    answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
-    server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
-
-
-@entry_point
-def handle_one(server: Server, rpcs: Any, length: int, arrival: int) -> int:
-    """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
-    server = borrowed(server)
-    return handle(server, rpcs[0], length, arrival, rpcs[1])
-
-
-@entry_point
-def stamp_one(server: Server, rpcs: Any, ps_proc: int, ps_queue: int) -> None:
-    """`stamp` the answer in rpcs[1]."""
-    stamp(borrowed(server), rpcs[1], ps_proc, ps_queue)

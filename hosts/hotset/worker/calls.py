@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hosts.worker.state import NOTHING, Calls
+from designs.interface import NOTHING
+from hosts.hotset.worker.state import Calls
 from native.compile import compiled, int64
 
 

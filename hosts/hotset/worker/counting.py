@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from designs.interface import NOTHING
+from hosts.hotset.worker.calls import drop_call
+from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.requests import start
+from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
-from hosts.worker.calls import drop_call
-from hosts.worker.client import Client
-from hosts.worker.requests import start
-from hosts.worker.state import NOTHING, Calls
 from native.compile import entry_point, int64
 from native.reference import borrowed
 from protocol.codec import Caller, Keys

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hosts.ps.moves import Mover
-from hosts.ps.state import CALLER, CELL, Server, find_caller
+from hosts.hotset.ps.moves import Mover
+from hosts.hotset.ps.state import CALLER, CELL, Server
+from hosts.ps.rpcs import find_caller
 from native.plain import plain
 
 _CHUNK = 1 << 20

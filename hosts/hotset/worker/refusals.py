@@ -7,9 +7,10 @@ switch did not have it: it goes to its own PS, at once.
 
 from __future__ import annotations
 
-from hosts.worker.hashed import begin_hashed, place_hashed, queue_hashed
-from hosts.worker.packing import clear_piles, pack_piles, pile_cold
-from hosts.worker.state import NOTHING, Calls
+from designs.interface import NOTHING
+from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
+from hosts.hotset.worker.packing import clear_piles, pack_piles, pile_cold
+from hosts.hotset.worker.state import Calls
 from native.compile import compiled, int64
 
 FIRST_BACKOFF_NS = 250_000

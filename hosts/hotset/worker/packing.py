@@ -13,8 +13,9 @@ RPCs for servers go first, in turn for each PS, as they take longest. `docs/desi
 
 from __future__ import annotations
 
-from hosts.worker.calls import drop_call, new_call, place, queue_call
-from hosts.worker.state import NOTHING, Calls, is_hinted
+from designs.interface import NOTHING
+from hosts.hotset.worker.calls import drop_call, new_call, place, queue_call
+from hosts.hotset.worker.state import Calls, is_hinted
 from native.compile import compiled, int64
 from native.words import ones
 from protocol.header import LANES

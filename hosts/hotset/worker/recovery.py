@@ -2,11 +2,11 @@
 
 A switch that restarts has neither values nor turns. Its callers come back with another epoch, so that no late
 copy of an earlier RPC is taken for a new one. An RPC that was not answered may have been lost with the
-switch, or have reached its PS: of a push the PS is asked which lanes it has added (`hosts.ps.rpc`), and the
-others are pushed again.
+switch, or have reached its PS: of a push the PS is asked which lanes it has added (`hosts.hotset.ps.rpc`),
+and the others are pushed again.
 
 The log is a sum for each key, as all that was acknowledged is pushed again: a PS gives up, at the same time,
-all that it ever got back from the switch (`hosts.ps.store.Store.restore`). So it is bounded by the
+all that it ever got back from the switch (`hosts.hotset.ps.store.Store.restore`). So it is bounded by the
 parameters, a collect has nothing to tell the workers, and what was acknowledged in one generation of a hot
 set need not be told from the next.
 """
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.worker.calls import queue_call
-from hosts.worker.refusals import refuse
-from hosts.worker.state import HELD, OWED, Calls
+from hosts.hotset.worker.calls import queue_call
+from hosts.hotset.worker.refusals import refuse
+from hosts.hotset.worker.state import Calls
+from hosts.worker.replay import HELD, OWED
 from native.compile import compiled, int64
 from native.words import ones
 from protocol.header import WINDOW, Header

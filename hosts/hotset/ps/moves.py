@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from hosts.hotset.ps.store import Store
+from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from hosts.ps.store import Store
-from hosts.worker.client import Client
 from hosts.worker.machine import COMPILED, Machine
 from protocol.codec import Caller, Keys, Values
 from protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosts.worker.calls import drop_call
-from hosts.worker.recovery import keep, take_back
-from hosts.worker.refusals import miss, refuse
-from hosts.worker.state import NOTHING, Calls, hint
-from hosts.worker.timer import sample
+from designs.interface import NOTHING
+from hosts.hotset.worker.calls import drop_call
+from hosts.hotset.worker.recovery import keep, take_back
+from hosts.hotset.worker.refusals import miss, refuse
+from hosts.hotset.worker.state import Calls, hint
+from hosts.worker.window import free_slot, is_answered, log_answer, time_round_trip
 from native.compile import compiled, int64
 from native.words import ones, swap32
-from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, WINDOW, Header
+from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, Header
 from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, ps_of, well_formed
 
 
@@ -32,14 +33,12 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
     if not (well_formed(h, length) or _is_control(h)):
         me.malformed += 1
         return NOTHING
-    s = h.seq & SLOT_MASK
-    slot = state.slots[s]
-    if not (slot.busy and slot.seq == h.seq and h.flags & RESPONSE and _answers(rpc, state.sent[s])):
+    if not is_answered(state, rpc, h):
         me.unexpected += 1
         return NOTHING
-    if slot.attempts == 1:
-        sample(me, read - slot.t0)
-    row = NOTHING if me.registers else _log(state, slot, h, length, arrival, read)
+    slot = state.slots[h.seq & SLOT_MASK]
+    time_round_trip(state, slot, read)
+    row = NOTHING if me.registers else log_answer(state, slot, h, length, arrival, read)
     _take_in(state, state.calls[slot.call], rpc, h, read)
     end_call(state, slot)
     return row
@@ -48,10 +47,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 @compiled
 def end_call(state: Calls, slot: Any) -> None:
     """Free a slot for its next turn, and its call's record for another."""
-    me = state.me
-    slot.busy = 0
-    state.free[me.free] = slot.seq + WINDOW
-    me.free += 1
+    free_slot(state, slot)
     drop_call(state, int64(slot.call))
 
 
@@ -61,16 +57,6 @@ def _is_control(h: Header) -> bool:
     return (
         h.version == VERSION and h.op == CONTROL and not h.flags & ~RESPONSE and h.count == 0 and h.live == 0
     )
-
-
-@compiled
-def _answers(rpc: Rpc, sent: Rpc) -> bool:
-    """Whether `rpc`, an answer, echoes what it must of the request `sent`."""
-    return bool(
-        rpc.op == sent.op and rpc.job == sent.job and rpc.worker == sent.worker and rpc.epoch == sent.epoch
-        and rpc.ps == sent.ps and rpc.count == sent.count and rpc.seq == sent.seq and rpc.live == sent.live
-        and rpc.iteration == sent.iteration and rpc.t0 == sent.t0
-    )  # fmt: skip
 
 
 @compiled
@@ -118,17 +104,3 @@ def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
         else:
             hint(state, at, False)
             miss(state, i, now)
-
-
-@compiled
-def _log(state: Calls, slot: Any, h: Header, length: int, arrival: int, read: int) -> int:
-    me = state.me
-    r = int64(me.rows)
-    row = state.log[r]
-    row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
-    row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence
-    row.iteration, row.ps, row.op = h.iteration, h.ps, h.op
-    row.request_bytes, row.response_bytes = slot.length, length
-    row.lanes, row.served, row.attempts = ones(h.live), ones(h.served), slot.attempts
-    me.rows += 1
-    return r

@@ -6,8 +6,9 @@ writes in the switch.
 
 from __future__ import annotations
 
-from hosts.worker.calls import new_call, place, queue_call
-from hosts.worker.state import NOTHING, Calls
+from designs.interface import NOTHING
+from hosts.hotset.worker.calls import new_call, place, queue_call
+from hosts.hotset.worker.state import Calls
 from native.compile import compiled, int64
 from protocol.header import LANES
 from protocol.rpc import lane_of, ps_of

@@ -1,0 +1,1 @@
+"""Designs of in-network aggregation: what one is (`interface`), and which there are (`registry`)."""

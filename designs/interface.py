@@ -1,0 +1,156 @@
+"""What a design of aggregation is. Whoever writes one reads this first.
+
+A design is a P4 program, what its workers and its servers do, what a controller does for it, and the arms in
+which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
+`controller/<design>/`. `designs/<design>.py` describes it, and one line of `designs.registry` names it.
+
+On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and
+compiled functions over it. The loops, of sockets and of virtual time, call these functions and know nothing
+else: which body a call has is chosen by the class of the state, when the loop is compiled (`native.generic`).
+
+All times are ns of one monotonic clock. A *peer* is a number: 0.. are the servers, `n_ps`.. the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from native.generic import generics, implement
+from protocol.rpc import Rpc
+
+NEVER = 1 << 62
+"""A time that does not come."""
+NOTHING = -1
+"""No slot, no row."""
+SILENT = 0
+"""Length of an answer that is none."""
+COMMAND, FOREIGN = -1, -2
+"""Marks instead of a length: a datagram is the controller's, for the design's Python; it is of another
+version of the wire."""
+
+
+class WorkerHalf(NamedTuple):
+    """What a worker's loop calls.
+
+    Its state has at least `me`, a record with `pending` (0 between operations), `due` (`wake` has nothing to
+    do before), `op`, `rows` and `owes`; `sent`, BUFFER[window], the datagrams; `log`, ROW[n]
+    (`hosts.worker.row`), of which the first `me.rows` are answered RPCs."""
+
+    start: Callable[[Any, int, int, int], None]
+    """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
+    positions."""
+    transmit: Callable[[Any, int], int]
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING."""
+    octets: Callable[[Any, int], int]
+    """(state, slot): length of its datagram."""
+    peer: Callable[[Any, int], int]
+    """(state, slot): whom it goes to."""
+    wake: Callable[[Any, int], None]
+    """(state, now): do what is due."""
+    deadline: Callable[[Any], int]
+    """(state): when `wake` is due next, or NEVER."""
+    receive: Callable[[Any, Rpc, int, int, int], int]
+    """(state, datagram, length, arrival, read): take it in; its row of the log, or NOTHING. The loop writes
+    the row's `w_proc`."""
+    owed: Callable[[Any], int]
+    """(state): where `me.owes`, make the next part of what is to be pushed again before anything else the
+    positions and deltas of an operation; how many keys."""
+
+
+class ServerHalf(NamedTuple):
+    """What a server's loop calls.
+
+    Its state has at least `me`, a record with `callers`, which grows when a worker comes for the first time,
+    and `noted`, which is not 0 when something is to be kept before an answer leaves; and `due`: `wake` has
+    nothing to do before. `hosts.ps.silent` has the last five for a server that only answers."""
+
+    handle: Callable[[Any, Rpc, int, int, Rpc], int]
+    """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
+    length, SILENT, or a mark: COMMAND or FOREIGN."""
+    lanes: Callable[[Any, Rpc], int]
+    """(state, datagram): parameters that the server looks up for it, which its service time grows with."""
+    stamp: Callable[[Any, Rpc, int, int], None]
+    """(state, answer, ps_proc, ps_queue): write what it took into an answer."""
+    charge: Callable[[Any, Rpc, int], None]
+    """(state, answer, ns): add CPU time to what the answer's job has cost."""
+    share_cpu: Callable[[Any, int], None]
+    """(state, ns): divide a burst's CPU time among the jobs."""
+    needs_room: Callable[[Any, int], bool]
+    """(state, datagrams): whether that many might not find room in logs and tables."""
+    transmit: Callable[[Any, int], int]
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING: more than one answer, or of
+    itself."""
+    address: Callable[[Any, int], int]
+    """(state, slot): where its datagram begins in memory."""
+    octets: Callable[[Any, int], int]
+    """(state, slot): length of its datagram."""
+    peer: Callable[[Any, int], int]
+    """(state, slot): whom it goes to."""
+    wake: Callable[[Any, int], None]
+    """(state, now): do what is due, at `me.due`."""
+
+
+class Agents(NamedTuple):
+    """What agents, real or simulated, make of a design: `hosts.<design>.agents` has one."""
+
+    client: Callable[..., Any]
+    """(caller, n_ps, space, clock, window, *, largest, machine, kept): a worker's calls for one job, a
+    `hosts.worker.client.BaseClient`; `kept` is its replay log, or None."""
+    server: Callable[..., Any]
+    """(ps, n_ps, space, jobs, journal_bytes): the state of a server that has all of its share, all values
+    0."""
+    store: Callable[..., Any]
+    """(state, job, replayed): the parameters of a job at a server, a `hosts.ps.store.Store`."""
+    core: Callable[..., Any]
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed): a server with what Python does
+    for it, a `hosts.ps.core.Core`."""
+    scapy: str
+    """Module whose import makes Scapy dissect the design's frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A design by its name; its parts are imported when they are asked for."""
+
+    name: str
+    summary: str
+    """In a line: what the switch does."""
+    promise: str
+    """In a line: what is never lost, and when."""
+    program: Path
+    """p4c's BMv2 JSON; the P4Info is beside it."""
+    agents_module: str
+    control_module: str
+    has_hot_set: bool = False
+    """A controller chooses keys for the switch from what was updated most, before arms are measured."""
+    has_services: bool = False
+    """Workers send to service addresses, which are the switch's, and not to servers' own."""
+    is_durable: bool = False
+    """Servers can keep a journal, and workers a replay log."""
+
+    @property
+    def agents(self) -> Agents:
+        """Of its hosts."""
+        agents: Agents = import_module(self.agents_module).AGENTS
+        return agents
+
+
+WORKER = generics(WorkerHalf)
+"""The worker's functions, of whatever design: what loops call."""
+SERVER = generics(ServerHalf)
+
+
+def worker_half(state: type, half: WorkerHalf) -> WorkerHalf:
+    """Have states of a class driven by these functions."""
+    implement(state, WORKER, half)
+    return half
+
+
+def server_half(state: type, half: ServerHalf) -> ServerHalf:
+    """Have states of a class served by these functions."""
+    implement(state, SERVER, half)
+    return half

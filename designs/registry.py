@@ -1,0 +1,33 @@
+"""Which designs there are. A new one is a line of `NAMES`, and a module of its name beside this one."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from common.errors import HotlineError
+from designs.interface import Design
+
+NAMES = ("hotset", "none")
+DEFAULT = "hotset"
+
+
+class DesignError(HotlineError):
+    """There is no such design."""
+
+
+@cache
+def design(name: str) -> Design:
+    """A design by its name; of somebody else's by that of a module with a `DESIGN`, as `package.mine`.
+
+    Raises `DesignError`, which lists those there are.
+    """
+    if name not in NAMES and "." not in name:
+        raise DesignError(
+            f"{name!r} is no design; there are {', '.join(NAMES)}, or a module's name with a dot"
+        )
+    try:
+        found: Design = import_module(name if "." in name else f"designs.{name}").DESIGN
+    except (ImportError, AttributeError) as error:
+        raise DesignError(f"{name!r} is no design: {error}") from error
+    return found

@@ -1,0 +1,1 @@
+"""The worker's half: hot keys ride in any RPC that has their lane free."""

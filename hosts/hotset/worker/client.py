@@ -1,0 +1,106 @@
+"""A worker's calls, some of whose keys the switch holds: hints, and what becomes of the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from designs.interface import NOTHING
+from hosts.hotset.worker.recovery import renew
+from hosts.hotset.worker.state import Calls, make_calls
+from hosts.keys import KeySpace
+from hosts.worker.client import BaseClient
+from hosts.worker.machine import COMPILED, Machine
+from hosts.worker.replay import OWED
+from native.compile import entry_point
+from native.plain import plain
+from native.reference import borrowed
+from protocol.codec import Caller, Keys
+from protocol.header import WINDOW
+
+
+@entry_point
+def _renew(state: Calls, epoch: int) -> None:
+    renew(borrowed(state), epoch)
+
+
+class Client(BaseClient):
+    """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
+
+    Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
+    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
+    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `kept` is the replay
+    log, uint32[2, size of the space]; left out: none is kept.
+    """
+
+    state: Calls
+
+    def __init__(
+        self,
+        caller: Caller,
+        n_ps: int,
+        space: KeySpace,
+        clock: Callable[[], int],
+        window: int = WINDOW,
+        *,
+        largest: int | None = None,
+        machine: Machine = COMPILED,
+        registers: bool = False,
+        kept: NDArray[np.uint32] | None = None,
+    ) -> None:
+        self._space = space
+        self._renew = _renew if machine is COMPILED else plain(_renew)
+        state = make_calls(
+            *caller,
+            n_ps=n_ps,
+            parameters=space.size,
+            sparse=space.sparse,
+            largest=space.size if largest is None else largest,
+            window=window,
+            registers=registers,
+            kept=kept,
+        )
+        super().__init__(state, clock, machine)
+        self._me["owes"] = kept is not None and bool(kept[OWED].any())
+
+    @property
+    def served(self) -> NDArray[np.bool_]:
+        """Which keys of the last operation the switch served; the next one writes over it."""
+        served: NDArray[np.bool_] = self.state.served[: self._me["n_keys"]]
+        return served
+
+    @property
+    def hinted(self) -> NDArray[np.bool_]:
+        """By position in the key space [size]: goes to its hash lane."""
+        return np.unpackbits(self.state.hinted, count=self._space.size, bitorder="little").view(np.bool_)
+
+    def hint(self, keys: Keys | None) -> None:
+        """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
+        hinted = self.state.hinted
+        hinted[:] = 0
+        if keys is not None:
+            at = self._space.positions(keys)
+            at = at[at < self._space.size]
+            np.bitwise_or.at(hinted, at >> 3, (1 << (at & 7)).astype(np.uint8))
+
+    def renew(self, epoch: int) -> None:
+        """Come back with another epoch, as the switch is another one, with none of what the last one held."""
+        self._renew(self.state, epoch)
+
+    def transmit(self) -> tuple[memoryview, int] | None:
+        """The next datagram to be sent at once, and the PS whose service it goes to."""
+        me = self._me
+        if not me["queued_again"] and (me["first_unsent"] == NOTHING or not me["free"]):
+            return None
+        return super().transmit()
+
+    def free_numbers(self) -> list[int]:
+        """Next sequence numbers of the slots that are free, the next to be used last."""
+        numbers: list[int] = self.state.free[: self._me["free"]].tolist()
+        return numbers
+
+    def set_free_numbers(self, numbers: list[int]) -> None:
+        """Go on with these, as one that was idle had them."""
+        self.state.free[: len(numbers)] = numbers

@@ -1,0 +1,11 @@
+"""The worker's half of the hot set, as loops call it."""
+
+from __future__ import annotations
+
+from designs.interface import WorkerHalf, worker_half
+from hosts.hotset.worker.answers import receive
+from hosts.hotset.worker.recovery import take_owed
+from hosts.hotset.worker.requests import deadline, octets, peer, start, transmit, wake
+from hosts.hotset.worker.state import Calls
+
+WORKER = worker_half(Calls, WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, take_owed))

@@ -1,0 +1,166 @@
+"""What servers that speak the RPC of `protocol.rpc` have in common: callers and their turns, jobs and their
+costs.
+
+A state has `me` with the fields of `ME`, `jobs`, `callers` and `contacts`. A caller uses a slot again only
+after its RPC was answered, so the last turn of each slot is all there is to remember."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from designs.interface import FOREIGN, SILENT
+from native.compile import compiled, int64
+from native.plain import plain
+from native.records import record, records
+from native.words import ones, swap16, swap32
+from protocol.header import HEADER_BYTES, RESPONSE, VALUE_BYTES, VALUES, VERSION, WINDOW, Header
+from protocol.rpc import ALL, PULL, Rpc
+
+JOB_COUNTERS = (
+    "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
+    "applied_lanes", "overflows",
+)  # fmt: skip
+ME = ("ps", "malformed", "foreign", "misdirected", "contacts", "callers", "noted", "due")
+"""Fields of `me`; `contacts` and `callers` count what is in the arrays of these names."""
+JOB = record("job", "in_burst", *JOB_COUNTERS)
+CALLER = ("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)))
+"""Fields of a row of the hash table of callers: the last turn of each slot."""
+CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
+CALLERS = 1024
+CONTACTS = 1 << 16
+_FOREIGN_TOLD = 8
+"""Datagrams of other versions that somebody is told of; so that they do not take all the time."""
+
+
+@compiled
+def foreign(server: Any, rpc: Rpc, length: int) -> int:
+    """FOREIGN for a datagram of another version of the wire, the first times; later ones are SILENT; else
+    1."""
+    me = server.me
+    if length < HEADER_BYTES or rpc.version == VERSION:
+        return 1
+    me.malformed += 1
+    me.foreign += 1
+    return FOREIGN if me.foreign <= _FOREIGN_TOLD else SILENT
+
+
+@compiled
+def note_contact(server: Any, arrival: int, h: Header) -> None:
+    """Add a request to the connection log."""
+    contact = server.contacts[server.me.contacts]
+    contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
+    server.me.contacts += 1
+
+
+@compiled
+def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
+    """The answer but for the two times; returns its length."""
+    flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
+    answer.version, answer.op, answer.flag_bits = rpc.version, rpc.op, swap16(flags)
+    answer.job, answer.worker, answer.epoch, answer.ps = rpc.job, rpc.worker, rpc.epoch, rpc.ps
+    answer.count, answer.reserved, answer.seq, answer.iteration = rpc.count, 0, rpc.seq, rpc.iteration
+    answer.live, answer.served, answer.refused = rpc.live, rpc.served, swap32(refused)
+    answer.t0, answer.residence = rpc.t0, rpc.residence
+    return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
+
+
+@compiled
+def lanes_left(server: Any, rpc: Rpc) -> int:
+    """How many lanes of a request the switch has left to the PS."""
+    return int64(ones(int64(rpc.live) & ~int64(rpc.served)))
+
+
+@compiled
+def stamp(server: Any, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
+    """Write the PS's two latencies (ns) into an answer, and add the first to what its job has cost."""
+    answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
+    server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
+
+
+@compiled
+def charge(server: Any, answer: Rpc, ns: int) -> None:
+    """Add CPU time to what an answer's job has cost."""
+    server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += ns
+
+
+@compiled
+def share_cpu(server: Any, ns: int) -> None:
+    """Divide a burst's CPU time among the jobs, by the RPCs of each."""
+    answered = int64(0)
+    for j in range(len(server.jobs)):
+        answered += server.jobs[j].in_burst
+    for j in range(len(server.jobs)):
+        job = server.jobs[j]
+        if job.in_burst:
+            job.proc_cpu_ns += ns * job.in_burst // answered
+            job.in_burst = 0
+
+
+@compiled
+def needs_room(server: Any, datagrams: int) -> bool:
+    """Whether that many datagrams might not find room for their contacts or callers.
+
+    Each may be from a caller that was not known, and ask about another.
+    """
+    me = server.me
+    if me.contacts + datagrams > len(server.contacts):
+        return True
+    return is_full(int64(me.callers) + 2 * datagrams, len(server.callers))
+
+
+@compiled
+def is_full(callers: int, rows: int) -> bool:
+    """Whether a hash table has too many callers to be quick."""
+    return 4 * callers > 3 * rows
+
+
+@compiled
+def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
+    """Index of the caller's row, or of the empty one where it is to be."""
+    at = (worker * 31 + job * 7 + epoch) & len(callers) - 1
+    while True:
+        row = callers[at]
+        if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):
+            return at
+        at = (at + 1) & len(callers) - 1
+
+
+@compiled
+def find_caller(server: Any, job: int, worker: int, epoch: int) -> int:
+    """Index of a caller's row; a new one gets an empty row."""
+    at = slot_of(server.callers, job, worker, epoch)
+    row = server.callers[at]
+    if not row.known:
+        row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
+        server.me.callers += 1
+    return at
+
+
+@compiled
+def find_job(server: Any, job: int) -> int:
+    """Index of a job, or -1."""
+    for j in range(len(server.jobs)):
+        if server.jobs[j].job == job:
+            return j
+    return -1
+
+
+_slot_of = plain(slot_of)
+_is_full = plain(is_full)
+
+
+def with_room(server: Any, datagrams: int) -> tuple[Any, Any]:
+    """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
+    contacts = server.contacts[: server.me.contacts]
+    server.me.contacts = 0
+    server = server._replace(contacts=records(max(CONTACTS, datagrams), CONTACT))
+    while _is_full(int(server.me.callers) + 2 * datagrams, len(server.callers)):
+        server = server._replace(callers=_rehashed(server.callers))
+    return server, contacts
+
+
+def _rehashed(callers: Any) -> Any:
+    larger = records(2 * len(callers), callers.dtype)
+    for row in callers[callers.known == 1]:
+        larger[_slot_of(larger, row.job, row.worker, row.epoch)] = row
+    return larger

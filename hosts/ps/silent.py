@@ -1,0 +1,37 @@
+"""What a server's half has that answers its callers and sends nothing else; its `me.due` is NEVER."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from designs.interface import NOTHING
+from native.compile import compiled
+
+
+@compiled
+def sends_nothing(_state: Any, _now: int) -> int:
+    """No slot."""
+    return NOTHING
+
+
+@compiled
+def no_address(_state: Any, _slot: int) -> int:
+    """There is no slot to have one."""
+    return 0
+
+
+@compiled
+def no_octets(_state: Any, _slot: int) -> int:
+    """There is no slot to have any."""
+    return 0
+
+
+@compiled
+def no_peer(_state: Any, _slot: int) -> int:
+    """There is no slot to go to one."""
+    return 0
+
+
+@compiled
+def never_wakes(_state: Any, _now: int) -> None:
+    """Nothing is ever due."""

@@ -1,0 +1,117 @@
+"""What is called of a state is what its class has, in machine code and in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from native.compile import compiled, int64
+from native.generic import generics, implement
+from native.plain import plain
+from native.records import record, records
+from native.reference import borrowed, row
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_numba: Any = numba
+
+
+def uncached(function: F) -> F:
+    """No entry point: on disk nothing is to be of the classes of a test."""
+    return cast(F, _numba.njit(error_model="numpy")(function))
+
+
+class Shape(NamedTuple):
+    grow: Callable[[Any, int], int]
+
+
+class Square(NamedTuple):
+    me: Any
+
+
+class Circle(NamedTuple):
+    me: Any
+    inner: Square
+    fixed: Any
+
+
+class Stranger(NamedTuple):
+    me: Any
+
+
+ANY = generics(Shape)
+(grow,) = ANY
+
+
+@compiled
+def _grow_square(state: Square, by: int) -> int:
+    state.me.width += by
+    return int64(state.me.width) * int64(state.me.width)
+
+
+@compiled
+def _grow_circle(state: Circle, by: int) -> int:
+    state.me.width += by
+    return 3 * int64(state.me.width) * int64(state.fixed[0]) + grow(state.inner, by)
+
+
+implement(Square, ANY, Shape(_grow_square))
+implement(Circle, ANY, Shape(_grow_circle))
+
+
+@uncached
+def _twice(state: Any, by: int) -> int:
+    state = borrowed(state)
+    return grow(state, by) + grow(state, by)
+
+
+@uncached
+def _grow_row(stacked: Any, at: int, by: int) -> int:
+    return grow(row(borrowed(stacked), at), by)
+
+
+ME = record("width")
+
+
+def square() -> Square:
+    return Square(records(1, ME)[0])
+
+
+def circle(axis: tuple[int, ...] = ()) -> Circle:
+    fixed = np.full(2, 7, np.int64)
+    fixed.setflags(write=False)
+    if axis:
+        return Circle(records(axis, ME), Square(records(axis, ME)), fixed)
+    return Circle(records(1, ME)[0], square(), fixed)
+
+
+@pytest.mark.parametrize("make", [square, circle])
+def test_the_class_of_the_state_chooses(make: Callable[[], Any]) -> None:
+    state, twin = make(), make()
+    assert _twice(state, 2) == plain(_twice)(twin, 2)
+    assert state.me.width == twin.me.width == 4
+
+
+def test_a_row_is_a_state_of_the_same_class_and_shares_what_is_only_read() -> None:
+    stacked, twin = circle((3,)), circle((3,))
+    for at in (0, 2, 2):
+        assert _grow_row(stacked, at, 5) == plain(_grow_row)(twin, at, 5)
+    assert stacked.me.width.tolist() == stacked.inner.me.width.tolist() == [5, 0, 10]
+    assert twin.me.width.tolist() == [5, 0, 10]
+
+
+def test_a_class_without_a_body_is_an_error_that_says_so() -> None:
+    with pytest.raises(TypingError, match="grow has no body for"):
+        _twice(Stranger(records(1, ME)[0]), 1)
+
+
+def test_names_of_classes_must_differ() -> None:
+    """Numba would take a tuple of the one for a tuple of the other."""
+    another = type("Square", (), {})
+    with pytest.raises(ValueError, match="a Square already"):
+        implement(another, ANY, Shape(_grow_circle))
