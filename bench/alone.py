@@ -11,12 +11,13 @@ from bench.errors import BenchError
 from bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 from designs.interface import NOTHING
 from hosts.hotset.ps.rpc import handle
-from hosts.hotset.ps.state import CELL, Server, make_server
+from hosts.hotset.ps.state import Server, make_server
 from hosts.hotset.worker.answers import end_call
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
 from hosts.ps.share import make_share, table_bits
+from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
 from native.compile import compiled, entry_point, int64
 from native.libc import clock_gettime, memcpy

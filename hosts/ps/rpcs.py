@@ -13,8 +13,18 @@ from native.compile import compiled, int64
 from native.plain import plain
 from native.records import record, records
 from native.words import ones, swap16, swap32
-from protocol.header import HEADER_BYTES, RESPONSE, VALUE_BYTES, VALUES, VERSION, WINDOW, Header
-from protocol.rpc import ALL, PULL, Rpc
+from protocol.header import (
+    HEADER_BYTES,
+    RESPONSE,
+    SLOT_MASK,
+    VALUE_BYTES,
+    VALUES,
+    VERSION,
+    WINDOW,
+    WINDOW_BITS,
+    Header,
+)
+from protocol.rpc import ALL, PULL, Rpc, well_formed
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
@@ -23,9 +33,11 @@ JOB_COUNTERS = (
 ME = ("ps", "malformed", "foreign", "misdirected", "contacts", "callers", "noted", "due")
 """Fields of `me`; `contacts` and `callers` count what is in the arrays of these names."""
 JOB = record("job", "in_burst", *JOB_COUNTERS)
-CALLER = ("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)))
-"""Fields of a row of the hash table of callers: the last turn of each slot."""
+CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("added", "u4", (WINDOW,)))
+"""A row of the hash table of callers: the last turn of each slot, and the lanes that were added in it."""
 CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
+STALE, AGAIN, NEW = 0, 1, 2
+"""What a request is: not to be answered; one that has been answered before; the next of its slot."""
 CALLERS = 1024
 CONTACTS = 1 << 16
 _FOREIGN_TOLD = 8
@@ -42,6 +54,46 @@ def foreign(server: Any, rpc: Rpc, length: int) -> int:
     me.malformed += 1
     me.foreign += 1
     return FOREIGN if me.foreign <= _FOREIGN_TOLD else SILENT
+
+
+@compiled
+def admit(server: Any, h: Header, length: int, arrival: int) -> Any:
+    """Whose request it is, and whether it is new: index of its job and of its caller, and NEW, AGAIN or
+    STALE.
+
+    Counts it. What is no request to this server is STALE, too.
+    """
+    me = server.me
+    if length < HEADER_BYTES or not well_formed(h, length):
+        me.malformed += 1
+        return -1, -1, STALE
+    j = find_job(server, h.job)
+    if j < 0 or h.ps != me.ps or h.flags & RESPONSE:
+        me.misdirected += 1
+        return -1, -1, STALE
+    c = find_caller(server, h.job, h.worker, h.epoch)
+    job, turn, last = server.jobs[j], h.seq >> WINDOW_BITS, int64(server.callers[c].turns[h.seq & SLOT_MASK])
+    job.packets += 1
+    job.bytes += length
+    note_contact(server, arrival, h)
+    if turn < last or turn == 0:
+        job.stale += 1
+        return j, c, STALE
+    if turn > last:
+        job.rpcs += 1
+    else:
+        job.duplicates += 1
+    job.in_burst += 1
+    return j, c, NEW if turn > last else AGAIN
+
+
+@compiled
+def end_turn(server: Any, j: int, c: int, h: Header, added: int, refused: int) -> None:
+    """A new request has added and refused these lanes."""
+    slot, caller = h.seq & SLOT_MASK, server.callers[c]
+    caller.turns[slot] = h.seq >> WINDOW_BITS
+    caller.added[slot] = added
+    server.jobs[j].refused_lanes += ones(refused & h.live)
 
 
 @compiled

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.ps.share import Places, Share, places_of
+from hosts.ps.share import Places, Share, keys_of, places_of
+from hosts.ps.values import AWAY
 from protocol.codec import Keys, Values
 
 
@@ -21,11 +21,13 @@ class Held(NamedTuple):
     updates: NDArray[np.uint32]
 
 
-class Store(ABC):
+class Store:
     """Values by place in a server's share."""
 
-    def __init__(self, share: Share) -> None:
-        self._share = share
+    def __init__(self, server: Any, job: int) -> None:
+        self._share: Share = server.share
+        self._j = server.jobs["job"].tolist().index(job)
+        self._cells = server.cells[self._j]
 
     def locate(self, keys: Keys) -> Places:
         """Place of each key; that of a key which is not in the share is not `known`."""
@@ -36,6 +38,8 @@ class Store(ABC):
         known: NDArray[np.bool_] = at < self._share.me.places
         return known
 
-    @abstractmethod
     def held(self) -> Held:
         """Everything, whether here or given away."""
+        places, keys = keys_of(self._share)
+        cells = self._cells[places]
+        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))

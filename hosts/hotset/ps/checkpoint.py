@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hosts.hotset.ps.moves import Mover
-from hosts.hotset.ps.state import CALLER, CELL, Server
-from hosts.ps.rpcs import find_caller
+from hosts.hotset.ps.state import Server
+from hosts.ps.rpcs import CALLER, find_caller
+from hosts.ps.values import CELL
 from native.plain import plain
 
 _CHUNK = 1 << 20

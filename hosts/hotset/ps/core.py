@@ -7,11 +7,12 @@ from itertools import chain
 
 from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo
-from hosts.hotset.ps.state import CALLER, make_server
+from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import Store
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
+from hosts.ps.rpcs import CALLER
 from hosts.ps.share import make_share
 from hosts.worker.machine import COMPILED, plain_machine
 from protocol import control

@@ -9,20 +9,15 @@ import numpy as np
 
 from designs.interface import NEVER
 from hosts.ps.journal import NOTE_BYTES
-from hosts.ps.rpcs import CALLER as CALLER_FIELDS
-from hosts.ps.rpcs import CALLERS, CONTACT, CONTACTS, JOB, ME
+from hosts.ps.rpcs import CALLER, CALLERS, CONTACT, CONTACTS, JOB, ME
 from hosts.ps.rpcs import needs_room as lacks_room
 from hosts.ps.share import Share
+from hosts.ps.values import ME as VALUES_ME
+from hosts.ps.values import make_cells
 from native.compile import compiled
 from native.records import record, records
-from protocol.header import LANES, WINDOW
 
-AWAY = 1 << 31
-"""Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""
-
-_ME = record(*ME, "is_durable", ("at", "i8", (LANES,)))
-CALLER = record(*CALLER_FIELDS, ("added", "u4", (WINDOW,)))
-CELL = record(("value", "u4"), ("updates", "u4"))
+_ME = record(*ME, *VALUES_ME, "is_durable")
 
 
 class Server(NamedTuple):
@@ -52,8 +47,7 @@ def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int =
     me.ps, me.is_durable, me.due = ps, journal_bytes > 0, NEVER
     rows = records(len(jobs), JOB)
     rows["job"] = jobs
-    cells = records((len(jobs), share.me.places + 1), CELL)
-    cells["updates"][:, -1] = AWAY
+    cells = make_cells(len(jobs), share)
     return Server(
         me, rows, records(CALLERS, CALLER), cells, np.zeros(cells.shape, np.uint32),
         records(CONTACTS, CONTACT), np.zeros(journal_bytes, np.uint8), share,

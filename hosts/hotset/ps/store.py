@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.hotset.ps.state import AWAY, Server
-from hosts.ps.share import Places, keys_at, keys_of
-from hosts.ps.store import Held
+from hosts.hotset.ps.state import Server
+from hosts.ps.share import Places, keys_at
 from hosts.ps.store import Store as BaseStore
+from hosts.ps.values import AWAY
 from protocol.codec import Keys, Values
 from protocol.header import NO_KEY
 
@@ -23,10 +23,9 @@ class Store(BaseStore):
     """
 
     def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
-        super().__init__(server.share)
+        super().__init__(server, job)
         self._replayed = replayed
-        j = server.jobs["job"].tolist().index(job)
-        self._cells, self._lent = server.cells[j], server.lent[j]
+        self._lent = server.lent[self._j]
         self._told = np.zeros(len(self._cells), np.uint32)
         """Updates as `busiest` has last seen them; memory is taken when it does."""
 
@@ -68,12 +67,6 @@ class Store(BaseStore):
         self._cells.value[at] += self._lent[at]
         self._lent[at] = 0
         self._cells.updates[: self._share.me.places] &= AWAY - 1
-
-    def held(self) -> Held:
-        """Everything, whether here or given away."""
-        places, keys = keys_of(self._share)
-        cells = self._cells[places]
-        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))
 
     def busiest(self, most: int) -> tuple[Keys, Values]:
         """The `most` keys with most updates since this was last asked, and how many: descending, [n] each.
