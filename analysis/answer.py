@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from analysis.claims import Claim, claim_of_learning, claims, has_null
+from analysis.claims import Claim, claim_of_learning, claims
 from analysis.metrics import LOSS, OWN_WORKER_CPU, PS_BYTES, PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, text_of
 from common.words import counted
-from logs.columns import BASELINE, TRANSFERS
-from protocol.arms import AGAIN, HOT, PROXY
+from logs.columns import TRANSFERS
+from protocol.arms import repetition_of, told
 
 
 class Answer(BaseModel):
@@ -35,21 +35,28 @@ class Answer(BaseModel):
 
 
 def answer(summary: Summary) -> Answer:
-    """Of a run at its first load: arm *hot*, and a word of *proxy*."""
-    load = next(iter(summary.loads))
-    hot, proxy = claims(summary, load, HOT.name), claims(summary, load, PROXY.name)
-    learnt = claim_of_learning(summary, HOT.name)
-    said = list(sentences(hot | ({} if learnt is None else {LOSS.name: learnt})))
-    said += _of_proxy({name: proxy[name] for name in _OPERATIONS if name in proxy})
-    if said and summary.virtual_s is None and not has_null(summary, load):
-        said.append(
-            _plain(f"Without arm {AGAIN.name} there is no null beside these: intervals decide alone.")
-        )
+    """Of a run at its first load: the arm that its design is judged by, and a word of others."""
     broken = list(_breaks_everything(summary))
+    doubt = f"Not to be trusted, because {'; '.join(broken)}." if broken else ""
+    load, lead = next(iter(summary.loads)), summary.lead
+    if lead is None:
+        what = f"design {summary.baseline.design} at load {load}"
+        headline = doubt or "Nothing to decide: no arm of this design is judged by what it saves."
+        return Answer(
+            title=f"{_where(summary)}: {what}", headline=headline, is_trusted=not broken, sentences=()
+        )
+    found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
+    said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))
+    for arm in told(lead.design):
+        if arm.told:
+            said += _of_another(claims(summary, load, arm.name), arm.told)
+    null = repetition_of(lead.baseline)
+    if said and null and summary.virtual_s is None and null.name not in summary.loads[load].differences:
+        said.append(_plain(f"Without arm {null.name} there is no null beside these: intervals decide alone."))
     return Answer(
-        title=f"{_where(summary)}: arm {HOT.name} against {BASELINE} at load {load}, in % of {BASELINE} "
-        "[95 % interval]",
-        headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else recommendation(hot),
+        title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} at load {load}, in % of "
+        f"{lead.baseline} [95 % interval]",
+        headline=doubt or recommendation(found, lead.name),
         is_trusted=not broken,
         sentences=tuple(said),
     )
@@ -111,7 +118,7 @@ SPOKEN_OF = {
     **_OPERATIONS,
     LOSS.name: "the mean log loss",
 }
-"""Metrics of which the answer says whether *hot* differs in them, as it calls them."""
+"""Metrics of which the answer says whether an arm differs in them, as it calls them."""
 Claims = Mapping[str, Claim]
 """By metric."""
 
@@ -154,9 +161,11 @@ def _of_learning(claim: Claim) -> Iterator[Sentence]:
         yield _sentence(begin[claim.tone], [(_number(claim), Span(text=f" {claim.metric.label}"))])
 
 
-def _of_proxy(found: Claims) -> Iterator[Sentence]:
-    yield from _of_operations(found, "with the proxy alone ")
-    yield from _unclaimed(found, "with the proxy alone ")
+def _of_another(found: Claims, begin: str) -> Iterator[Sentence]:
+    """Of another arm, its operations alone."""
+    of_operations = {name: claim for name, claim in found.items() if name in _OPERATIONS}
+    yield from _of_operations(of_operations, begin)
+    yield from _unclaimed(of_operations, begin)
 
 
 def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator[Sentence]:
@@ -192,7 +201,7 @@ def _open(claim: Claim, noun: str) -> Sequence[Span]:
     """Noun first: it is nobody's saving and nobody's cost."""
     spans = [Span(text=f"{noun} "), difference(claim.found)]
     if claim.found.sign and claim.is_noise and claim.null is not None:
-        spans.append(Span(text=f" ({BASELINE} from itself {interval(claim.null)})"))
+        spans.append(Span(text=f" ({claim.baseline} from itself {interval(claim.null)})"))
     return spans
 
 
@@ -215,12 +224,12 @@ def _tone(claim: Claim | None) -> Tone:
     return "" if claim is None else claim.tone
 
 
-def recommendation(found: Claims) -> str:
-    """Whether to do it, by what is claimed."""
+def recommendation(found: Claims, arm: str) -> str:
+    """Whether to do it, by what is claimed of an arm."""
     servers = _tone(found.get(PS_CPU.name))
     tones = {ops: _tone(found.get(name)) for name, ops in _OPERATIONS.items()}
     if not found:
-        return f"Arm {HOT.name} has no complete round, so there is nothing to go by."
+        return f"Arm {arm} has no complete round, so there is nothing to go by."
     if all(claim.found.ratio_low is None for claim in found.values()):
         return f"No recommendation: differences are claimed from {MIN_ROUNDS} complete rounds on."
     told = f"{_SERVERS[servers]}, and {_operations(tones)}."

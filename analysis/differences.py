@@ -1,4 +1,4 @@
-"""Differences of each arm to the baseline, paired over rounds."""
+"""Differences of each arm to its baseline, paired over rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import polars as pl
 from analysis.metrics import METRICS
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
-from logs.columns import ARMS, BASELINE, OPS
+from logs.columns import OPS
+from protocol.arms import ordered
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
@@ -34,7 +35,7 @@ def estimates(
     Only rounds in which every arm measured every operation count, so all differences are of the same ones.
     Runs of before there was *again* are compared without it.
     """
-    arms = [arm for arm in ARMS if any(block.arm == arm for block in blocks)]
+    arms = [arm.name for arm in ordered(block.arm for block in blocks)]
     operations = operations.filter(pl.col("measured"))
     rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
     rounds = complete_rounds(operations, arms)
@@ -50,13 +51,13 @@ def estimates(
 def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
     """Arm -> metric -> comparison, from what each arm has for each round."""
     return {
-        arm: {
+        arm.name: {
             metric: compare_paired(values, reference)
-            for metric, values in of_arm.items()
-            if _known(values) and _known(reference := metrics[BASELINE].get(metric))
+            for metric, values in metrics[arm.name].items()
+            if _known(values) and _known(reference := metrics[arm.baseline].get(metric))
         }
-        for arm, of_arm in metrics.items()
-        if arm != BASELINE
+        for arm in ordered(metrics)
+        if arm.baseline in metrics
     }
 
 

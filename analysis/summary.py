@@ -16,8 +16,8 @@ from analysis.metrics import PS_BYTES, PS_PACKETS, PS_PROC_CPU, Kind
 from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
-from logs.columns import ARMS, BASELINE, CLASSES, METRICS, OPS, TRANSFERS, load_name
-from protocol.arms import AGAIN, HOT
+from logs.columns import CLASSES, METRICS, OPS, TRANSFERS, load_name
+from protocol.arms import Arm, arm, baseline_of, lead_of, measured, ordered
 
 
 class _Model(BaseModel):
@@ -124,7 +124,7 @@ class Summary(_Model):
     rate: float | None = None
     """What loads are fractions of, where that was given."""
     hot_update_share: float | None
-    """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
+    """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
     updates: Updates
     overflows: int
     dropped_rows: int = 0
@@ -167,6 +167,21 @@ class Summary(_Model):
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
+    @property
+    def baseline(self) -> Arm:
+        """The arm that others are compared with."""
+        return baseline_of(self.capacity)
+
+    @property
+    def lead(self) -> Arm | None:
+        """The arm that the run's design is judged by; None where it has none."""
+        return lead_of(self.capacity)
+
+    @property
+    def run_arms(self) -> tuple[Arm, ...]:
+        """Those that were run, in the order of tables."""
+        return tuple(each for each in ordered(self.arms) if self.arms[each.name].steps)
+
 
 def summarise(run: Path, record: RunRecord) -> Summary:
     """Compute the summary of a run folder with merged logs; AnalysisError where the run ended before."""
@@ -183,7 +198,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         offered_rate=record.offered_rate,
         capacity=record.capacity,
         rate=record.config.get("rate"),
-        hot_update_share=_hot_update_share(rpc),
+        hot_update_share=_hot_update_share(rpc, lead_of(record.capacity)),
         updates=Updates(
             sent=account.sent,
             applied=account.applied,
@@ -225,8 +240,10 @@ def _empty_rpcs(run: Path) -> pl.DataFrame:
     return pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
 
 
-def _hot_update_share(rpc: pl.DataFrame) -> float | None:
-    pushes = rpc.filter((pl.col("arm") == HOT.name) & (pl.col("op") == "push") & pl.col("measured"))
+def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
+    if lead is None:
+        return None
+    pushes = rpc.filter((pl.col("arm") == lead.name) & (pl.col("op") == "push") & pl.col("measured"))
     lanes = int(pushes["lanes"].cast(pl.Int64).sum())
     return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
 
@@ -238,8 +255,8 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     tried = [block for block in record.first_attempts() if block.load == load]
     differences = compare(rpc, operations, blocks)
     if record.simulation is not None:
-        # It would be a null of noise, and in virtual time there is none.
-        differences.pop(AGAIN.name, None)
+        # One of noise there would be, and in virtual time there is none.
+        differences = {name: each for name, each in differences.items() if not arm(name).is_repetition}
     return LoadSummary(
         offered_rate=record.offered_rate[load_name(load)],
         rounds=len({block.round for block in blocks}),
@@ -254,9 +271,12 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 
 
 def _hindrances(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, str]]:
-    """Of each arm's blocks and the baseline's, which it is compared with."""
-    found = {arm: hindrances([block for block in blocks if block.arm in (BASELINE, arm)]) for arm in arms}
-    return {arm: of_arm for arm, of_arm in found.items() if of_arm}
+    """Of each arm's blocks and its baseline's."""
+    found = {
+        name: hindrances([block for block in blocks if block.arm in (name, arm(name).baseline)])
+        for name in arms
+    }
+    return {name: of_arm for name, of_arm in found.items() if of_arm}
 
 
 def _block_steps(operations: pl.DataFrame) -> int:
@@ -276,14 +296,15 @@ def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
 def _arms(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], tried: list[Block]
 ) -> dict[str, ArmSummary]:
+    design = baseline_of(block.arm for block in blocks).design
     return {
-        arm: _arm(
-            rpc.filter((pl.col("arm") == arm) & pl.col("measured") & (pl.col("op") != "empty")),
-            operations.filter((pl.col("arm") == arm) & pl.col("measured")),
-            [block for block in blocks if block.arm == arm],
-            mean_loss(block for block in tried if block.arm == arm),
+        name: _arm(
+            rpc.filter((pl.col("arm") == name) & pl.col("measured") & (pl.col("op") != "empty")),
+            operations.filter((pl.col("arm") == name) & pl.col("measured")),
+            [block for block in blocks if block.arm == name],
+            mean_loss(block for block in tried if block.arm == name),
         )
-        for arm in ARMS
+        for name in (arm.name for arm in measured(design))
     }
 
 

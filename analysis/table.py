@@ -21,11 +21,13 @@ from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
 from common.words import counted
-from logs.columns import ARMS, BASELINE, CLASSES
+from logs.columns import CLASSES
 from logs.columns import METRICS as FIVE
-from protocol.arms import AGAIN
+from protocol.arms import Arm, compared
 
 WIDTH = 100
+_BESIDE = 4
+"""Arms beside their baseline that this has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,10 @@ def render(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = [line for told in answers(summary) for line in (*_answer(told), "")]
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
-        title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
-        parts += [title, _differences(summary, name), *without_intervals(load), ""]
+        for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
+            title = f"[i]Load {name}: {rate}; differences to {baseline} in % \\[95 % interval][/i]"
+            parts += [title, *_differences(summary, name, baseline, arms)]
+        parts += [*without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     parts += list(facts(summary))
     return Group(*parts)
@@ -85,16 +89,24 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
     console.print(render(summary))
 
 
-def _differences(summary: Summary, name: str) -> Table:
+def _differences(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Iterator[Table]:
+    """One, or as many as arms take; none without any arm."""
+    for first in range(0, len(arms), _BESIDE):
+        yield _beside(summary, name, baseline, arms[first : first + _BESIDE])
+
+
+def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Table:
     load = summary.loads[name]
-    arms = [arm for arm in ARMS if arm in load.differences]
-    table = _table([BASELINE, *arms])
-    tones = {arm: {metric: each.tone for metric, each in claims(summary, name, arm).items()} for arm in arms}
+    table = _table([baseline, *(arm.name for arm in arms)])
+    tones = [{metric: each.tone for metric, each in claims(summary, name, arm.name).items()} for arm in arms]
     for metric in METRICS:
-        found = {arm: load.differences[arm].get(metric.name) for arm in arms}
-        known = [each for each in found.values() if each is not None]
+        found = [load.differences[arm.name].get(metric.name) for arm in arms]
+        known = [each for each in found if each is not None]
         if known:
-            cells = [_cell(arm, each, tones[arm].get(metric.name, "")) for arm, each in found.items()]
+            cells = [
+                _cell(arm, each, of_arm.get(metric.name, ""))
+                for arm, each, of_arm in zip(arms, found, tones, strict=True)
+            ]
             table.add_row(metric.title, _baseline(known[0].baseline, metric), *cells)
     return table
 
@@ -104,7 +116,7 @@ def _baseline(value: float, metric: Metric) -> str:
 
 
 def _table(arms: Sequence[str]) -> Table:
-    # Two blanks between columns: five arms leave no room for more.
+    # Two blanks between columns: there is no room for more.
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in arms:
@@ -112,22 +124,21 @@ def _table(arms: Sequence[str]) -> Table:
     return table
 
 
-def _cell(arm: str, found: Comparison | None, tone: Tone) -> str:
-    """A difference in %; of arm *again* the interval alone, which is what noise looks like."""
+def _cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
+    """A difference in %; of a repetition the interval alone, which is what noise looks like."""
     if found is None or found.ratio is None:
         return "–"
     bounds = interval(found).replace("[", "\\[")
-    if arm == AGAIN.name and bounds:
+    if arm.is_repetition and bounds:
         return bounds
     text = f"{signed(found.ratio)} {bounds}".rstrip()
-    style = "" if arm == AGAIN.name else _STYLES[tone]
+    style = "" if arm.is_repetition else _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
 
 def _breakdown(summary: Summary) -> Table:
-    names = [arm for arm in ARMS if summary.arms[arm].steps]
-    table = _table(names)
-    arms = [summary.arms[arm] for arm in names]
+    table = _table([arm.name for arm in summary.run_arms])
+    arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
     for name in CLASSES:

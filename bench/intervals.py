@@ -28,7 +28,7 @@ from analysis.claims import Claim
 from analysis.differences import complete_rounds, of_operations
 from analysis.metrics import BY_NAME
 from analysis.statistics import compare_paired, subsets, typical
-from protocol.arms import AGAIN, NEITHER
+from protocol.hotset import AGAIN, NEITHER
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""

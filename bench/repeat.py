@@ -32,7 +32,7 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.words import counted
 from logs.columns import TRANSFERS
-from protocol.arms import AGAIN, HOT
+from protocol.hotset import AGAIN, HOT
 
 SHORT: dict[str, object] = {
     "budget_s": 50.0,

@@ -6,7 +6,7 @@ import numpy as np
 
 from hosts.keys import KeySpace
 from hosts.worker.state import NEVER
-from protocol.arms import NEITHER
+from protocol.hotset import NEITHER
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run
 from simulator.switchboard import Switchboard

@@ -8,7 +8,7 @@ from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.settings import Strict
-from protocol.arms import HOT, NEITHER
+from protocol.hotset import HOT, NEITHER
 from simulator.config import SimulationConfig
 
 BUSY = 0.8

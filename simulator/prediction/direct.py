@@ -22,7 +22,7 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord
 from analysis.summary import Summary
 from logs.columns import TRANSFERS, load_name
-from protocol.arms import HOT, NEITHER
+from protocol.hotset import HOT, NEITHER
 from simulator.costs import Hosts
 from simulator.prediction.likeness import shared_cores
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.summary import LoadSummary, Summary, summarise
-from logs.columns import BASELINE, load_name
+from logs.columns import load_name
 
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
 """µs, of an operation."""
@@ -75,6 +75,6 @@ def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str
 def _sign(load: LoadSummary, arm: str, metric: str) -> int:
     """1 or -1 where the difference can be told from 0; else 0."""
     found = load.differences.get(arm, {}).get(metric)
-    if arm == BASELINE or found is None or found.ratio_low is None or found.ratio_high is None:
+    if found is None or found.ratio_low is None or found.ratio_high is None:
         return 0
     return 1 if found.ratio_low > 0 else -1 if found.ratio_high < 0 else 0

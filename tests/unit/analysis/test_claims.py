@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.claims import Claim, claim_of_learning, claims, has_null
+from analysis.claims import Claim, claim_of_learning, claims
 from analysis.metrics import BY_NAME, LOSS, METRICS, PS_CPU, PS_PACKETS
 from analysis.statistics import Comparison, compare_paired
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -132,12 +132,6 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     assert (of(0.002, 0.011).sign, of(0.002, 0.011).is_same) == (1, False)
     assert (of(-0.011, 0.002).sign, of(-0.011, 0.002).is_same) == (0, False)
     assert claim_of_learning(a_summary({}), "hot") is None
-
-
-def test_whether_there_is_a_null() -> None:
-    with_null, without = a_load(differences={"again": {}}), a_load(differences={"hot": {}})
-    summary = a_summary({"0.5": with_null, "0.8": without})
-    assert has_null(summary, "0.5") and not has_null(summary, "0.8")
 
 
 def test_of_what_is_no_different_few_claims_are_made() -> None:
