@@ -66,9 +66,7 @@ class Claim:
     @property
     def tone(self) -> Tone:
         """Whether that is better or worse."""
-        if not self.sign:
-            return ""
-        return "better" if (self.sign < 0) == (self.metric.better == "less") else "worse"
+        return self.metric.tone(self.sign)
 
 
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
@@ -83,7 +81,7 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
         metric.name: Claim(
             metric, found[metric.name], null.get(metric.name), baseline, hindrances.get(metric.kind, "")
         )
-        for metric in METRICS
+        for metric in METRICS.values()
         if metric.name in found and found[metric.name].ratio is not None
     }
 

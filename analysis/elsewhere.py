@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import exp, expm1, log, log1p
 
-from analysis.answer import SPOKEN_OF, Answer, answer, recommendation, sentences
+from analysis.answer import Answer, answer, nouns, recommendation, sentences
 from analysis.claims import Claim
-from analysis.metrics import BY_NAME
+from analysis.metrics import METRICS
 from analysis.record import Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -32,9 +32,9 @@ def elsewhere(summary: Summary) -> Answer | None:
         return None
     measured = summary.loads[found.load].differences.get(lead.name, {})
     claims = {
-        name: Claim(BY_NAME[name], widened(found.own[name], found.shared[name], measured[name]))
-        for name in SPOKEN_OF
-        if name in BY_NAME and name in found.own and name in found.shared and name in measured
+        name: Claim(METRICS[name], widened(found.own[name], found.shared[name], measured[name]))
+        for name in nouns()
+        if name in METRICS and name in found.own and name in found.shared and name in measured
     }
     network = found.network
     return Answer(
@@ -81,11 +81,11 @@ def _capacity(found: Virtual, measured: Mapping[str, float], arm: str, baseline:
 def _beside(found: Virtual, measured: Mapping[str, Comparison]) -> Iterator[Sentence]:
     """What the simulation says of this machine's cores, and what was measured on them, but for counts."""
     parts = []
-    for name, noun in SPOKEN_OF.items():
+    for name, noun in nouns().items():
         said, true = found.shared.get(name), measured.get(name)
         if said is None or true is None or said.ratio is None or true.ratio is None:
             continue
-        if BY_NAME[name].kind != "count":
+        if METRICS[name].kind != "count":
             parts.append(f"{noun} {signed(said.ratio)} %, measured {difference(true).text}")
     if parts:
         yield _plain(

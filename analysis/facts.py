@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from analysis.claims import Claim, claims
 from analysis.disturbance import bounds
-from analysis.precision import GOALS, Width
+from analysis.metrics import METRICS, spoken_in
+from analysis.precision import Width, goals
 from analysis.record import capacity_by_arm, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
 from common.words import counted
-from logs.columns import TRANSFERS
 from protocol.arms import compared
 
 DRIFT = 0.1
@@ -80,17 +80,18 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
 
 def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
     """Empty where there are no intervals."""
-    of_ops = {op: found[f"{op}_mean"] for op in TRANSFERS if f"{op}_mean" in found}
+    spoken = spoken_in("answer", "operations")
+    of_ops = {told.alone: found[metric.name] for metric, told in spoken if metric.name in found}
     if not of_ops or any(claim.found.ratio_low is None for claim in of_ops.values()):
         return ""
-    # Both are times, and hindered by the same.
+    # All are times, and hindered by the same.
     withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
     why = f" (not claimed, as {withheld})" if withheld else ""
     return f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}"
 
 
-def _operation(op: str, claim: Claim) -> str:
-    ops, found = {"pull": "pulls", "push": "pushes"}[op], claim.found
+def _operation(ops: str, claim: Claim) -> str:
+    found = claim.found
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:
@@ -129,7 +130,8 @@ def _speed(summary: Summary) -> str:
 
 def _rounds(summary: Summary) -> Iterator[str]:
     """Why there were no more rounds, and how wide that left the intervals."""
-    goal = f"±{GOALS['pull_mean']:.0%} (p99: ±{GOALS['pull_p99']:.0%})"
+    wanted = goals()
+    goal = f"±{wanted['pull_mean']:.0%} (p99: ±{wanted['pull_p99']:.0%})"
     wide = "" if summary.widest is None else f"; the widest interval: {_width(summary.widest)}"
     if summary.ended_by == "precision":
         yield f"Rounds went on until the intervals of pull and push were below {goal}{wide}."
@@ -146,8 +148,7 @@ def _rounds(summary: Summary) -> Iterator[str]:
 
 
 def _width(width: Width) -> str:
-    op, estimate = width.metric.split("_")
-    return f"load {width.load}, {width.arm}, {op} {estimate}, ±{width.half_width:.1%}"
+    return f"load {width.load}, {width.arm}, {METRICS[width.metric].label}, ±{width.half_width:.1%}"
 
 
 def _disturbance(summary: Summary) -> Iterator[str]:

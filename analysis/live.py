@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.differences import complete_rounds, of_operations
+from analysis.differences import by_round, complete_rounds
 from analysis.record import read_record
 from logs.columns import OPERATIONS, RPC, TRANSFERS
 from logs.errors import DataError, reason_of
@@ -137,7 +137,7 @@ def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLat
     round_number, load = _block(operations)
     measured = operations.filter("measured")
     rounds = complete_rounds(measured, [arm])
-    estimates = of_operations(measured, [arm], rounds)[arm] if rounds else {}
+    estimates = by_round("operations", measured, [arm], rounds)[arm] if rounds else {}
     same_block = (pl.col("round") == round_number) & (pl.col("load") == load)
     transfers = rpcs.filter(same_block & pl.col("measured") & pl.col("op").is_in(TRANSFERS))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO
 
 from rich import box
@@ -16,40 +15,17 @@ from analysis.answer import Answer
 from analysis.claims import claims
 from analysis.elsewhere import answers
 from analysis.facts import facts, without_intervals
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import RPCS, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
 from common.words import counted
 from logs.columns import CLASSES
-from logs.columns import METRICS as FIVE
 from protocol.arms import Arm, compared
 
 WIDTH = 100
 _BESIDE = 4
 """Arms beside their baseline that this has room for."""
-
-
-@dataclass(frozen=True, slots=True)
-class DurabilityRow:
-    """A number of an arm's durability: its field, its title and its number format."""
-
-    field: str
-    title: str
-    format: str
-
-    def of(self, arm: ArmSummary) -> str:
-        """As text; a dash where nothing was kept."""
-        return "–" if arm.durability is None else format(getattr(arm.durability, self.field), self.format)
-
-
-DURABILITY_ROWS = (
-    DurabilityRow("commits_per_step", "commits a step", ",.1f"),
-    DurabilityRow("commit_us", "a commit, µs", ",.1f"),
-    DurabilityRow("rpcs_per_commit", "RPCs that wait for one", ",.1f"),
-    DurabilityRow("delay_us", "each of them waits, µs", ",.1f"),
-    DurabilityRow("share_of_ps_proc", "of all PS_proc", ".1%"),
-)
 
 
 def render(summary: Summary) -> RenderableType:
@@ -99,7 +75,7 @@ def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> 
     load = summary.loads[name]
     table = _table([baseline, *(arm.name for arm in arms)])
     tones = [{metric: each.tone for metric, each in claims(summary, name, arm.name).items()} for arm in arms]
-    for metric in METRICS:
+    for metric in shown_in("differences"):
         found = [load.differences[arm.name].get(metric.name) for arm in arms]
         known = [each for each in found if each is not None]
         if known:
@@ -112,7 +88,7 @@ def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> 
 
 
 def _baseline(value: float, metric: Metric) -> str:
-    return format(value, metric.format) if value < 1e6 else f"{value / 1e6:,.2f} M"
+    return metric.written(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
 def _table(arms: Sequence[str]) -> Table:
@@ -140,19 +116,14 @@ def _breakdown(summary: Summary) -> Table:
     table = _table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
-    table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
+    table.add_row(RPCS.spoken, *(RPCS.written(arm.of(RPCS)) for arm in arms))
     for name in CLASSES:
         table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
-    for metric in (*FIVE, "switch"):
-        table.add_row(metric, *(_number(arm.metrics_us[metric], ",.1f") for arm in arms))
-    for row in DURABILITY_ROWS if summary.durable else ():
-        table.add_row(row.title, *(row.of(arm) for arm in arms))
+    for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
+        table.add_row(metric.title, *(metric.written(arm.of(metric)) for arm in arms))
     return table
 
 
 def _of_class(arm: ArmSummary, name: str) -> str:
-    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {_number(arm.rpc_latency_by_class_us[name].mean)}"
-
-
-def _number(value: float | None, form: str = ",.0f") -> str:
-    return "–" if value is None else format(value, form)
+    mean = arm.rpc_latency_by_class_us[name].mean
+    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {'–' if mean is None else f'{mean:,.0f}'}"

@@ -25,7 +25,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from analysis.answer import SPOKEN_OF
+from analysis.answer import nouns
 from analysis.claims import claim_of_learning, claims
 from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric
 from analysis.statistics import Comparison
@@ -110,7 +110,7 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
     for summary in summaries:
         for load in summary.loads:
             for metric, claim in claims(summary, load, AGAIN.name).items():
-                if metric in SPOKEN_OF:
+                if metric in nouns():
                     found[metric].append(claim.sign != 0)
         learnt = claim_of_learning(summary, AGAIN.name)
         if learnt is not None:

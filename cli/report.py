@@ -118,17 +118,6 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
         click.echo(f"{counted(len(written), 'file')} in {output}")
 
 
-COMPARED = (
-    "pull_mean",
-    "push_mean",
-    "rpc_mean",
-    "ps_cpu_us_per_step",
-    "ps_packets_per_step",
-    "worker_cpu_us_per_step",
-)
-"""Metrics that are printed; --json has all."""
-
-
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN RUN...")
 @json_option
@@ -149,11 +138,11 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
-    from analysis.metrics import BY_NAME
+    from analysis.metrics import shown_in
     from protocol.arms import baseline_of, lead_of, told
 
-    metrics = [BY_NAME[name] for name in COMPARED]
-
+    # --json has all.
+    metrics = shown_in("compare")
     names = [each.name for each in found]
     offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
     click.echo(f"Load {load}, steps/s offered: {offered}")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from analysis.claims import claims
 from analysis.facts import without_intervals
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import Metric, shown_in
 from analysis.summary import LoadSummary, Summary
-from analysis.table import DURABILITY_ROWS
 from analysis.wording import Sentence, Span, Tone, difference, text_of
 from common.words import counted
 from protocol.arms import Arm, compared, ordered
@@ -55,7 +54,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
         }
         rows: list[Row] = [
             _row(metric, load, arms, tones)
-            for metric in METRICS
+            for metric in shown_in("differences")
             if arms and metric.name in load.differences[arms[0].name]
         ]
         head = ("", baseline, *(arm.name for arm in arms))
@@ -69,7 +68,7 @@ Tones = Mapping[str, Mapping[str, Tone]]
 
 def _row(metric: Metric, load: LoadSummary, arms: Sequence[Arm], tones: Tones) -> Row:
     baseline = load.differences[arms[0].name][metric.name].baseline
-    cells: list[str | Sentence] = [metric.title, plain(f"{baseline:{metric.format}}")]
+    cells: list[str | Sentence] = [metric.title, plain(metric.written(baseline))]
     for arm in arms:
         found = load.differences[arm.name].get(metric.name)
         if found is None or found.ratio is None:
@@ -83,7 +82,8 @@ def durability(summary: Summary) -> Table:
     """What it costs each arm that the servers are durable."""
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
-        (row.title, *(plain(row.of(summary.arms[arm])) for arm in arms)) for row in DURABILITY_ROWS
+        (metric.title, *(plain(metric.written(summary.arms[arm].of(metric))) for arm in arms))
+        for metric in shown_in("durability")
     ]
     note = (
         "A burst of RPCs is kept by one commit before any of them is answered; the wait is part of their "
@@ -96,7 +96,9 @@ def durability(summary: Summary) -> Table:
 def losses(summary: Summary, name: str) -> Iterator[Sentence]:
     """One for each arm that aggregates: metrics for which it is claimed to be worse than its baseline."""
     for arm in (arm.name for arm in ordered(summary.loads[name].differences) if arm.settings.aggregates):
-        worse = [claim for claim in claims(summary, name, arm).values() if claim.tone == "worse"]
+        found = claims(summary, name, arm)
+        of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]
+        worse = [claim for claim in of_arm if claim.tone == "worse"]
         if worse:
             spans = [Span(text=f"Load {name}, {arm}: ")]
             for number, claim in enumerate(worse):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.metrics import METRICS
+from analysis.metrics import shown_in
 from protocol.arms import Arm
 
 _DIFFERENCES = (
@@ -81,7 +81,7 @@ def reading(arms: Sequence[Arm], is_virtual: bool) -> Iterator[str]:
 
 
 def _colours() -> str:
-    more = [metric.spoken for metric in METRICS if metric.better == "more"]
+    more = [metric.spoken for metric in shown_in("differences") if metric.better == "more"]
     but = f"more is better of {', '.join(more)}, and of all else" if more else "of all"
     return f"Green is better, red is worse; {but} that is compared here less is better."
 
