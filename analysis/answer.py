@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from analysis.claims import Claim, claim_of_learning, claims, has_null
-from analysis.metrics import LOSS, OWN_WORKER_CPU, PS_BYTES, PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
+from analysis.claims import Claim, claim_of_learning, claims
+from analysis.metrics import LOSS, PS_CPU, VERBS, Whose, spoken_in
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, text_of
 from common.words import counted
-from logs.columns import BASELINE, TRANSFERS
-from protocol.arms import AGAIN, HOT, PROXY
+from protocol.arms import repetition_of, told
 
 
 class Answer(BaseModel):
@@ -35,21 +33,28 @@ class Answer(BaseModel):
 
 
 def answer(summary: Summary) -> Answer:
-    """Of a run at its first load: arm *hot*, and a word of *proxy*."""
-    load = next(iter(summary.loads))
-    hot, proxy = claims(summary, load, HOT.name), claims(summary, load, PROXY.name)
-    learnt = claim_of_learning(summary, HOT.name)
-    said = list(sentences(hot | ({} if learnt is None else {LOSS.name: learnt})))
-    said += _of_proxy({name: proxy[name] for name in _OPERATIONS if name in proxy})
-    if said and summary.virtual_s is None and not has_null(summary, load):
-        said.append(
-            _plain(f"Without arm {AGAIN.name} there is no null beside these: intervals decide alone.")
-        )
+    """Of a run at its first load: the arm that its design is judged by, and a word of others."""
     broken = list(_breaks_everything(summary))
+    doubt = f"Not to be trusted, because {'; '.join(broken)}." if broken else ""
+    load, lead = next(iter(summary.loads)), summary.lead
+    if lead is None:
+        what = f"design {summary.baseline.design} at load {load}"
+        headline = doubt or "Nothing to decide: no arm of this design is judged by what it saves."
+        return Answer(
+            title=f"{_where(summary)}: {what}", headline=headline, is_trusted=not broken, sentences=()
+        )
+    found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
+    said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))
+    for arm in told(lead.design):
+        if arm.told:
+            said += _of_another(claims(summary, load, arm.name), arm.told)
+    null = repetition_of(lead.baseline)
+    if said and null and summary.virtual_s is None and null.name not in summary.loads[load].differences:
+        said.append(_plain(f"Without arm {null.name} there is no null beside these: intervals decide alone."))
     return Answer(
-        title=f"{_where(summary)}: arm {HOT.name} against {BASELINE} at load {load}, in % of {BASELINE} "
-        "[95 % interval]",
-        headline=f"Not to be trusted, because {'; '.join(broken)}." if broken else recommendation(hot),
+        title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} at load {load}, in % of "
+        f"{lead.baseline} [95 % interval]",
+        headline=doubt or recommendation(found, lead.name),
         is_trusted=not broken,
         sentences=tuple(said),
     )
@@ -73,63 +78,32 @@ def _breaks_everything(summary: Summary) -> Iterator[str]:
         yield f"somebody changed {', '.join(summary.changed_arms)} meanwhile"
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """What servers or workers save or pay: metric -> what it is behind its number, and alone."""
-
-    better: str
-    worse: str
-    parts: Mapping[str, tuple[str, str]]
-
-
-_COSTS = (
-    _Cost(
-        "The servers save",
-        "The servers pay",
-        {
-            PS_PACKETS.name: ("packets", "packets to the servers"),
-            PS_BYTES.name: ("bytes", "bytes to the servers"),
-            PS_CPU.name: ("CPU a step", "the servers' CPU a step"),
-        },
-    ),
-    _Cost(
-        "The workers save",
-        "The workers pay",
-        {
-            RPCS.name: ("RPCs", "the workers' RPCs"),
-            WORKER_CPU.name: ("CPU a step", "the workers' CPU a step"),
-            OWN_WORKER_CPU.name: (
-                "CPU without the switch's program, which runs on their cores",
-                "the workers' CPU without the switch's program",
-            ),
-        },
-    ),
-)
-_OPERATIONS = {f"{op}_mean": {"pull": "pulls", "push": "pushes"}[op] for op in TRANSFERS}
-SPOKEN_OF = {
-    **{name: alone for cost in _COSTS for name, (_, alone) in cost.parts.items()},
-    **_OPERATIONS,
-    LOSS.name: "the mean log loss",
-}
-"""Metrics of which the answer says whether *hot* differs in them, as it calls them."""
 Claims = Mapping[str, Claim]
 """By metric."""
+_HOLDERS: tuple[Whose, ...] = ("servers", "workers")
+
+
+def nouns() -> dict[str, str]:
+    """Metrics of which the answer says whether an arm differs in them, as it calls them."""
+    of_load = [each for whose in (*_HOLDERS, "operations") for each in spoken_in("answer", whose)]
+    return {metric.name: told.alone for metric, told in of_load} | {LOSS.name: f"the {LOSS.label}"}
 
 
 def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
-    """Of an arm with offload: what is claimed, counts and CPU first; then what is not, and why.
+    """Of an arm: what is claimed, counts and CPU first; then what is not, and why.
 
     `where` is said of what is not told apart.
     """
-    for cost in _COSTS:
-        for heading, tone in ((cost.better, "better"), (cost.worse, "worse")):
+    for whose in _HOLDERS:
+        spoken = spoken_in("answer", whose)
+        for (better, tone), verb in VERBS[whose].items():
             parts = [
-                (_number(found[name]), Span(text=f" {behind}"))
-                for name, (behind, _) in cost.parts.items()
-                if name in found and found[name].tone == tone
+                (_number(found[metric.name]), Span(text=f" {told.behind}"))
+                for metric, told in spoken
+                if metric.better == better and _tone(found.get(metric.name)) == tone
             ]
             if parts:
-                yield _sentence(f"{heading}: ", parts)
+                yield _sentence(f"The {whose} {verb}: ", parts)
     yield from _of_operations(found)
     if LOSS.name in found:
         yield from _of_learning(found[LOSS.name])
@@ -137,8 +111,13 @@ def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
 
 
 def _of_operations(found: Claims, begin: str = "") -> Iterator[Sentence]:
-    for tone, how in (("better", "complete sooner"), ("worse", "take longer")):
-        of_tone = {ops: found[name] for name, ops in _OPERATIONS.items() if _tone(found.get(name)) == tone}
+    spoken = spoken_in("answer", "operations")
+    for (better, tone), how in VERBS["operations"].items():
+        of_tone = {
+            told.alone: found[metric.name]
+            for metric, told in spoken
+            if metric.better == better and _tone(found.get(metric.name)) == tone
+        }
         if of_tone:
             told = f"{begin}{' and '.join(of_tone)} {how}: "
             yield _sentence(
@@ -154,15 +133,21 @@ def _of_learning(claim: Claim) -> Iterator[Sentence]:
         yield _sentence(begin[claim.tone], [(_number(claim), Span(text=f" {claim.metric.label}"))])
 
 
-def _of_proxy(found: Claims) -> Iterator[Sentence]:
-    yield from _of_operations(found, "with the proxy alone ")
-    yield from _unclaimed(found, "with the proxy alone ")
+def _of_another(found: Claims, begin: str) -> Iterator[Sentence]:
+    """Of another arm, its operations alone."""
+    of_operations = {
+        metric.name: found[metric.name]
+        for metric, _ in spoken_in("answer", "operations")
+        if metric.name in found
+    }
+    yield from _of_operations(of_operations, begin)
+    yield from _unclaimed(of_operations, begin)
 
 
 def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator[Sentence]:
     """One sentence for each reason that there is."""
     by_reason: dict[str, list[Sequence[Span]]] = {}
-    for name, noun in SPOKEN_OF.items():
+    for name, noun in nouns().items():
         if name in found and not found[name].sign and not _says_same(found[name]):
             by_reason.setdefault(_why(found[name], where), []).append(_open(found[name], noun))
     for reason, parts in by_reason.items():
@@ -192,7 +177,7 @@ def _open(claim: Claim, noun: str) -> Sequence[Span]:
     """Noun first: it is nobody's saving and nobody's cost."""
     spans = [Span(text=f"{noun} "), difference(claim.found)]
     if claim.found.sign and claim.is_noise and claim.null is not None:
-        spans.append(Span(text=f" ({BASELINE} from itself {interval(claim.null)})"))
+        spans.append(Span(text=f" ({claim.baseline} from itself {interval(claim.null)})"))
     return spans
 
 
@@ -215,12 +200,12 @@ def _tone(claim: Claim | None) -> Tone:
     return "" if claim is None else claim.tone
 
 
-def recommendation(found: Claims) -> str:
-    """Whether to do it, by what is claimed."""
+def recommendation(found: Claims, arm: str) -> str:
+    """Whether to do it, by what is claimed of an arm."""
     servers = _tone(found.get(PS_CPU.name))
-    tones = {ops: _tone(found.get(name)) for name, ops in _OPERATIONS.items()}
+    tones = {told.alone: _tone(found.get(metric.name)) for metric, told in spoken_in("answer", "operations")}
     if not found:
-        return f"Arm {HOT.name} has no complete round, so there is nothing to go by."
+        return f"Arm {arm} has no complete round, so there is nothing to go by."
     if all(claim.found.ratio_low is None for claim in found.values()):
         return f"No recommendation: differences are claimed from {MIN_ROUNDS} complete rounds on."
     told = f"{_SERVERS[servers]}, and {_operations(tones)}."

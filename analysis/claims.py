@@ -1,8 +1,8 @@
 """Which differences are claimed. Each stands for itself: on its own interval, null and blocks.
 
 A difference is claimed where its 95 % interval leaves out 0, and it is farther from 0 than the interval of
-*again* reaches, of the same metric at the same load: *neither* does not differ from itself by as much. What
-stayed disturbed in too many blocks hinders claims of the metrics that it touches, and no others.
+the null reaches, the baseline measured again, of the same metric at the same load. What stayed disturbed in
+too many blocks hinders claims of the metrics that it touches, and no others.
 docs/intervals.md says why.
 """
 
@@ -16,7 +16,8 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
 from common.words import counted
-from protocol.arms import AGAIN
+from protocol.arms import arm as arm_of
+from protocol.arms import repetition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,9 @@ class Claim:
     found: Comparison
     """Its ratio is known."""
     null: Comparison | None = None
-    """*Again*, of the same metric; None where there is none, and the interval decides alone."""
+    """The baseline again, of the same metric; None where there is none, and the interval decides alone."""
+    baseline: str = ""
+    """The arm that it is against."""
     hindrance: str = ""
     """Why no difference is claimed, whatever interval and null bear."""
 
@@ -63,26 +66,28 @@ class Claim:
     @property
     def tone(self) -> Tone:
         """Whether that is better or worse."""
-        if not self.sign:
-            return ""
-        return "better" if (self.sign < 0) == (self.metric.better == "less") else "worse"
+        return self.metric.tone(self.sign)
 
 
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
-    """Metric -> claim, of an arm at a load; of *again* itself by the interval alone."""
+    """Metric -> claim, of an arm at a load; of the null itself by the interval alone."""
     of_load = summary.loads[load]
     found = of_load.differences.get(arm, {})
-    null = {} if arm == AGAIN.name else of_load.differences.get(AGAIN.name, {})
+    baseline = arm_of(arm).baseline or ""
+    noise = repetition_of(baseline)
+    null = {} if noise is None or noise.name == arm else of_load.differences.get(noise.name, {})
     hindrances = {**dict(_of_the_run(summary)), **of_load.hindrances.get(arm, {})}
     return {
-        metric.name: Claim(metric, found[metric.name], null.get(metric.name), hindrances.get(metric.kind, ""))
-        for metric in METRICS
+        metric.name: Claim(
+            metric, found[metric.name], null.get(metric.name), baseline, hindrances.get(metric.kind, "")
+        )
+        for metric in METRICS.values()
         if metric.name in found and found[metric.name].ratio is not None
     }
 
 
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
-    """Of the whole run; None where nothing was learnt. Its interval has in it what *again* shows."""
+    """Of the whole run; None where nothing was learnt. Its interval has the null in it."""
     found = summary.learning.get(arm)
     return None if found is None else Claim(LOSS, found)
 
@@ -91,8 +96,3 @@ def _of_the_run(summary: Summary) -> Iterator[tuple[Kind, str]]:
     """Times are from the logs; servers, workers and kernel count the rest themselves."""
     if summary.dropped_rows:
         yield "time", f"the disk was too slow for {counted(summary.dropped_rows, 'row')} of the logs"
-
-
-def has_null(summary: Summary, load: str) -> bool:
-    """Whether *again* was measured at a load."""
-    return AGAIN.name in summary.loads[load].differences

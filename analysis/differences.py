@@ -1,19 +1,19 @@
-"""Differences of each arm to the baseline, paired over rounds."""
+"""Differences of each arm to its baseline, paired over rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from typing import TypeGuard
 
 import numpy as np
 import polars as pl
 
-from analysis.metrics import METRICS
+from analysis.metrics import METRICS, Log, of_blocks, of_log
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
-from logs.columns import ARMS, BASELINE, OPS
-
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+from logs.columns import OPS
+from protocol.arms import compared, ordered
 
 Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""
@@ -32,31 +32,27 @@ def estimates(
     """Arm -> metric -> one estimate a round, for one load; empty without a complete round.
 
     Only rounds in which every arm measured every operation count, so all differences are of the same ones.
-    Runs of before there was *again* are compared without it.
     """
-    arms = [arm for arm in ARMS if any(block.arm == arm for block in blocks)]
-    operations = operations.filter(pl.col("measured"))
-    rpc = rpc.filter(pl.col("measured") & (pl.col("op") != "empty"))
-    rounds = complete_rounds(operations, arms)
+    arms = [arm.name for arm in ordered(block.arm for block in blocks)]
+    rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:
         return {}
-    metrics = of_operations(operations, arms, rounds)
-    for arm in arms:
-        own = [block for block in blocks if block.arm == arm]
-        metrics[arm] |= _others(rpc.filter(pl.col("arm") == arm), own, rounds)
-    return metrics
+    of_operations = by_round("operations", operations, arms, rounds)
+    of_rpcs = by_round("rpc", rpc, arms, rounds)
+    return {arm: {**of_operations[arm], **of_rpcs[arm], **_of_blocks(arm, blocks, rounds)} for arm in arms}
 
 
 def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
     """Arm -> metric -> comparison, from what each arm has for each round."""
     return {
-        arm: {
+        arm.name: {
             metric: compare_paired(values, reference)
-            for metric, values in of_arm.items()
-            if _known(values) and _known(reference := metrics[BASELINE].get(metric))
+            for metric, values in metrics[arm.name].items()
+            if _known(values) and _known(reference := metrics[baseline].get(metric))
         }
-        for arm, of_arm in metrics.items()
-        if arm != BASELINE
+        for baseline, arms in compared(metrics).items()
+        if baseline in metrics
+        for arm in arms
     }
 
 
@@ -71,51 +67,38 @@ def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
     return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
 
 
-def of_operations(
-    operations: pl.DataFrame, arms: Iterable[str], rounds: Sequence[int]
-) -> dict[str, dict[str, Rounds]]:
-    """Arm -> metric -> mean or quantile (nearest rank) of measured operations in each round, in µs.
+def measured_rows(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a log that metrics are values of."""
+    return rows.filter(pl.col("measured") if log == "operations" else _MEASURED_RPCS)
 
-    The rounds are complete ones.
-    """
-    latency = pl.col("latency_us").cast(pl.Float64)
-    rank = {name: (pl.len() * q).ceil().cast(pl.Int64) - 1 for name, q in QUANTILES.items()}
-    estimates = (
-        operations.filter(pl.col("round").is_in(rounds))
-        .group_by(pl.col("arm", "op").cast(pl.String), "round")
-        .agg(
-            latency.mean().alias("mean"),
-            *(latency.sort().get(rank[name]).alias(name) for name in rank),
-            pl.col("rpcs").cast(pl.Float64).mean(),
-        )
-        .sort("round")
-        .partition_by("arm", "op", as_dict=True)
-    )
+
+_MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
+
+
+def by_round(
+    log: Log, rows: pl.DataFrame, arms: Iterable[str], rounds: Sequence[int]
+) -> dict[str, dict[str, Rounds]]:
+    """Arm -> metric -> its value in each of these rounds, of those of a log; NaN where there is no row."""
+    values = of_log(log, [metric for metric in METRICS.values() if metric.is_compared])
+    found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
+    every = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32})
     return {
         arm: {
-            f"{op}_{name}": estimates[arm, op][name].to_numpy() for op in OPS for name in ("mean", *QUANTILES)
+            name: each.cast(pl.Float64).fill_null(nan).to_numpy()
+            for name, each in every.join(
+                found.filter(pl.col("arm") == arm), on="round", how="left", maintain_order="left"
+            )
+            .drop("arm", "round")
+            .to_dict()
+            .items()
         }
-        | {"rpcs_per_step": estimates[arm, "step"]["rpcs"].to_numpy()}
         for arm in arms
     }
 
 
-def _others(rpc: pl.DataFrame, blocks: Iterable[Block], rounds: Sequence[int]) -> dict[str, Rounds]:
-    """Of an arm in each of these rounds: metrics of its RPCs, and of its blocks as a whole."""
-    of_round = {block.round: block for block in blocks}
-    own = [of_round[number] for number in rounds]
-    found = {"rpc_mean": _mean_rpc(rpc, rounds)}
-    # What is not known is not a number, and not compared.
-    found |= {
-        metric.name: np.array([metric.per_step([block]) for block in own])
-        for metric in METRICS
-        if metric.amount is not None
-    }
-    return found
-
-
-def _mean_rpc(rpc: pl.DataFrame, rounds: Sequence[int]) -> Rounds:
-    index = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32})
-    means = rpc.group_by("round").agg(pl.col("latency_us").cast(pl.Float64).mean())
-    joined = index.join(means, on="round", how="left", maintain_order="left")
-    return joined["latency_us"].fill_null(float("nan")).to_numpy()
+def _of_blocks(arm: str, blocks: Iterable[Block], rounds: Sequence[int]) -> dict[str, Rounds]:
+    """Metric -> its value in each of these rounds; what is not known is not a number, and not compared."""
+    of_round = {block.round: block for block in blocks if block.arm == arm}
+    compared = [metric for metric in METRICS.values() if metric.is_compared]
+    values = [of_blocks([of_round[number]], compared) for number in rounds]
+    return {name: np.array([each[name] for each in values]) for name in values[0]}

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import exp, expm1, log, log1p
 
-from analysis.answer import SPOKEN_OF, Answer, answer, recommendation, sentences
+from analysis.answer import Answer, answer, nouns, recommendation, sentences
 from analysis.claims import Claim
-from analysis.metrics import BY_NAME
+from analysis.metrics import METRICS
 from analysis.record import Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, difference, signed
-from logs.columns import BASELINE
-from protocol.arms import HOT
 
 
 def answers(summary: Summary) -> list[Answer]:
@@ -29,24 +27,24 @@ def answers(summary: Summary) -> list[Answer]:
 
 def elsewhere(summary: Summary) -> Answer | None:
     """None where the run was not simulated as well."""
-    found = summary.virtual
-    if found is None or found.load not in summary.loads:
+    found, lead = summary.virtual, summary.lead
+    if found is None or lead is None or lead.baseline is None or found.load not in summary.loads:
         return None
-    measured = summary.loads[found.load].differences.get(HOT.name, {})
+    measured = summary.loads[found.load].differences.get(lead.name, {})
     claims = {
-        name: Claim(BY_NAME[name], widened(found.own[name], found.shared[name], measured[name]))
-        for name in SPOKEN_OF
-        if name in BY_NAME and name in found.own and name in found.shared and name in measured
+        name: Claim(METRICS[name], widened(found.own[name], found.shared[name], measured[name]))
+        for name in nouns()
+        if name in METRICS and name in found.own and name in found.shared and name in measured
     }
     network = found.network
     return Answer(
-        title=f"With a switch of its own: arm {HOT.name} against {BASELINE} at load {found.load}, in % of "
-        f"{BASELINE} [95 % interval and the model's error]",
-        headline=recommendation(claims),
+        title=f"With a switch of its own: arm {lead.name} against {lead.baseline} at load {found.load}, in % "
+        f"of {lead.baseline} [95 % interval and the model's error]",
+        headline=recommendation(claims, lead.name),
         is_trusted=True,
         sentences=(
             *sentences(claims, where=""),
-            _capacity(found, summary.capacity),
+            _capacity(found, summary.capacity, lead.name, lead.baseline),
             _plain(
                 "By virtual time: the same steps, costs measured in this run, every worker and server with "
                 f"a core of its own, and the switch a device that takes {network['switch_us']:g} µs for a "
@@ -67,27 +65,27 @@ def widened(own: Comparison, shared: Comparison, measured: Comparison) -> Compar
     return own.model_copy(update=bounds)
 
 
-def _capacity(found: Virtual, measured: Mapping[str, float]) -> Sentence:
+def _capacity(found: Virtual, measured: Mapping[str, float], arm: str, baseline: str) -> Sentence:
     """A closed loop has no rounds: its interval is the model's error alone."""
     own, shared, here = (
-        of[HOT.name] / of[BASELINE] for of in (found.own_capacity, found.shared_capacity, measured)
+        of[arm] / of[baseline] for of in (found.own_capacity, found.shared_capacity, measured)
     )
     off = abs(log(shared / here))
     bounds = f"[{own * exp(-off):.2f}, {own * exp(off):.2f}]"
     return _plain(
-        f"The cluster carries {own:.2f} times as much {bounds}: {found.own_capacity[HOT.name]:,.0f} steps/s "
-        f"of all workers, and {found.own_capacity[BASELINE]:,.0f} without."
+        f"The cluster carries {own:.2f} times as much {bounds}: {found.own_capacity[arm]:,.0f} steps/s "
+        f"of all workers, and {found.own_capacity[baseline]:,.0f} without."
     )
 
 
 def _beside(found: Virtual, measured: Mapping[str, Comparison]) -> Iterator[Sentence]:
     """What the simulation says of this machine's cores, and what was measured on them, but for counts."""
     parts = []
-    for name, noun in SPOKEN_OF.items():
+    for name, noun in nouns().items():
         said, true = found.shared.get(name), measured.get(name)
         if said is None or true is None or said.ratio is None or true.ratio is None:
             continue
-        if BY_NAME[name].kind != "count":
+        if METRICS[name].kind != "count":
             parts.append(f"{noun} {signed(said.ratio)} %, measured {difference(true).text}")
     if parts:
         yield _plain(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from analysis.claims import Claim, claims
 from analysis.disturbance import bounds
-from analysis.precision import GOALS, Width
-from analysis.record import capacity_of_neither, least_capacity
+from analysis.metrics import METRICS, spoken_in
+from analysis.precision import Width, goals
+from analysis.record import capacity_by_arm, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
 from common.words import counted
-from logs.columns import ARMS, BASELINE, TRANSFERS
-from protocol.arms import AGAIN
+from protocol.arms import compared
 
 DRIFT = 0.1
 """Change of the capacity that is said."""
@@ -34,8 +34,8 @@ def facts(summary: Summary) -> Iterator[str]:
     yield from _disturbance(summary)
     yield from _capacity(summary)
     share, updates = summary.hot_update_share, summary.updates
-    if share is not None:
-        yield f"The switch served {share:.1%} of the pushed lanes in arm hot."
+    if share is not None and summary.lead is not None:
+        yield f"The switch served {share:.1%} of the pushed lanes in arm {summary.lead.name}."
     yield (
         f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
         f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
@@ -55,8 +55,7 @@ def facts(summary: Summary) -> Iterator[str]:
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
         yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
-    if summary.learning:
-        yield _losses(summary)
+    yield from _losses(summary)
     if summary.last_loss is not None and summary.chance_loss:
         yield _learning(summary.last_loss, summary.chance_loss)
     empty = summary.empty_rpc_latency_us
@@ -72,22 +71,27 @@ def facts(summary: Summary) -> Iterator[str]:
 
 def _operations(summary: Summary, name: str) -> Iterator[str]:
     """Of each arm at a load, what is claimed of pulls and pushes."""
-    told = []
-    for arm in [arm for arm in ARMS if arm != AGAIN.name]:
-        found = claims(summary, name, arm)
-        of_ops = {op: found[f"{op}_mean"] for op in TRANSFERS if f"{op}_mean" in found}
-        if of_ops and all(claim.found.ratio_low is not None for claim in of_ops.values()):
-            # Both are times, and hindered by the same.
-            withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
-            why = f" (not claimed, as {withheld})" if withheld else ""
-            told.append(f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}")
-    if told:
-        where = "" if summary.cpus is None else f", on {counted(summary.cpus, 'CPU')}"
-        yield f"Load {name}{where}, against {BASELINE}: {'; '.join(told)}."
+    where = "" if summary.cpus is None else f", on {counted(summary.cpus, 'CPU')}"
+    for baseline, arms in compared(summary.loads[name].differences).items():
+        told = [_of_arm(arm.name, claims(summary, name, arm.name)) for arm in arms if not arm.is_repetition]
+        if any(told):
+            yield f"Load {name}{where}, against {baseline}: {'; '.join(filter(None, told))}."
 
 
-def _operation(op: str, claim: Claim) -> str:
-    ops, found = {"pull": "pulls", "push": "pushes"}[op], claim.found
+def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
+    """Empty where there are no intervals."""
+    spoken = spoken_in("answer", "operations")
+    of_ops = {told.alone: found[metric.name] for metric, told in spoken if metric.name in found}
+    if not of_ops or any(claim.found.ratio_low is None for claim in of_ops.values()):
+        return ""
+    # All are times, and hindered by the same.
+    withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
+    why = f" (not claimed, as {withheld})" if withheld else ""
+    return f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}"
+
+
+def _operation(ops: str, claim: Claim) -> str:
+    found = claim.found
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:
@@ -95,10 +99,11 @@ def _operation(op: str, claim: Claim) -> str:
     return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {bounds}"
 
 
-def _losses(summary: Summary) -> str:
-    baseline = next(iter(summary.learning.values())).baseline
-    told = ", ".join(f"{arm} {difference(found).text}" for arm, found in summary.learning.items())
-    return f"Mean log loss over all rounds and loads, against {BASELINE}'s {baseline:.4f}: {told}."
+def _losses(summary: Summary) -> Iterator[str]:
+    for name, arms in compared(summary.learning).items():
+        baseline = summary.learning[arms[0].name].baseline
+        told = ", ".join(f"{arm.name} {difference(summary.learning[arm.name]).text}" for arm in arms)
+        yield f"Mean log loss over all rounds and loads, against {name}'s {baseline:.4f}: {told}."
 
 
 def _logs(collected: int, uncollected: int, dropped: int) -> str:
@@ -125,7 +130,8 @@ def _speed(summary: Summary) -> str:
 
 def _rounds(summary: Summary) -> Iterator[str]:
     """Why there were no more rounds, and how wide that left the intervals."""
-    goal = f"±{GOALS['pull_mean']:.0%} (p99: ±{GOALS['pull_p99']:.0%})"
+    wanted = goals()
+    goal = f"±{wanted['pull_mean']:.0%} (p99: ±{wanted['pull_p99']:.0%})"
     wide = "" if summary.widest is None else f"; the widest interval: {_width(summary.widest)}"
     if summary.ended_by == "precision":
         yield f"Rounds went on until the intervals of pull and push were below {goal}{wide}."
@@ -142,8 +148,7 @@ def _rounds(summary: Summary) -> Iterator[str]:
 
 
 def _width(width: Width) -> str:
-    op, estimate = width.metric.split("_")
-    return f"load {width.load}, {width.arm}, {op} {estimate}, ±{width.half_width:.1%}"
+    return f"load {width.load}, {width.arm}, {METRICS[width.metric].label}, ±{width.half_width:.1%}"
 
 
 def _disturbance(summary: Summary) -> Iterator[str]:
@@ -168,9 +173,7 @@ def _capacity(summary: Summary) -> Iterator[str]:
     """What the arms carried at first, and what all of them did later."""
     if not summary.capacity_checks:
         return
-    of_arms = {**summary.capacity, BASELINE: capacity_of_neither(summary.capacity)}
-    of_arms.pop(AGAIN.name, None)
-    told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in of_arms.items())
+    told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in capacity_by_arm(summary.capacity).items())
     of = "the least" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
     yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of {of}."
     first = least_capacity(summary.capacity)

@@ -1,4 +1,4 @@
-"""How well each arm's model learns, against the baseline's.
+"""How well each arm's model learns, against its baseline's.
 
 An arm trains one model, at all loads in turn, and its rounds are no repetitions. Arms are: those whose
 parameters are in the same place, at the servers or the hottest in the switch, are the same course of
@@ -17,10 +17,7 @@ from scipy.stats import t as student
 
 from analysis.record import Block
 from analysis.statistics import TAIL, Comparison, of_logs
-from logs.columns import ARMS, BASELINE
-from protocol.arms import OFFLOADED
-
-_OFFLOADED = {arm.name for arm in OFFLOADED}
+from protocol.arms import Arm, arm, ordered
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:
@@ -30,32 +27,31 @@ def mean_loss(blocks: Iterable[Block]) -> float | None:
 
 
 def learning(blocks: Sequence[Block], with_interval: bool = True) -> dict[str, Comparison]:
-    """Arm -> its mean log loss against the baseline's; of blocks that were run again the first attempts.
+    """Arm -> its mean log loss against its baseline's; of blocks that were run again the first attempts.
 
     Of rounds that all arms have as a whole: within a round loads are in random order, and the later one finds
     a model that knows more. There is no interval without an arm that is run twice.
     """
     courses = _courses(blocks)
-    if BASELINE not in courses:
-        return {}
     found = {}
-    for arm in [arm for arm in courses if arm != BASELINE]:
+    for each in ordered(courses):
+        if each.baseline not in courses:
+            continue
         low = high = None
-        shift = courses[arm] - courses[BASELINE]
-        reach = _reach(courses, arm) if with_interval else None
+        shift = courses[each.name] - courses[each.baseline]
+        reach = _reach(courses, each, arm(each.baseline)) if with_interval else None
         if reach is not None:
             low, high = shift - reach, shift + reach
-        found[arm] = of_logs(courses[BASELINE], shift, low, high)
+        found[each.name] = of_logs(courses[each.baseline], shift, low, high)
     return found
 
 
 def _courses(blocks: Sequence[Block]) -> dict[str, float]:
     """Arm -> mean over rounds of the logarithm of a round's loss; of arms all blocks of which have one."""
     arms = [
-        arm
-        for arm in ARMS
-        if any(block.arm == arm for block in blocks)
-        and all(block.loss is not None and block.loss > 0 for block in blocks if block.arm == arm)
+        arm.name
+        for arm in ordered(block.arm for block in blocks)
+        if all(block.loss is not None and block.loss > 0 for block in blocks if block.arm == arm.name)
     ]
     loads = {block.load for block in blocks}
     of_round: dict[int, dict[str, list[Block]]] = {}
@@ -70,12 +66,12 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
     }
 
 
-def _reach(courses: Mapping[str, float], arm: str) -> float | None:
-    """How far an arm's difference to the baseline may be from what it is on average; None if nobody knows."""
+def _reach(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | None:
+    """How far an arm's difference to its baseline may be from what it is on average; None if nobody knows."""
     alike: dict[bool, list[float]] = {}
-    for name, value in courses.items():
-        if name != arm or arm in _OFFLOADED:
-            alike.setdefault(name in _OFFLOADED, []).append(value)
+    for each in ordered(courses):
+        if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
+            alike.setdefault(each.settings.aggregates, []).append(courses[each.name])
     freedom = sum(len(values) - 1 for values in alike.values())
     if not freedom:
         return None

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.differences import complete_rounds, of_operations
+from analysis.differences import by_round, complete_rounds
 from analysis.record import read_record
-from logs.columns import ARMS, OPERATIONS, RPC, TRANSFERS
+from logs.columns import OPERATIONS, RPC, TRANSFERS
 from logs.errors import DataError, reason_of
+from protocol.arms import ordered
 
 _OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "rpcs", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
@@ -87,7 +88,7 @@ class LiveLatencies:
             changed.add(arm)
         for arm in changed & set(self._operations):
             self._update(arm)
-        return [self._newest[arm] for arm in ARMS if arm in self._newest]
+        return [self._newest[arm.name] for arm in ordered(self._newest)]
 
     def _new(self, log: str) -> Iterator[pl.DataFrame]:
         """What is new of a log, a part at a time, those of a worker in order."""
@@ -136,7 +137,7 @@ def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLat
     round_number, load = _block(operations)
     measured = operations.filter("measured")
     rounds = complete_rounds(measured, [arm])
-    estimates = of_operations(measured, [arm], rounds)[arm] if rounds else {}
+    estimates = by_round("operations", measured, [arm], rounds)[arm] if rounds else {}
     same_block = (pl.col("round") == round_number) & (pl.col("load") == load)
     transfers = rpcs.filter(same_block & pl.col("measured") & pl.col("op").is_in(TRANSFERS))
 

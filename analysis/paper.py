@@ -9,8 +9,8 @@ from analysis.figures.correlation import arithmetic_share
 from analysis.figures.coverage import PAPERS_TOP_K
 from analysis.figures.model import Fact, Figure
 from analysis.summary import Summary
-from logs.columns import BASELINE, METRICS, TRANSFERS
-from protocol.arms import BOTH, HOT, PROXY
+from logs.columns import METRICS, TRANSFERS
+from protocol.arms import ordered
 
 Facts = Mapping[str, Mapping[Fact, float]]
 """Name of a figure -> its numbers."""
@@ -21,7 +21,6 @@ NAMES = {
     "ps_queue": "PS_queue",
     "n_tx": "N_tx",
 }
-_WITH = (HOT.name, PROXY.name, BOTH.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,11 @@ class Finding:
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
     """Arm -> what its column is called: those without and with offload or proxy, or a cluster's."""
-    if BASELINE not in arms:
+    ours = [arm for arm in ordered(arms) if not arm.is_repetition]
+    if not ours:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
-    chosen = [arm for arm in _WITH if arm in arms]
-    return {BASELINE: "here, without"} | {arm: f"here, with {arm}" for arm in chosen}
+    ours.sort(key=lambda arm: (arm.baseline is not None, arm.told != ""))
+    return {arm.name: f"here, with {arm.name}" if arm.baseline else "here, without" for arm in ours}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
@@ -77,7 +77,7 @@ def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
         Finding(
             "reads and writes that the switch serves",
             "half (proposed)",
-            tuple(served if arm == HOT.name else "–" for arm in columns(arms)),
+            tuple(served if summary.lead and arm == summary.lead.name else "–" for arm in columns(arms)),
         ),
         row("PS_proc that goes away (CPU time)", "about 50 % (proposed)", "ps_proc_cpu_us_per_step"),
         row("packets to the servers that go away", "not told", "ps_packets_per_step"),

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
+from analysis.metrics import METRICS
 from analysis.statistics import Comparison
-from logs.columns import TRANSFERS
 
-GOALS = {f"{op}_{estimate}": goal for op in TRANSFERS for estimate, goal in (("mean", 0.03), ("p99", 0.1))}
-"""Metric -> half width, as a share of the baseline, below which an interval is narrow enough."""
 LEAST_ROUNDS = 10
 """Rounds before which no run ends for its precision: the fewer, the more a narrow interval is luck."""
 
@@ -28,10 +26,15 @@ class Width(BaseModel):
     goal: float
 
 
+def goals() -> dict[str, float]:
+    """Metric -> half width, as a share of the baseline, below which an interval is narrow enough."""
+    return {metric.name: metric.goal for metric in METRICS.values() if metric.goal is not None}
+
+
 def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> Iterator[Width]:
     """Of all intervals of a load that there is a goal for."""
     for arm, metrics in differences.items():
-        for metric, goal in GOALS.items():
+        for metric, goal in goals().items():
             found = metrics.get(metric)
             if found is not None and found.half_width is not None:
                 yield Width(load=load, arm=arm, metric=metric, half_width=found.half_width, goal=goal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from analysis.errors import AnalysisError
 from analysis.statistics import Comparison
 from logs.parts import write_text
-from protocol.arms import AGAIN, NEITHER
+from protocol.arms import baseline_of, ordered
 
 
 class _Model(BaseModel):
@@ -183,7 +184,7 @@ class RunRecord(_Model):
     phases_s: dict[str, float] = Field(default_factory=dict)
     """Duration of each phase."""
     capacity: dict[str, float] = Field(default_factory=dict)
-    """Arm -> steps/s of all workers in a closed loop; `neither`'s is what the loads are fractions of."""
+    """Arm -> steps/s of all workers in a closed loop; loads are fractions of the least."""
     offered_rate: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)
@@ -222,16 +223,22 @@ class RunRecord(_Model):
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")
 
 
-def capacity_of_neither(capacity: dict[str, float]) -> float:
-    """In steps/s; *again* is *neither*, too, so that there may be two measurements of it."""
-    found = [capacity[arm.name] for arm in (NEITHER, AGAIN) if arm.name in capacity]
-    return sum(found) / len(found)
+def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
+    """Arm -> steps/s, of each its mean with the arms that only repeat it, which are left out."""
+    found: dict[str, list[float]] = {}
+    for arm in ordered(capacity):
+        found.setdefault((arm.is_repetition and arm.baseline) or arm.name, []).append(capacity[arm.name])
+    return {arm: sum(each) / len(each) for arm, each in found.items()}
 
 
-def least_capacity(capacity: dict[str, float]) -> float:
+def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
+    """In steps/s, of the arm that others are compared with."""
+    return capacity_by_arm(capacity)[baseline_of(capacity).name]
+
+
+def least_capacity(capacity: Mapping[str, float]) -> float:
     """In steps/s, of the arm that carries least: what all arms carry."""
-    others = [rate for arm, rate in capacity.items() if arm not in (NEITHER.name, AGAIN.name)]
-    return min([capacity_of_neither(capacity), *others])
+    return min(capacity_by_arm(capacity).values())
 
 
 def read_record(run: Path) -> RunRecord:

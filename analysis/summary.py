@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.differences import compare
+from analysis.differences import compare, measured_rows
 from analysis.disturbance import hindrances
 from analysis.errors import AnalysisError
 from analysis.learning import learning, mean_loss
-from analysis.metrics import PS_BYTES, PS_PACKETS, PS_PROC_CPU, Kind
+from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blocks, of_log
 from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
-from logs.columns import ARMS, BASELINE, CLASSES, METRICS, OPS, TRANSFERS, load_name
-from protocol.arms import AGAIN, HOT
+from logs.columns import CLASSES, load_name
+from protocol.arms import Arm, baseline_of, lead_of, measured, ordered
+from protocol.arms import arm as arm_of
 
 
 class _Model(BaseModel):
@@ -33,21 +35,13 @@ class Distribution(_Model):
     p99: float | None
 
 
-class Durability(_Model):
-    """What it costs an arm that parameter servers keep what changes them before they answer."""
-
-    commits_per_step: float
-    commit_us: float
-    rpcs_per_commit: float
-    """That wait for it, with their burst."""
-    delay_us: float
-    """Mean wait of such an RPC, which is part of its PS_proc."""
-    share_of_ps_proc: float
-
-
 class ArmSummary(_Model):
-    """One arm: counts and server use over whole blocks, latencies over their measured part."""
+    """One arm: counts and server use over whole blocks, latencies over their measured part.
 
+    A metric that has no field here is under its name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
     rpcs_per_step: float
     op_latency_us: dict[str, Distribution]
@@ -63,13 +57,20 @@ class ArmSummary(_Model):
     ps_bytes_per_step: float
     ps_cpu_s: float
     """CPU of the PS processes, in s."""
-    durability: Durability | None = None
-    """None where the servers are not durable."""
+    durability: dict[str, float] | None = None
+    """What it costs that the servers keep what changes them before they answer; None where they do not."""
     step_us: float | None
     """Mean step: from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
     loss: float | None
     """Mean log loss, of blocks that were run again as they were at first; None where nothing is trained."""
+
+    def of(self, metric: Metric) -> float | None:
+        """Its value, which it has a place for; None where nothing was measured."""
+        found: Any = self
+        for name in path_of(metric):
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+        return None if found is None else float(found)
 
 
 class Updates(_Model):
@@ -124,7 +125,7 @@ class Summary(_Model):
     rate: float | None = None
     """What loads are fractions of, where that was given."""
     hot_update_share: float | None
-    """Share of pushed lanes that the switch served in arm *hot*, in the measured phase."""
+    """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
     updates: Updates
     overflows: int
     dropped_rows: int = 0
@@ -167,6 +168,21 @@ class Summary(_Model):
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
+    @property
+    def baseline(self) -> Arm:
+        """The arm that others are compared with."""
+        return baseline_of(self.capacity)
+
+    @property
+    def lead(self) -> Arm | None:
+        """The arm that the run's design is judged by; None where it has none."""
+        return lead_of(self.capacity)
+
+    @property
+    def run_arms(self) -> tuple[Arm, ...]:
+        """Those that were run, in the order of tables."""
+        return tuple(each for each in ordered(self.arms) if self.arms[each.name].steps)
+
 
 def summarise(run: Path, record: RunRecord) -> Summary:
     """Compute the summary of a run folder with merged logs; AnalysisError where the run ended before."""
@@ -183,7 +199,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         offered_rate=record.offered_rate,
         capacity=record.capacity,
         rate=record.config.get("rate"),
-        hot_update_share=_hot_update_share(rpc),
+        hot_update_share=_hot_update_share(rpc, lead_of(record.capacity)),
         updates=Updates(
             sent=account.sent,
             applied=account.applied,
@@ -199,7 +215,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         durable=record.config.get("recovery", {}).get("durable"),
         restarts=account.restarts,
         changed_arms=account.changed_arms,
-        empty_rpc_latency_us=_distribution(_empty_rpcs(run)["latency_us"]),
+        empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
         last_loss=mean_loss(_last_round(tried)),
         chance_loss=record.workload.get("chance_loss"),
         # In virtual time arms that are alike are so to the bit: they repeat nothing.
@@ -225,8 +241,10 @@ def _empty_rpcs(run: Path) -> pl.DataFrame:
     return pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty").collect()
 
 
-def _hot_update_share(rpc: pl.DataFrame) -> float | None:
-    pushes = rpc.filter((pl.col("arm") == HOT.name) & (pl.col("op") == "push") & pl.col("measured"))
+def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
+    if lead is None:
+        return None
+    pushes = rpc.filter((pl.col("arm") == lead.name) & (pl.col("op") == "push") & pl.col("measured"))
     lanes = int(pushes["lanes"].cast(pl.Int64).sum())
     return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
 
@@ -238,8 +256,8 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     tried = [block for block in record.first_attempts() if block.load == load]
     differences = compare(rpc, operations, blocks)
     if record.simulation is not None:
-        # It would be a null of noise, and in virtual time there is none.
-        differences.pop(AGAIN.name, None)
+        # One of noise there would be, and in virtual time there is none.
+        differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}
     return LoadSummary(
         offered_rate=record.offered_rate[load_name(load)],
         rounds=len({block.round for block in blocks}),
@@ -254,9 +272,12 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 
 
 def _hindrances(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, str]]:
-    """Of each arm's blocks and the baseline's, which it is compared with."""
-    found = {arm: hindrances([block for block in blocks if block.arm in (BASELINE, arm)]) for arm in arms}
-    return {arm: of_arm for arm, of_arm in found.items() if of_arm}
+    """Of each arm's blocks and its baseline's."""
+    found = {
+        name: hindrances([block for block in blocks if block.arm in (name, arm_of(name).baseline)])
+        for name in arms
+    }
+    return {name: of_arm for name, of_arm in found.items() if of_arm}
 
 
 def _block_steps(operations: pl.DataFrame) -> int:
@@ -276,58 +297,65 @@ def _repeated(blocks: Iterable[Block]) -> dict[str, dict[str, int]]:
 def _arms(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], tried: list[Block]
 ) -> dict[str, ArmSummary]:
-    return {
-        arm: _arm(
-            rpc.filter((pl.col("arm") == arm) & pl.col("measured") & (pl.col("op") != "empty")),
-            operations.filter((pl.col("arm") == arm) & pl.col("measured")),
-            [block for block in blocks if block.arm == arm],
-            mean_loss(block for block in tried if block.arm == arm),
-        )
-        for arm in ARMS
+    placed = [metric for metric in METRICS.values() if metric.place is not None]
+    logs: dict[Log, pl.DataFrame] = {"operations": operations, "rpc": rpc}
+    of_logs = [
+        measured_rows(log, rows)
+        .group_by("arm")
+        .agg(of_log(log, placed))
+        .rows_by_key("arm", named=True, unique=True)
+        for log, rows in logs.items()
+    ]
+    classes = measured_rows("rpc", rpc).group_by("arm", "class").agg(pl.len().alias("rpcs"), **latencies())
+    of_class = classes.rows_by_key(["arm", "class"], named=True, unique=True)
+    found = {}
+    for arm in measured(baseline_of(block.arm for block in blocks).design):
+        own = [block for block in blocks if block.arm == arm.name]
+        values = of_blocks(own, placed)
+        for each in of_logs:
+            values |= each.get(arm.name, {})
+        loss = mean_loss(block for block in tried if block.arm == arm.name)
+        by_class = {name: of_class.get((arm.name, name), {}) for name in CLASSES}
+        found[arm.name] = _arm(own, values, by_class, loss)
+    return found
+
+
+def _arm(
+    blocks: Sequence[Block],
+    values: Mapping[str, float | None],
+    by_class: Mapping[str, Mapping[str, float]],
+    loss: float | None,
+) -> ArmSummary:
+    """From the values of its metrics; `by_class` has RPCs and their latencies, or nothing."""
+    use, rpcs = total_use(blocks), values.get(RPCS.name) or 0.0
+    whole = sum(each.get("rpcs", 0) for each in by_class.values())
+    found: dict[str, Any] = {
+        "steps": sum(block.steps for block in blocks),
+        "rpc_latency_by_class_us": {name: _distribution(each) for name, each in by_class.items()},
+        "rpcs_per_step_by_class": {
+            name: rpcs * each.get("rpcs", 0) / max(whole, 1) for name, each in by_class.items()
+        },
+        "ps_cpu_s": use.cpu_s,
+        "step_us": values.get("step_mean"),
+        "loss": loss,
     }
-
-
-def _arm(rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block], loss: float | None) -> ArmSummary:
-    steps = sum(block.steps for block in blocks)
-    use = total_use(blocks)
-    latency = {op: operations.filter(pl.col("op") == op)["latency_us"] for op in OPS}
-    rpcs_per_step = _mean(operations.filter(pl.col("op") == "step")["rpcs"]) or 0.0
-    of_class = {name: rpc.filter(pl.col("class") == name)["latency_us"] for name in CLASSES}
-    step = _distribution(latency["step"])
-    return ArmSummary(
-        steps=steps,
-        rpcs_per_step=rpcs_per_step,
-        op_latency_us={op: _distribution(latency[op]) for op in TRANSFERS},
-        rpc_latency_us=_distribution(rpc["latency_us"]),
-        rpc_latency_by_class_us={name: _distribution(values) for name, values in of_class.items()},
-        rpcs_per_step_by_class={
-            name: rpcs_per_step * len(values) / max(len(rpc), 1) for name, values in of_class.items()
-        },
-        metrics_us={name: _mean(rpc[f"{name}_us"]) for name in (*METRICS, "switch")},
-        ps_proc_us_per_step={
-            "wall": use.proc_wall_ns / 1e3 / max(steps, 1),
-            "cpu": PS_PROC_CPU.per_step(blocks),
-        },
-        ps_packets_per_step=PS_PACKETS.per_step(blocks),
-        ps_bytes_per_step=PS_BYTES.per_step(blocks),
-        ps_cpu_s=use.cpu_s,
-        durability=_durability(use, steps),
-        step_us=step.mean,
-        step_latency_us=step,
-        loss=loss,
-    )
-
-
-def _durability(use: ServerUse, steps: int) -> Durability | None:
+    for metric in METRICS.values():
+        if metric.place is not None:
+            *path, name = path_of(metric)
+            into = found
+            for each in path:
+                into = into.setdefault(each, {})
+            value = values.get(metric.name)
+            into[name] = 0.0 if value is None and metric.kind == "count" else value
     if not use.commits:
-        return None
-    return Durability(
-        commits_per_step=use.commits / max(steps, 1),
-        commit_us=use.commit_ns / use.commits / 1e3,
-        rpcs_per_commit=use.delayed / use.commits,
-        delay_us=use.delay_ns / max(use.delayed, 1) / 1e3,
-        share_of_ps_proc=use.delay_ns / (use.proc_wall_ns + use.delay_ns),
-    )
+        found["durability"] = None
+    return ArmSummary.model_validate(found)
+
+
+def path_of(metric: Metric) -> list[str]:
+    """Where an arm has a metric that it has a place for."""
+    assert metric.place is not None, metric.name
+    return (metric.place or metric.name).split(".")
 
 
 def total_use(blocks: Iterable[Block]) -> ServerUse:
@@ -354,15 +382,5 @@ def _last_round(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.round == last]
 
 
-def _mean(values: pl.Series) -> float | None:
-    return float(values.cast(pl.Float64).sum() / len(values)) if len(values) else None
-
-
-def _distribution(latencies: pl.Series) -> Distribution:
-    def percentile(q: float) -> float | None:
-        value = latencies.quantile(q, "higher")
-        return None if value is None else float(value)
-
-    return Distribution(
-        mean=_mean(latencies), p50=percentile(0.5), p95=percentile(0.95), p99=percentile(0.99)
-    )
+def _distribution(values: Mapping[str, float]) -> Distribution:
+    return Distribution.model_validate({name: values.get(name) for name in Distribution.model_fields})

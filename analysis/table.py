@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO
 
 from rich import box
@@ -16,38 +15,17 @@ from analysis.answer import Answer
 from analysis.claims import claims
 from analysis.elsewhere import answers
 from analysis.facts import facts, without_intervals
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import RPCS, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
 from common.words import counted
-from logs.columns import ARMS, BASELINE, CLASSES
-from logs.columns import METRICS as FIVE
-from protocol.arms import AGAIN
+from logs.columns import CLASSES
+from protocol.arms import Arm, compared
 
 WIDTH = 100
-
-
-@dataclass(frozen=True, slots=True)
-class DurabilityRow:
-    """A number of an arm's durability: its field, its title and its number format."""
-
-    field: str
-    title: str
-    format: str
-
-    def of(self, arm: ArmSummary) -> str:
-        """As text; a dash where nothing was kept."""
-        return "–" if arm.durability is None else format(getattr(arm.durability, self.field), self.format)
-
-
-DURABILITY_ROWS = (
-    DurabilityRow("commits_per_step", "commits a step", ",.1f"),
-    DurabilityRow("commit_us", "a commit, µs", ",.1f"),
-    DurabilityRow("rpcs_per_commit", "RPCs that wait for one", ",.1f"),
-    DurabilityRow("delay_us", "each of them waits, µs", ",.1f"),
-    DurabilityRow("share_of_ps_proc", "of all PS_proc", ".1%"),
-)
+_BESIDE = 4
+"""Arms beside their baseline that this has room for."""
 
 
 def render(summary: Summary) -> RenderableType:
@@ -55,8 +33,10 @@ def render(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = [line for told in answers(summary) for line in (*_answer(told), "")]
     for name, load in summary.loads.items():
         rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
-        title = f"[i]Load {name}: {rate}; differences to {BASELINE} in % \\[95 % interval][/i]"
-        parts += [title, _differences(summary, name), *without_intervals(load), ""]
+        for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
+            title = f"[i]Load {name}: {rate}; differences to {baseline} in % \\[95 % interval][/i]"
+            parts += [title, *_differences(summary, name, baseline, arms)]
+        parts += [*without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     parts += list(facts(summary))
     return Group(*parts)
@@ -85,26 +65,34 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
     console.print(render(summary))
 
 
-def _differences(summary: Summary, name: str) -> Table:
+def _differences(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Iterator[Table]:
+    """One, or as many as arms take; none without any arm."""
+    for first in range(0, len(arms), _BESIDE):
+        yield _beside(summary, name, baseline, arms[first : first + _BESIDE])
+
+
+def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Table:
     load = summary.loads[name]
-    arms = [arm for arm in ARMS if arm in load.differences]
-    table = _table([BASELINE, *arms])
-    tones = {arm: {metric: each.tone for metric, each in claims(summary, name, arm).items()} for arm in arms}
-    for metric in METRICS:
-        found = {arm: load.differences[arm].get(metric.name) for arm in arms}
-        known = [each for each in found.values() if each is not None]
+    table = _table([baseline, *(arm.name for arm in arms)])
+    tones = [{metric: each.tone for metric, each in claims(summary, name, arm.name).items()} for arm in arms]
+    for metric in shown_in("differences"):
+        found = [load.differences[arm.name].get(metric.name) for arm in arms]
+        known = [each for each in found if each is not None]
         if known:
-            cells = [_cell(arm, each, tones[arm].get(metric.name, "")) for arm, each in found.items()]
+            cells = [
+                _cell(arm, each, of_arm.get(metric.name, ""))
+                for arm, each, of_arm in zip(arms, found, tones, strict=True)
+            ]
             table.add_row(metric.title, _baseline(known[0].baseline, metric), *cells)
     return table
 
 
 def _baseline(value: float, metric: Metric) -> str:
-    return format(value, metric.format) if value < 1e6 else f"{value / 1e6:,.2f} M"
+    return metric.written(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
 
 
 def _table(arms: Sequence[str]) -> Table:
-    # Two blanks between columns: five arms leave no room for more.
+    # Two blanks between columns: there is no room for more.
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in arms:
@@ -112,36 +100,30 @@ def _table(arms: Sequence[str]) -> Table:
     return table
 
 
-def _cell(arm: str, found: Comparison | None, tone: Tone) -> str:
-    """A difference in %; of arm *again* the interval alone, which is what noise looks like."""
+def _cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
+    """A difference in %; of a repetition the interval alone, which is what noise looks like."""
     if found is None or found.ratio is None:
         return "–"
     bounds = interval(found).replace("[", "\\[")
-    if arm == AGAIN.name and bounds:
+    if arm.is_repetition and bounds:
         return bounds
     text = f"{signed(found.ratio)} {bounds}".rstrip()
-    style = "" if arm == AGAIN.name else _STYLES[tone]
+    style = "" if arm.is_repetition else _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
 
 def _breakdown(summary: Summary) -> Table:
-    names = [arm for arm in ARMS if summary.arms[arm].steps]
-    table = _table(names)
-    arms = [summary.arms[arm] for arm in names]
+    table = _table([arm.name for arm in summary.run_arms])
+    arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
-    table.add_row("RPCs a step", *(f"{arm.rpcs_per_step:,.1f}" for arm in arms))
+    table.add_row(RPCS.spoken, *(RPCS.written(arm.of(RPCS)) for arm in arms))
     for name in CLASSES:
         table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
-    for metric in (*FIVE, "switch"):
-        table.add_row(metric, *(_number(arm.metrics_us[metric], ",.1f") for arm in arms))
-    for row in DURABILITY_ROWS if summary.durable else ():
-        table.add_row(row.title, *(row.of(arm) for arm in arms))
+    for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
+        table.add_row(metric.title, *(metric.written(arm.of(metric)) for arm in arms))
     return table
 
 
 def _of_class(arm: ArmSummary, name: str) -> str:
-    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {_number(arm.rpc_latency_by_class_us[name].mean)}"
-
-
-def _number(value: float | None, form: str = ",.0f") -> str:
-    return "–" if value is None else format(value, form)
+    mean = arm.rpc_latency_by_class_us[name].mean
+    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {'–' if mean is None else f'{mean:,.0f}'}"

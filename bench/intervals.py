@@ -25,10 +25,10 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from analysis.claims import Claim
-from analysis.differences import complete_rounds, of_operations
-from analysis.metrics import BY_NAME
+from analysis.differences import by_round, complete_rounds
+from analysis.metrics import METRICS
 from analysis.statistics import compare_paired, subsets, typical
-from protocol.arms import AGAIN, NEITHER
+from protocol.hotset import AGAIN, NEITHER
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""
@@ -234,7 +234,7 @@ def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int 
     for _ in range(trials):
         arm, baseline, again = made_up(rng, rounds, 3)
         difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, again))
-        found.append([Claim(BY_NAME["pull_mean"], difference, each).sign != 0 for each in (None, null)])
+        found.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
     return Claimed(*np.array(found).mean(axis=0).tolist())
 
 
@@ -262,7 +262,7 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
         arms = [AGAIN.name, NEITHER.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
-        again, neither = of_operations(at_load, arms, rounds).values()
+        again, neither = by_round("operations", at_load, arms, rounds).values()
         for metric in ("pull_mean", "pull_p99", "push_mean", "push_p99"):
             yield f"{run.name}, {load:g}, {metric}", recorded(again[metric], neither[metric])
 

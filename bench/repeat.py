@@ -25,14 +25,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from analysis.answer import SPOKEN_OF
+from analysis.answer import nouns
 from analysis.claims import claim_of_learning, claims
 from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.words import counted
 from logs.columns import TRANSFERS
-from protocol.arms import AGAIN, HOT
+from protocol.hotset import AGAIN, HOT
 
 SHORT: dict[str, object] = {
     "budget_s": 50.0,
@@ -110,7 +110,7 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
     for summary in summaries:
         for load in summary.loads:
             for metric, claim in claims(summary, load, AGAIN.name).items():
-                if metric in SPOKEN_OF:
+                if metric in nouns():
                     found[metric].append(claim.sign != 0)
         learnt = claim_of_learning(summary, AGAIN.name)
         if learnt is not None:

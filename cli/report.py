@@ -118,17 +118,6 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
         click.echo(f"{counted(len(written), 'file')} in {output}")
 
 
-COMPARED = (
-    "pull_mean",
-    "push_mean",
-    "rpc_mean",
-    "ps_cpu_us_per_step",
-    "ps_packets_per_step",
-    "worker_cpu_us_per_step",
-)
-"""Metrics that are printed; --json has all."""
-
-
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN RUN...")
 @json_option
@@ -149,16 +138,16 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
-    from analysis.metrics import BY_NAME
-    from logs.columns import BASELINE
-    from protocol.arms import HOT, PROXY
+    from analysis.metrics import shown_in
+    from protocol.arms import baseline_of, lead_of, told
 
-    metrics = [BY_NAME[name] for name in COMPARED]
-
+    # --json has all.
+    metrics = shown_in("compare")
     names = [each.name for each in found]
     offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
     click.echo(f"Load {load}, steps/s offered: {offered}")
-    for arm in (BASELINE, HOT.name, PROXY.name):
+    base, lead = baseline_of(found[0].changes[load]), lead_of(found[0].changes[load])
+    for arm in (each.name for each in (base, *told(base.design))):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [
             [
@@ -171,14 +160,16 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
         ]
         if rows:
             print_table(f"Load {load}, arm {arm}: {names[0]}, and the others against it", ["", *names], rows)
-    inside = [each.differences[load].get(HOT.name, {}) for each in found]
+    if lead is None:
+        return
+    inside = [each.differences[load].get(lead.name, {}) for each in found]
     rows = [
         [metric.title, *(_cell(metric, of) for of in inside)]
         for metric in metrics
         if any(metric.name in of for of in inside)
     ]
     if rows:
-        print_table(f"Load {load}: {HOT.name} against {BASELINE}, in each run", ["", *names], rows)
+        print_table(f"Load {load}: {lead.name} against {lead.baseline}, in each run", ["", *names], rows)
 
 
 def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:

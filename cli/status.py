@@ -21,10 +21,8 @@ from common.words import counted
 from controller.controller import Controller
 from controller.status import SwitchStatus
 from controller.tables import Job
-from protocol.arms import JOBS
+from protocol.arms import arm_of_job
 from protocol.header import LANES
-
-_ARMS = {job: arm for arm, job in JOBS.items()}
 
 
 @click.command()
@@ -48,7 +46,7 @@ def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
 def _as_json(status: SwitchStatus) -> dict[str, object]:
     return {
         "jobs": [
-            {"arm": _ARMS.get(job.job)}
+            {"arm": _arm(job)}
             | asdict(job)
             | {"entries": status.states(job.job)}
             | {"servers": [asdict(server) for server in status.servers if server.job == job.job]}
@@ -71,7 +69,7 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
 def _print_summary(address: str, status: SwitchStatus) -> None:
     jobs = [
         [
-            _ARMS.get(job.job, ""),
+            _arm(job) or "",
             *_settings(job),
             len(status.callers(job.job)),
             *status.states(job.job).values(),
@@ -99,6 +97,11 @@ def _counters(status: SwitchStatus) -> Iterator[str]:
 def _dropped(drops: Mapping[str, int]) -> str:
     reasons = [f"{packets:,} {reason}" for reason, packets in drops.items() if packets]
     return ", ".join(reasons) or "none"
+
+
+def _arm(job: Job) -> str | None:
+    found = arm_of_job(job.job)
+    return None if found is None else found.name
 
 
 def _settings(job: Job) -> list[object]:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from protocol import arms
-
-BASELINE = arms.NEITHER.name
-ARMS = tuple(arm.name for arm in arms.MEASURED)
 TRANSFERS = ("pull", "push")
 """Operations that move parameters, each a series of RPCs."""
 OPS = (*TRANSFERS, "step")
@@ -17,7 +13,8 @@ CLASSES = ("all_hit", "mixed", "cold")
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
 
-ARM = pl.Enum([arm.name for arm in arms.ARMS])
+ARM = pl.Categorical()
+"""Its name. Which there are is not the logs' business: so a run of before there was one stays readable."""
 
 
 def load_name(load: float) -> str:

@@ -11,8 +11,7 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
-from logs.columns import BASELINE
-from protocol.arms import HOT
+from protocol.hotset import HOT, NEITHER
 from topologies.config import Config
 
 
@@ -40,7 +39,7 @@ class MeasuredRun:
     def per_step(self, metric: str) -> dict[str, float]:
         """Arm -> its geometric mean over rounds, for *neither* and *hot*."""
         found = self.difference(metric)
-        return {BASELINE: found.baseline, HOT.name: found.value}
+        return {NEITHER.name: found.baseline, HOT.name: found.value}
 
 
 def read_measured(folder: Path) -> MeasuredRun:

@@ -8,13 +8,18 @@ from itertools import product
 from typing import Any
 
 from paper.packing import PARAMETERS, TOP
+from protocol.arms import leading, measured
+from protocol.hotset import DESIGN
 
-_ALL = ["neither", "again", "proxy", "hot", "both"]
-_SCALED = ["neither", "proxy", "hot", "both"]
+_ARMS = measured(DESIGN)
+_ALL = [arm.name for arm in _ARMS]
+_SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
+_COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetition or arm == leading(DESIGN)]
+"""The arm that the design is judged by, its baseline, and that again."""
 _KEYS, _STEPS = 3_000, 4_000
 """Of the default run: keys a step, and steps of the trace, of which short runs take fewer."""
 _SHORT: Mapping[str, Any] = {
-    "arms": ["neither", "again", "hot"],
+    "arms": _COMPARED,
     "loads": [0.5],
     "rounds": 8,
     "calibration_s": 1.0,

@@ -14,7 +14,7 @@ from analysis.page.build import Page, build
 from analysis.page.drawing import drawings
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table, differences, plain
-from analysis.page.words import CAVEATS, READING
+from analysis.page.words import CAVEATS, glossary, reading
 from analysis.report import paper_table, what_was_run
 from logs.parts import write_text
 from paper.connections.figure import CALLING, PANELS, delay_against_connections
@@ -24,6 +24,7 @@ from paper.measured import MeasuredRun, read_measured
 from paper.plan import Stage
 from paper.stages import result_of
 from paper.sweeps import by_workers, sweeps
+from protocol.hotset import HOT, NEITHER
 
 Step = Callable[[str], None]
 """Told what is being drawn."""
@@ -69,10 +70,12 @@ def _page(
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_all(runs)])],
-        differences=[differences(first.summary, name)],
+        baseline=first.summary.baseline.name,
+        differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=CAVEATS,
-        reading=READING,
+        reading=list(reading(first.summary.run_arms, is_virtual=False)),
+        glossary=list(glossary(first.summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
     )
 
@@ -113,7 +116,9 @@ def _all(runs: dict[str, MeasuredRun]) -> Table:
         )
         for name, run in runs.items()
     ]
-    return Table("Arm hot against neither, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows)
+    return Table(
+        f"Arm {HOT.name} against {NEITHER.name}, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows
+    )
 
 
 def _difference(run: MeasuredRun, metric: str) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
-from logs.columns import BASELINE
 from paper.costs import METRICS as COSTS
 from paper.map import TITLES
 from paper.measured import MeasuredRun
-from protocol.arms import AGAIN, HOT, MEASURED
+from protocol.arms import ordered
+from protocol.hotset import HOT, NEITHER
 
 METRICS = {
     "pull_mean": "mean pull, µs",
@@ -77,7 +77,7 @@ def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
         for each in zip(*((of.ratio_low, of.ratio, of.ratio_high) for of in found), strict=True)
     )
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
-    return Series(f"{HOT.name} against {BASELINE}", x, value, colour_of(HOT.name, 1), low=low, high=high)
+    return Series(f"{HOT.name} against {NEITHER.name}", x, value, colour_of(HOT.name, 1), low=low, high=high)
 
 
 def _workers(run: MeasuredRun) -> float:
@@ -106,7 +106,7 @@ def sweep(
         [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
         kind="points",
         caption="At half of what the arm that carries least does in each run; bars are 95 % intervals of the "
-        "difference to neither.",
+        f"difference to {NEITHER.name}.",
     )
 
 
@@ -119,7 +119,7 @@ def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Ser
     without = np.array([each.baseline for each in found])
     with_hot = np.array([each.value for each in found])
     return [
-        Series(BASELINE, x, without, colour_of(BASELINE, 0)),
+        Series(NEITHER.name, x, without, colour_of(NEITHER.name, 0)),
         Series(HOT.name, x, with_hot, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
     ]
 
@@ -134,11 +134,12 @@ _UTILISATION = (
 
 def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
     """[DDL] Fig. 8: CPU of workers and of servers against the number of workers, in parts of a core."""
-    ordered = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
-    x = np.array([run.config.workers for run in ordered], dtype=np.float64)
+    by_size = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
+    x = np.array([run.config.workers for run in by_size], dtype=np.float64)
+    arms = ordered(block.arm for run in runs for block in run.record.blocks)
     panels = []
-    for arm in (arm.name for arm in MEASURED if arm is not AGAIN):
-        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in ordered]
+    for arm in (arm.name for arm in arms if not arm.is_repetition):
+        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in by_size]
         if all(blocks):
             used = {
                 "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],

@@ -1,8 +1,28 @@
-"""The arms of an experiment: what of the switch each uses. On the wire an arm is a job of its own."""
+"""The arms of experiments, as data. On the wire an arm is a job of its own.
+
+A design brings its arms as `ARMS` of a module of its own, which stands in `DESIGNS`. Whatever runs, compares,
+draws or tells of arms asks here, and has no name of an arm in it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from common.errors import HotlineError
+
+DESIGNS = {"hotset": "protocol.hotset"}
+"""Design -> the module that has its arms."""
+
+
+class Settings(Protocol):
+    """What an arm sets of its design: a frozen dataclass of the design's own."""
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,24 +31,105 @@ class Arm:
 
     name: str
     job: int
-    offloaded: bool
-    """The hot set is in the switch, in slots of its own."""
-    proxied: bool
-    """The switch is the workers' one connection to each PS."""
+    design: str
+    settings: Settings
+    colour: str
+    """In figures, on white and on black."""
+    about: str
+    """What it is: "the arm ..."."""
+    note: str = ""
+    """What a reader of its numbers should know, as a sentence."""
+    baseline: str | None = None
+    """The arm that it is compared with; None for one that others are compared with."""
+    is_measured: bool = True
+    told: str | None = None
+    """How sentences of an answer about it begin, if it has any; empty for the arm that it is about."""
+
+    @property
+    def is_repetition(self) -> bool:
+        """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
+        if self.baseline is None:
+            return False
+        of = arm(self.baseline)
+        return (of.design, of.settings) == (self.design, self.settings)
 
 
-PROFILE = Arm("profile", job=1, offloaded=True, proxied=False)
-"""Trains for the update log, and under the hot set's load; not measured."""
-NEITHER = Arm("neither", job=2, offloaded=False, proxied=False)
-"""What the others are compared with."""
-AGAIN = Arm("again", job=6, offloaded=False, proxied=False)
-"""*Neither* again (an A/A test): how it differs from *neither* is what noise looks like."""
-PROXY = Arm("proxy", job=3, offloaded=False, proxied=True)
-HOT = Arm("hot", job=4, offloaded=True, proxied=False)
-BOTH = Arm("both", job=5, offloaded=True, proxied=True)
+def arms_of(design: str) -> tuple[Arm, ...]:
+    """All arms of a design, in the order of tables; raises `HotlineError` for one that there is not."""
+    if design not in DESIGNS:
+        raise HotlineError(f"design {design}: there are {', '.join(DESIGNS)}")
+    found: tuple[Arm, ...] = import_module(DESIGNS[design]).ARMS
+    return found
 
-MEASURED = (NEITHER, AGAIN, PROXY, HOT, BOTH)
-ARMS = (PROFILE, *MEASURED)
-OFFLOADED = tuple(arm for arm in ARMS if arm.offloaded)
-JOBS = {arm.name: arm.job for arm in ARMS}
-"""Name -> job, as `run.json` has it."""
+
+def measured(design: str) -> tuple[Arm, ...]:
+    """The arms of a design that are measured."""
+    return tuple(arm for arm in arms_of(design) if arm.is_measured)
+
+
+def every() -> dict[str, Arm]:
+    """The arms of all designs, by their names."""
+    found = [arm for design in DESIGNS for arm in arms_of(design)]
+    of_name, of_job = {arm.name: arm for arm in found}, {arm.job: arm for arm in found}
+    if not len(of_name) == len(of_job) == len(found):
+        raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in found]}")
+    return of_name
+
+
+def arm(name: str) -> Arm:
+    """The arm of that name; raises `HotlineError`."""
+    found = every()
+    if name not in found:
+        raise HotlineError(f"arm {name}: there are {', '.join(found)}")
+    return found[name]
+
+
+def arm_of_job(job: int) -> Arm | None:
+    """None for a job that is no arm's."""
+    return next((arm for arm in every().values() if arm.job == job), None)
+
+
+def ordered(names: Iterable[str]) -> tuple[Arm, ...]:
+    """Those of all measured arms that are named, in the order of tables; other names are left out."""
+    wanted = set(names)
+    return tuple(arm for arm in every().values() if arm.is_measured and arm.name in wanted)
+
+
+def baseline_of(names: Iterable[str]) -> Arm:
+    """The one of these arms that others are compared with; raises `HotlineError` where there is none."""
+    found = [arm for arm in ordered(names) if arm.baseline is None]
+    if not found:
+        raise HotlineError("there is no arm that others are compared with")
+    return found[0]
+
+
+def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
+    """Baseline -> those of these arms that are compared with it."""
+    found: dict[str, list[Arm]] = {}
+    for each in ordered(names):
+        if each.baseline is not None:
+            found.setdefault(each.baseline, []).append(each)
+    return found
+
+
+def repetition_of(name: str | None) -> Arm | None:
+    """The arm that is another one again, and tells what noise is; None where there is none."""
+    found = (arm for arm in every().values() if arm.baseline == name and arm.is_repetition)
+    return next(found, None)
+
+
+def leading(design: str) -> Arm | None:
+    """The arm that a design is judged by; None where none is."""
+    return next((arm for arm in measured(design) if arm.told == ""), None)
+
+
+def lead_of(names: Iterable[str]) -> Arm | None:
+    """The same for a run of these arms."""
+    return leading(baseline_of(names).design)
+
+
+def told(design: str) -> tuple[Arm, ...]:
+    """The arms of which answers have a word, the leading one first."""
+    return tuple(
+        sorted((arm for arm in measured(design) if arm.told is not None), key=lambda arm: bool(arm.told))
+    )

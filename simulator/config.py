@@ -13,8 +13,9 @@ from typing_extensions import Self
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
 from hosts.workload.generator import R1
+from protocol import hotset
 from protocol.addressing import MAX_HOSTS, PORTS
-from protocol.arms import AGAIN, MEASURED
+from protocol.arms import measured, ordered
 from simulator.costs import Hosts, Network
 from topologies.config import PROFILE_LANES, SERVER_ROWS, Config
 
@@ -28,6 +29,10 @@ _OF_A_SWITCH = ("traffic_manager", "rack", "switch_us", "switch_mpps")
 """Settings of [network] that need one beside the hosts."""
 
 
+def _arms() -> tuple[str, ...]:
+    return tuple(arm.name for arm in measured(hotset.DESIGN) if not arm.is_repetition)
+
+
 class SimulationConfig(Config):
     """The tables [network] and [hosts] come on top; settings of real processes have no effect.
 
@@ -37,8 +42,8 @@ class SimulationConfig(Config):
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
-    arms: tuple[str, ...] = tuple(arm.name for arm in MEASURED if arm != AGAIN)
-    """Arms that are measured, *neither* among them. No noise is there that *again* could show."""
+    arms: tuple[str, ...] = Field(default_factory=_arms)
+    """Arms that are measured. No noise is there that one which repeats another could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     """Computing of all rounds, where their number is not given: an RPC counts as 10 µs."""
@@ -78,10 +83,11 @@ class SimulationConfig(Config):
 
     @field_validator("arms")
     @classmethod
-    def _leave_out_again(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
-        if AGAIN.name in arms:
-            log.warning("arm %s is left out: virtual time has no noise that it could show", AGAIN.name)
-        return tuple(arm for arm in arms if arm != AGAIN.name)
+    def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
+        repeated = [arm.name for arm in ordered(arms) if arm.is_repetition]
+        for name in repeated:
+            log.warning("arm %s is left out: virtual time has no noise that it could show", name)
+        return tuple(name for name in arms if name not in repeated)
 
     @model_validator(mode="before")
     @classmethod

@@ -17,7 +17,7 @@ from analysis.record import Accounting, RunRecord, Simulation, least_capacity
 from common.concurrency import in_thread
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
-from protocol.arms import JOBS, PROFILE
+from protocol.hotset import PROFILE
 from simulator.config import SimulationConfig
 from simulator.session import SimulatedSession
 from simulator.warm import warm
@@ -48,7 +48,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
         versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         placement={},
         seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
-        jobs=JOBS,
+        jobs={arm.name: arm.job for arm in config.every_arm},
     )
     with reporter.phase("workload", 1.0) as phase:
         trace = data or generate_trace(config, phase.update)

@@ -18,7 +18,7 @@ from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.worker.logs import Origin
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from protocol.arms import JOBS, Arm
+from protocol.arms import Arm
 from simulator.books import ArmBook
 from simulator.config import SimulationConfig
 from simulator.drive import Clock, drive, pass_time
@@ -153,7 +153,10 @@ class SimulatedSession(Session):
 
     async def server_use(self) -> dict[str, ServerUse]:
         """What the servers have done for each arm since the start."""
-        return {name: _use_of(self.arms[name].network) if name in self.arms else ServerUse() for name in JOBS}
+        names = [arm.name for arm in self.config.every_arm]
+        return {
+            name: _use_of(self.arms[name].network) if name in self.arms else ServerUse() for name in names
+        }
 
     def program_use(self) -> ProgramUse | None:
         """None: the switch's program has its own time."""

@@ -7,7 +7,7 @@ import numpy as np
 from designs.interface import NEVER
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from protocol.arms import NEITHER
+from protocol.hotset import NEITHER
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run
 from simulator.switchboard import Switchboard

@@ -21,6 +21,7 @@ from protocol.arms import Arm
 from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
+from protocol.hotset import settings_of
 from protocol.rpc import PUSH
 from simulator.costs import (
     Hosts,
@@ -238,7 +239,7 @@ def _me(
 ) -> Any:
     me = records(1, ME)[0]
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
-    me.rack, me.connections = network.rack or 0, 1 if arm.proxied else workers
+    me.rack, me.connections = network.rack or 0, 1 if settings_of(arm).proxy else workers
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     me.switch_latency, me.switch_ps = switch_times_of(network)

@@ -20,8 +20,9 @@ from designs.registry import design as find_design
 from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
 from logs.libsvm import SAMPLES_PER_STEP
+from protocol import hotset
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
-from protocol.arms import ARMS, MEASURED, NEITHER, Arm
+from protocol.arms import Arm, arms_of, measured
 from protocol.header import LANES
 from topologies.errors import ConfigError
 
@@ -30,8 +31,8 @@ EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
 """Size of table `servers`."""
-MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(ARMS))
-MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(ARMS) - MAX_SERVERS)
+MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(hotset.ARMS))
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(hotset.ARMS) - MAX_SERVERS)
 """Every worker and server calls in every job; one row is the controller's."""
 
 
@@ -163,8 +164,8 @@ class Config(_Model):
     """CLI: stay in Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
     """SEED of workload, order of arms and faults."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in MEASURED)
-    """Arms that are measured; *neither* is what the others are compared with."""
+    arms: tuple[str, ...] = Field(default_factory=lambda: tuple(arm.name for arm in measured(hotset.DESIGN)))
+    """Arms that are measured, with those that others of them are compared with."""
     loads: tuple[float, ...] = (0.5, 0.8)
     """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -203,14 +204,19 @@ class Config(_Model):
     workload: WorkloadShape = WorkloadShape()
 
     @property
+    def every_arm(self) -> tuple[Arm, ...]:
+        """All arms of the design, measured or not: a job each, at agents and switch."""
+        return arms_of(hotset.DESIGN)
+
+    @property
     def measured(self) -> tuple[Arm, ...]:
-        """The arms, in the order of all arms."""
-        return tuple(arm for arm in MEASURED if arm.name in self.arms)
+        """Those that are measured, in the order of all arms."""
+        return tuple(arm for arm in self.every_arm if arm.name in self.arms)
 
     @property
     def offloaded(self) -> tuple[Arm, ...]:
         """Those of them with the hot set in the switch."""
-        return tuple(arm for arm in self.measured if arm.offloaded)
+        return tuple(arm for arm in self.measured if arm.settings.aggregates)
 
     @property
     def jobs_at_a_switch(self) -> int:
@@ -262,10 +268,13 @@ class Config(_Model):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
-        unknown = [name for name in self.arms if name not in {arm.name for arm in MEASURED}]
-        if unknown or len(set(self.arms)) < len(self.arms) or NEITHER.name not in self.arms:
-            names = ", ".join(arm.name for arm in MEASURED)
-            raise ValueError(f"arms ({', '.join(self.arms)}) must be some of {names}, with {NEITHER.name}")
+        known = {arm.name: arm.baseline for arm in self.every_arm if arm.is_measured}
+        needed = {known[name] or name for name in self.arms if name in known}
+        if not needed or not needed <= set(self.arms) <= set(known) or len(set(self.arms)) < len(self.arms):
+            compared_with = " and ".join(name for name, baseline in known.items() if baseline is None)
+            raise ValueError(
+                f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, with {compared_with}"
+            )
         most = max_top_k(max(1, self.jobs_at_a_switch))
         if self.top_k > most:
             with_hot = " and ".join(arm.name for arm in self.offloaded)

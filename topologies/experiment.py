@@ -16,7 +16,6 @@ from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
 from protocol import addressing
-from protocol.arms import JOBS
 from topologies.agents import supervised
 from topologies.capture import capture
 from topologies.config import Config
@@ -55,7 +54,7 @@ def new_record(config: Config, placement: Placement) -> RunRecord:
         versions=describe_versions(config.target),
         placement=dict(placement.as_record()),
         seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
-        jobs=JOBS,
+        jobs={arm.name: arm.job for arm in config.every_arm},
     )
 
 

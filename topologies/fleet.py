@@ -11,8 +11,8 @@ from pathlib import Path
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from protocol import addressing
-from protocol.arms import ARMS
 from protocol.header import HOTLINE_PORT, VERSION
+from protocol.hotset import settings_of
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import EPOCH, Config
 from topologies.network import Network
@@ -93,7 +93,10 @@ def _server_config(
         "replayed": config.recovery.replay_log,
         **durable,
         **keys,
-        "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.proxied} for arm in ARMS],
+        "jobs": [
+            {"job": arm.job, "epoch": EPOCH, "connected": not settings_of(arm).proxy}
+            for arm in config.every_arm
+        ],
         "service": {"address": service.address, "port": HOTLINE_PORT},
     }
 
@@ -117,7 +120,7 @@ def _worker_config(
         "trace": str(run / "trace"),
         "jobs": [
             {"job": arm.job, "arm": arm.name, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(arm.job)}
-            for arm in ARMS
+            for arm in config.every_arm
         ],
         "services": [
             {"ps": ps, "address": service.address, "port": HOTLINE_PORT}

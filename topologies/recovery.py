@@ -7,7 +7,6 @@ import logging
 from common.concurrency import in_thread
 from controller.controller import Controller
 from controller.errors import ControllerError
-from protocol.arms import ARMS
 from topologies.config import EPOCH
 from topologies.errors import SwitchFailed
 from topologies.phases.provision import provision
@@ -45,9 +44,9 @@ async def restore(session: Session, restarts: int) -> None:
     epoch = EPOCH + restarts
     await provision(session.network.address, session.config, epoch)
     async with Controller(session.network.address, undisturbed=True) as controller:
-        for arm in ARMS:
+        for arm in session.config.every_arm:
             await controller.renew(arm.job)
-        epochs = {str(arm.job): epoch for arm in ARMS}
+        epochs = {str(arm.job): epoch for arm in session.config.every_arm}
         for worker in session.workers:
             await worker.tell({"cmd": "renew", "epochs": epochs, "switch": restarts})
         for job, keys in list(session.loaded.items()):

@@ -18,7 +18,7 @@ from common.concurrency import together
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
 from protocol.addressing import server_port, worker_port
-from protocol.arms import JOBS, Arm
+from protocol.arms import Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
 from topologies.disturbance import Reading, read
@@ -138,7 +138,7 @@ class Session:
     async def server_use(self) -> dict[str, ServerUse]:
         """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
         answers = await call_all(self.servers, {"cmd": "stats"})
-        return {arm: _total_use(answers, job) for arm, job in JOBS.items()}
+        return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
 
     def program_use(self) -> ProgramUse | None:
         """What the kernel's program has taken of the agents since the start; None where it is not told."""

@@ -11,7 +11,6 @@ from analysis.figures.distribution import Distribution, distributions
 from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series, Values
 from analysis.figures.source import Curve, Source, curves
 from logs.columns import CLASSES, METRICS, TRANSFERS
-from protocol.arms import AGAIN
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
@@ -124,13 +123,13 @@ def breakdown(sources: Sequence[Source]) -> Figure:
 def completion(sources: Sequence[Source]) -> Figure:
     """Ours: how long pulls and pushes take from when they were due, at each load of a run."""
     panels: dict[str, list[Series]] = {}
-    for curve in curves([source for source in sources if source.operations is not None], with_null=True):
-        if curve.arm != AGAIN.name or len(sources) == 1:
-            assert curve.source.operations is not None
-            own = curve.source.operations.filter(pl.col("arm") == curve.arm)
-            for (load, op), found in distributions(own, "latency_us", ["load", "op"]).items():
-                if op in TRANSFERS:
-                    panels.setdefault(f"{op}, load {load}", []).append(cdf_series(curve, found))
+    runs = [source for source in sources if source.operations is not None]
+    for curve in curves(runs, with_null=len(sources) == 1):
+        assert curve.source.operations is not None
+        own = curve.source.operations.filter(pl.col("arm") == curve.arm)
+        for (load, op), found in distributions(own, "latency_us", ["load", "op"]).items():
+            if op in TRANSFERS:
+                panels.setdefault(f"{op}, load {load}", []).append(cdf_series(curve, found))
     return Figure(
         "completion",
         "Completion of pull and push, from when they were due",

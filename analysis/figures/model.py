@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from logs.columns import ARMS, METRICS
+from logs.columns import METRICS
+from protocol.arms import every
 
 Values = npt.NDArray[np.float64]
 Fact = tuple[str, ...]
 Kind = Literal["lines", "steps", "points", "bars", "map"]
 
-_ARM_COLOURS = dict(zip(ARMS, ("#7f7f7f", "#b4b4b4", "#3b7dd8", "#e07b1a", "#2c9a57"), strict=True))
-_METRIC_COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
-COLOURS: Mapping[str, str] = {**_ARM_COLOURS, **_METRIC_COLOURS}
-"""Of arms and of metrics, on white and on black."""
+COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
+"""Of metrics, on white and on black."""
 _OTHERS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
 
@@ -103,4 +102,5 @@ class Figure:
 
 def colour_of(name: str, number: int) -> str:
     """The colour of an arm or a metric; of anything else the colour of that number."""
-    return COLOURS.get(name, _OTHERS[number % len(_OTHERS)])
+    arms = every()
+    return arms[name].colour if name in arms else COLOURS.get(name, _OTHERS[number % len(_OTHERS)])

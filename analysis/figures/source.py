@@ -12,9 +12,9 @@ from analysis.errors import AnalysisError
 from analysis.figures.model import colour_of
 from analysis.record import RunRecord, read_record
 from logs.cluster import CLUSTER, ClusterLogs
-from logs.columns import ARMS, BASELINE, LOGS
+from logs.columns import LOGS
 from logs.counts import Counts
-from protocol.arms import AGAIN, JOBS
+from protocol.arms import baseline_of, every, ordered
 
 IN_A_BLOCK = ("round", "load")
 """Columns that tell a run's blocks apart, between which nothing is to be compared in time."""
@@ -54,20 +54,18 @@ def of_run(run: Path) -> Source:
             raise AnalysisError(f"{run}: has no {log}.parquet; a finished run has one")
     measured = pl.col("measured") & (pl.col("round") >= 0) & (pl.col("op") != "empty")
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
-    jobs = {job: arm for arm, job in JOBS.items()}
+    jobs = {arm.job: arm.name for arm in every().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
-    present = {block.arm for block in record.blocks}
+    arms = tuple(arm.name for arm in ordered(block.arm for block in record.blocks))
     return Source(
         name=str(record.workload.get("name", run.name)),
         rpc=pl.scan_parquet(logs["rpc"]).filter(measured).with_columns(names),
-        connections=pl.scan_parquet(logs["connections"])
-        .with_columns(arm=arm_of_job)
-        .filter(pl.col("arm").is_in(ARMS))
+        connections=pl.scan_parquet(logs["connections"]).with_columns(arm=arm_of_job).drop_nulls("arm")
         if logs["connections"].exists()
         else None,
         updates=[logs["updates"]] if logs["updates"].exists() else [],
-        job=JOBS[BASELINE],
-        arms=tuple(arm for arm in ARMS if arm in present),
+        job=baseline_of(arms).job,
+        arms=arms,
         operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
         record=record,
     )
@@ -119,11 +117,11 @@ class Curve:
 
 
 def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
-    """All arms of all sources; *again*, which only tells of noise, `with_null`."""
-    number = 0
+    """All arms of all sources; those that only repeat another, and tell of noise, `with_null`."""
+    number, arms = 0, every()
     for dash, source in enumerate(sources):
         for arm in source.arms:
-            if arm != AGAIN.name or with_null:
+            if with_null or arm not in arms or not arms[arm].is_repetition:
                 name = arm if len(sources) == 1 else f"{source.name}, {arm}"
                 yield Curve(source, arm, name, colour_of(arm, number), dash)
                 number += 1

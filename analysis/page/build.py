@@ -16,7 +16,7 @@ from analysis.answer import Answer
 from analysis.page.drawing import Drawing
 from analysis.page.plots import Plot
 from analysis.page.tables import Table
-from analysis.page.words import GLOSSARY, READING
+from analysis.page.words import glossary
 from analysis.wording import Sentence
 
 
@@ -33,13 +33,15 @@ class Page:
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
     """More of them, each with a heading."""
+    baseline: str = ""
+    """Of the differences."""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
     """What is said where there are none."""
     facts: Sequence[str] = ()
-    reading: Sequence[str] = READING
-    glossary: Sequence[tuple[str, str]] = field(default=GLOSSARY)
+    reading: Sequence[str] = ()
+    glossary: Sequence[tuple[str, str]] = field(default_factory=lambda: tuple(glossary()))
     record: str = ""
     """`run.json`."""
 

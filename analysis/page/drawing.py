@@ -8,8 +8,7 @@ from html import escape
 from analysis.record import RunRecord
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
-from logs.columns import BASELINE
-from protocol.arms import HOT
+from protocol.arms import ordered
 
 _WIDTH, _HEIGHT = 340, 330
 _BOX = 58
@@ -24,20 +23,21 @@ class Drawing:
 
 
 def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
-    """Of the first load; none where a run has no such arms."""
+    """Of the leading arm and its baseline at the first load; none where a run has no such arms."""
     name, load = next(iter(summary.loads.items()))
-    if not all(arm in load.arms and load.arms[arm].steps for arm in (BASELINE, HOT.name)):
+    lead = summary.lead
+    arms = (
+        [] if lead is None else [arm for arm in ordered(load.arms) if arm.name in (lead.name, lead.baseline)]
+    )
+    if not all(load.arms[arm.name].steps for arm in arms):
         return []
     workers, servers = record.config.get("workers", 1), record.config.get("servers", 1)
     return [
         Drawing(
-            _svg(load, arm, counted(workers, "worker"), counted(servers, "parameter server")),
-            f"Arm {arm}, {what}: means a step, at load {name}.",
+            _svg(load, arm.name, counted(workers, "worker"), counted(servers, "parameter server")),
+            f"Arm {arm.name}, {arm.about}: means a step, at load {name}.",
         )
-        for arm, what in (
-            (BASELINE, "all parameters at the servers"),
-            (HOT.name, "the hottest in the switch"),
-        )
+        for arm in arms
     ]
 
 

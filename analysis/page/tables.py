@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from analysis.claims import claims
 from analysis.facts import without_intervals
-from analysis.metrics import METRICS, Metric
+from analysis.metrics import Metric, shown_in
 from analysis.summary import LoadSummary, Summary
-from analysis.table import DURABILITY_ROWS
 from analysis.wording import Sentence, Span, Tone, difference, text_of
 from common.words import counted
-from logs.columns import ARMS, BASELINE
-from protocol.arms import AGAIN, MEASURED
+from protocol.arms import Arm, compared, ordered
 
 Row = Sequence[str | Sentence]
 """A title, and cells."""
@@ -43,45 +41,49 @@ def plain(text: str) -> Sentence:
     return (Span(text=text),)
 
 
-def differences(summary: Summary, name: str) -> Table:
-    """What each arm has of each metric at a load: per cent of the baseline, as on the terminal."""
+def differences(summary: Summary, name: str) -> Iterator[Table]:
+    """For each baseline, what others have of each metric at a load: in % of it, as on the terminal."""
     load = summary.loads[name]
-    arms = [arm for arm in ARMS if arm in load.differences]
-    # What *again* differs by is noise, and neither better nor worse.
-    tones = {
-        arm: {metric: each.tone for metric, each in claims(summary, name, arm).items()}
-        for arm in arms
-        if arm != AGAIN.name
-    }
-    rows: list[Row] = [
-        _row(metric, load, arms, tones)
-        for metric in METRICS
-        if arms and metric.name in load.differences[arms[0]]
-    ]
     offered = f"{load.offered_rate:,.1f} steps/s offered, {counted(load.rounds, 'round')}"
-    notes = list(without_intervals(load)) if rows else ["No round is complete."]
-    return Table(f"Load {name}: {offered}; in % of {BASELINE}", ("", BASELINE, *arms), rows, notes)
+    for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
+        # What a repetition differs by is noise, and neither better nor worse.
+        tones: Tones = {
+            arm.name: {metric: each.tone for metric, each in claims(summary, name, arm.name).items()}
+            for arm in arms
+            if not arm.is_repetition
+        }
+        rows: list[Row] = [
+            _row(metric, load, arms, tones)
+            for metric in shown_in("differences")
+            if arms and metric.name in load.differences[arms[0].name]
+        ]
+        head = ("", baseline, *(arm.name for arm in arms))
+        notes = list(without_intervals(load)) if rows else ["No round is complete."]
+        yield Table(f"Load {name}: {offered}; in % of {baseline}", head, rows, notes)
 
 
-def _row(
-    metric: Metric, load: LoadSummary, arms: Sequence[str], tones: Mapping[str, Mapping[str, Tone]]
-) -> Row:
-    baseline = load.differences[arms[0]][metric.name].baseline
-    cells: list[str | Sentence] = [metric.title, plain(f"{baseline:{metric.format}}")]
+Tones = Mapping[str, Mapping[str, Tone]]
+"""Arm -> metric -> whether what is claimed of it is better or worse."""
+
+
+def _row(metric: Metric, load: LoadSummary, arms: Sequence[Arm], tones: Tones) -> Row:
+    baseline = load.differences[arms[0].name][metric.name].baseline
+    cells: list[str | Sentence] = [metric.title, plain(metric.written(baseline))]
     for arm in arms:
-        found = load.differences[arm].get(metric.name)
+        found = load.differences[arm.name].get(metric.name)
         if found is None or found.ratio is None:
             cells.append(plain("–"))
         else:
-            cells.append((difference(found, tones.get(arm, {}).get(metric.name, "")),))
+            cells.append((difference(found, tones.get(arm.name, {}).get(metric.name, "")),))
     return cells
 
 
 def durability(summary: Summary) -> Table:
     """What it costs each arm that the servers are durable."""
-    arms = [arm for arm in ARMS if summary.arms[arm].steps]
+    arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
-        (row.title, *(plain(row.of(summary.arms[arm])) for arm in arms)) for row in DURABILITY_ROWS
+        (metric.title, *(plain(metric.written(summary.arms[arm].of(metric))) for arm in arms))
+        for metric in shown_in("durability")
     ]
     note = (
         "A burst of RPCs is kept by one commit before any of them is answered; the wait is part of their "
@@ -92,9 +94,11 @@ def durability(summary: Summary) -> Table:
 
 
 def losses(summary: Summary, name: str) -> Iterator[Sentence]:
-    """One for each arm with offload: metrics for which it is claimed to be worse than the baseline."""
-    for arm in (arm.name for arm in MEASURED if arm.offloaded):
-        worse = [claim for claim in claims(summary, name, arm).values() if claim.tone == "worse"]
+    """One for each arm that aggregates: metrics for which it is claimed to be worse than its baseline."""
+    for arm in (arm.name for arm in ordered(summary.loads[name].differences) if arm.settings.aggregates):
+        found = claims(summary, name, arm)
+        of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]
+        worse = [claim for claim in of_arm if claim.tone == "worse"]
         if worse:
             spans = [Span(text=f"Load {name}, {arm}: ")]
             for number, claim in enumerate(worse):

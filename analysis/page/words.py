@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-READING = (
+from collections.abc import Iterator, Sequence
+
+from analysis.metrics import shown_in
+from protocol.arms import Arm
+
+_DIFFERENCES = (
     "An operation is a pull or a push: a series of RPCs from its scheduled start to its last response. "
     "Every arm replays the same mini-batches at the same pace; arms alternate in random order in each "
     "round. A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
     "arm, so that a round in which the machine was slow counts no more than another. An interval (95 %)"
     " is what the signs of the rounds allow: as the order is random, each round of an arm that is like "
-    "neither is as likely above it as below.",
-    "A difference is claimed, and coloured, where its interval leaves out 0 and it is farther from 0 than "
-    "the interval of the arm again reaches, of the same metric at the same load. Green is better, red is "
-    "worse; of all that is compared here less is better. Each claim stands for itself: what noise covers "
-    "is not told apart, and what many disturbed blocks touch is not claimed; the rest stands.",
+    "the one it is compared with is as likely above it as below."
+)
+_CLAIMS = (
+    "Each claim stands for itself: what noise covers is not told apart, and what many disturbed blocks touch "
+    "is not claimed; the rest stands.",
     "The mean log loss is of the run: an arm trains one model at all loads, and rounds are not repetitions "
     "of it. Arms are: those with their parameters in the same place train alike, and how far they are apart "
     "gives the interval (Student's t).",
-    "The arm again is neither once more: its differences are noise, and show how much of it there is. "
-    "The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
-    "connections.",
-)
-READING_VIRTUAL_TIME = (
-    READING[0],
-    "A difference is claimed, and coloured, where its interval leaves out 0. Green is better, red is worse; "
-    "of all that is compared here less is better.",
 )
 READING_LOGS = (
     "These are somebody's own logs: nothing was run for this report, and there is nothing to compare "
@@ -39,15 +36,10 @@ CAVEATS_OF_VIRTUAL_TIME = (
     "Agents and P4 program are the real ones; what hosts and cables take is a model (docs/simulator.md).",
     _VALUES,
 )
-GLOSSARY = (
+_GLOSSARY = (
     ("lane", "one parameter's place in an RPC: a 64-bit key and a 32-bit value; an RPC has up to 32"),
     ("arm", "one way to run the same steps; on the wire an arm is a job of its own"),
     ("job", "a set of parameters with their own values, slots and table entries"),
-    ("neither", "the arm with all parameters at the servers, and a connection for each worker"),
-    ("again", "neither once more"),
-    ("proxy", "the arm in which the switch is the workers' one connection to each server"),
-    ("hot", "the arm in which the switch holds the hottest parameters"),
-    ("both", "hot and proxy together"),
     ("all-hit, mixed, cold", "RPCs that the switch answers alone, serves in part, and passes on"),
     ("load", "offered steps/s, as a part of what the arm that carries least does in a closed loop"),
     ("W_proc", "worker: processing the response"),
@@ -60,3 +52,43 @@ GLOSSARY = (
         "Pan et al., Dissecting the Communication Latency in Distributed Deep Sparse Learning, IMC 2020",
     ),
 )
+
+
+def reading(arms: Sequence[Arm], is_virtual: bool) -> Iterator[str]:
+    """How to read the differences of a run of these arms."""
+    yield _DIFFERENCES
+    nulls = [arm for arm in arms if arm.is_repetition and not is_virtual]
+    reach = "".join(
+        f" and it is farther from 0 than the interval of the arm {arm.name} reaches, of the same metric at "
+        "the same load"
+        for arm in nulls
+    )
+    coloured = f"A difference is claimed, and coloured, where its interval leaves out 0{reach}. {_colours()}"
+    if is_virtual:
+        yield coloured
+        return
+    claimed, learning = _CLAIMS
+    yield f"{coloured} {claimed}"
+    yield learning
+    of_nulls = [
+        f"The arm {arm.name} is {arm.baseline} once more: its differences are noise, and show how much of it "
+        "there is."
+        for arm in nulls
+    ]
+    notes = [*of_nulls, *(arm.note for arm in arms if arm.note)]
+    if notes:
+        yield " ".join(notes)
+
+
+def _colours() -> str:
+    more = [metric.spoken for metric in shown_in("differences") if metric.better == "more"]
+    but = f"more is better of {', '.join(more)}, and of all else" if more else "of all"
+    return f"Green is better, red is worse; {but} that is compared here less is better."
+
+
+def glossary(arms: Sequence[Arm] = ()) -> Iterator[tuple[str, str]]:
+    """Words of the page, with the arms that are on it."""
+    for word, meaning in _GLOSSARY:
+        yield word, meaning
+        if word == "job":
+            yield from ((arm.name, f"the arm {arm.about}") for arm in arms)

@@ -14,8 +14,8 @@ from controller.controller import Controller
 from controller.tables import Job, Route, Server, Worker
 from paper.connections.settings import RPCS, Setting, settings
 from protocol import addressing
-from protocol.arms import NEITHER
 from protocol.header import HOTLINE_PORT
+from protocol.hotset import NEITHER, settings_of
 from topologies.agents import Agent, command_in
 from topologies.config import EPOCH, Config
 from topologies.errors import AgentFailed
@@ -60,7 +60,8 @@ async def run(
                 chance.shuffle(plan)
                 for setting in plan:
                     # One job for all, so that nothing else differs.
-                    await controller.install(Job(NEITHER.job, setting.arm.offloaded, setting.arm.proxied))
+                    uses = settings_of(setting.arm)
+                    await controller.install(Job(NEITHER.job, uses.offload, uses.proxy))
                     try:
                         rows.append(await _measure(number, setting, client, server))
                     except AgentFailed as error:
@@ -91,7 +92,7 @@ async def _measure(number: int, setting: Setting, client: Agent, server: Agent) 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
     """Whom the server has a connection with: each caller, or the switch."""
-    if setting.arm.proxied:
+    if settings_of(setting.arm).proxy:
         yield addressing.service(1).address, HOTLINE_PORT
         return
     for caller in range(setting.connections):

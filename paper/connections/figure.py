@@ -16,7 +16,7 @@ from paper.connections.settings import ARMS
 from paper.connections.waiting import WAYS
 
 CALLING = {True: "all call", False: "16 call, the others are idle"}
-PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.offloaded]
+PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.settings.aggregates]
 """Who calls (whether all do), and the arm."""
 
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from paper.connections.waiting import WAYS
-from protocol.arms import BOTH, HOT, NEITHER, PROXY, Arm
+from protocol.arms import Arm, measured
+from protocol.hotset import DESIGN
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
 """Of each measurement, however many connections there are."""
 FEW = 16
 """Connections that call where the others are idle."""
-ARMS = (NEITHER, PROXY, HOT, BOTH)
+ARMS = tuple(arm for arm in measured(DESIGN) if not arm.is_repetition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +40,6 @@ class Setting:
 def settings(connections: Sequence[int]) -> list[Setting]:
     """All of them; with as few connections as `FEW` all of them call in any case, as they do with offload."""
     found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
-    return [each for each in found if each.active or (each.connections > FEW and not each.arm.offloaded)]
+    return [
+        each for each in found if each.active or (each.connections > FEW and not each.arm.settings.aggregates)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.settings import Strict
 from hosts.workload.trace import Trace
-from protocol.arms import HOT
+from protocol.hotset import HOT
 from simulator.answer.cluster import Cluster, config_for, trace_for
 from simulator.answer.sides import Sides, sides_of
 from simulator.answer.sizes import Calculator, Counter, Size, other_size, sizes_for, stops_at, without

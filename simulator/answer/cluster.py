@@ -11,7 +11,7 @@ from common.settings import Strict
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from protocol.addressing import PORTS
-from protocol.arms import HOT, NEITHER
+from protocol.hotset import HOT, NEITHER
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.errors import SimulationError

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks, shown_in
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.settings import Strict
-from protocol.arms import HOT, NEITHER
+from protocol.hotset import HOT, NEITHER
 from simulator.config import SimulationConfig
 
 BUSY = 0.8
 """Share of the time from which on a core is what limits."""
-METRICS = (
-    "ps_packets_per_step", "ps_cpu_us_per_step", "rpcs_per_step", "worker_cpu_us_per_step", "pull_mean",
-    "pull_p99", "push_mean", "push_p99",
-)  # fmt: skip
-"""That are compared; CPU is that of a step, all agents of a kind together."""
 Limit = Literal["servers", "workers", "waiting"]
 
 
@@ -54,7 +50,7 @@ class Sides(Strict):
     neither: Side
     hot: Side
     differences: dict[str, Comparison]
-    """Metric -> *hot* against *neither*."""
+    """Metric -> *hot* against *neither*; CPU is that of a step, all agents of a kind together."""
 
     @property
     def gain(self) -> float:
@@ -66,15 +62,14 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
     """Of a run with arms *neither* and *hot* at one load."""
     load = next(iter(summary.loads.values()))
     differences = load.differences[HOT.name]
-    cores = cores_of(config)
+    cores, compared = cores_of(config), [metric.name for metric in shown_in("cluster")]
 
     def side(arm: str) -> Side:
         assert record.simulation is not None
         closed = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
-        steps = sum(block.steps for block in blocks)
-        worker_s = sum(block.worker_cpu_s for block in blocks) / steps
-        server_s = sum(block.servers.cpu_s for block in blocks) / steps
+        of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+        worker_s, server_s = of_step[WORKER_CPU.name] / 1e6, of_step[PS_CPU.name] / 1e6
         return Side(
             capacity=record.capacity[arm],
             at_capacity=Busy(
@@ -94,7 +89,7 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
         rounds=load.rounds,
         neither=side(NEITHER.name),
         hot=side(HOT.name),
-        differences={metric: differences[metric] for metric in METRICS if metric in differences},
+        differences={name: differences[name] for name in compared if name in differences},
     )
 
 

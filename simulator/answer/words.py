@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.metrics import VERBS, Whose, spoken_in
 from analysis.wording import difference
 from common.words import counted
 from simulator.answer.cluster import Cluster
@@ -65,31 +66,22 @@ def _rate(cluster: Cluster, sides: Sides) -> str:
 
 def differences(sides: Sides) -> Iterator[str]:
     """What servers, workers and operations gain or lose."""
-    for subject, verbs, parts in _GROUPS:
-        found = {what: sides.differences[name] for name, what in parts.items() if name in sides.differences}
-        signs = {each.sign for each in found.values()} - {0}
-        verb = verbs[next(iter(signs))] if len(signs) == 1 else _OPEN[len(signs)]
-        told = ", ".join(f"{difference(each).text} {what}" for what, each in found.items())
-        yield f"{subject} {verb}: {told}."
+    for whose, subject in _SUBJECTS.items():
+        spoken = [each for each in spoken_in("cluster", whose) if each[0].name in sides.differences]
+        for better in dict.fromkeys(metric.better for metric, _ in spoken):
+            parts = [
+                (sides.differences[metric.name], metric, told)
+                for metric, told in spoken
+                if metric.better == better
+            ]
+            tones = {metric.tone(found.sign) for found, metric, _ in parts} - {""}
+            verb = VERBS[whose][better, tones.pop()] if len(tones) == 1 else _OPEN[len(tones)]
+            said = ", ".join(f"{difference(found).text} {told.behind}" for found, _, told in parts)
+            yield f"{subject} {verb}: {said}."
 
 
-_COSTS = {-1: "save", 1: "pay"}
-_TIMES = {-1: "complete sooner", 1: "take longer"}
+_SUBJECTS: dict[Whose, str] = {"servers": "The servers", "workers": "The workers", "operations": "Operations"}
 _OPEN = {0: "neither gain nor lose, as far as can be told", 2: "gain and lose"}
-_GROUPS = (
-    ("The servers", _COSTS, {"ps_packets_per_step": "packets", "ps_cpu_us_per_step": "CPU a step"}),
-    ("The workers", _COSTS, {"rpcs_per_step": "RPCs", "worker_cpu_us_per_step": "CPU a step"}),
-    (
-        "Operations",
-        _TIMES,
-        {
-            "pull_mean": "for a pull on average",
-            "pull_p99": "for the p99 of a pull",
-            "push_mean": "for a push on average",
-            "push_p99": "for the p99 of a push",
-        },
-    ),
-)
 
 
 def _busy(name: str, side: Side) -> str:

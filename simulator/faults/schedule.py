@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
-from protocol.arms import BOTH, HOT, Arm
+from protocol import hotset
+from protocol.arms import Arm, measured
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
 """That are answered at least."""
-ARMS = {arm.name: arm for arm in (HOT, BOTH)}
+ARMS = {arm.name: arm for arm in measured(hotset.DESIGN) if arm.settings.aggregates}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
-from logs.columns import BASELINE
+from protocol.arms import arm
 from simulator.aside import simulated
 from simulator.costs import Hosts
 from simulator.prediction.likeness import like
@@ -40,7 +40,7 @@ class Compared(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Of an arm to *neither*, that the real run can tell from 0."""
+    """Of an arm to its baseline, that the real run can tell from 0."""
 
     load: str
     arm: str
@@ -88,7 +88,7 @@ def compare(measured: Observed, predicted: Observed) -> Prediction:
 
 def _differences(common: list[Cell], measured: Observed, predicted: Observed) -> Iterator[Difference]:
     for cell, metric in measured.signs:
-        base = (cell[0], BASELINE)
+        base = (cell[0], arm(cell[1]).baseline or "")
         if cell in common and base in common:
             changes = (of.cells[cell][metric] / of.cells[base][metric] - 1 for of in (measured, predicted))
             yield Difference(*cell, metric, *changes)

@@ -19,10 +19,11 @@ from typing import NamedTuple
 import polars as pl
 
 from analysis.errors import AnalysisError
+from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord
 from analysis.summary import Summary
 from logs.columns import TRANSFERS, load_name
-from protocol.arms import HOT, NEITHER
+from protocol.hotset import HOT, NEITHER
 from simulator.costs import Hosts
 from simulator.prediction.likeness import shared_cores
 
@@ -71,11 +72,12 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     steps = sum(block.steps for block in blocks)
     if not steps:
         raise AnalysisError(f"{run}: has measured no step of arm {arm}")
+    of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
     programs = [block.program_s for block in blocks if block.program_s is not None]
     program_s = sum(program.workers + program.servers for program in programs)
     return _Arm(
-        worker_us=1e6 * sum(block.worker_cpu_s for block in blocks) / steps,
-        server_us=1e6 * sum(block.servers.cpu_s for block in blocks) / steps,
+        worker_us=of_step[WORKER_CPU.name],
+        server_us=of_step[PS_CPU.name],
         program_us=1e6 * program_s / steps if len(programs) == len(blocks) else None,
         rpcs=load.arms[arm].rpcs_per_step,
         packets=load.arms[arm].ps_packets_per_step,

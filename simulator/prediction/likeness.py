@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord
-from protocol.arms import AGAIN
+from protocol.arms import ordered
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from topologies.config import config_of
@@ -21,15 +21,15 @@ _OF_PROCESSES = (
 def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: Any) -> SimulationConfig:
     """The run again, at the rates that it was offered; raises `AnalysisError` for a simulated run.
 
-    Its agents share cores as they did; the kernel's switch runs on its senders'. Arm *again*, which would be
-    *neither*, is left out.
+    Its agents share cores as they did; the kernel's switch runs on its senders'. An arm that only repeats
+    another is left out.
     """
     if record.simulation is not None:
         raise AnalysisError("the run is one in virtual time; what is compared with is a real one")
     kept = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}
     values = {
         **kept,
-        "arms": tuple(arm for arm in arms if arm != AGAIN.name),
+        "arms": tuple(arm.name for arm in ordered(arms) if not arm.is_repetition),
         "network": {"rate_mbit": 0.0, "delay_us": 0.0},
         "hosts": hosts.model_dump(),
         "offered": record.offered_rate,

@@ -7,9 +7,10 @@ from statistics import median
 from typing import NamedTuple
 
 from analysis.errors import AnalysisError
+from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord, read_record
 from analysis.summary import LoadSummary, Summary, summarise
-from logs.columns import BASELINE, load_name
+from logs.columns import TRANSFERS, load_name
 
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
 """µs, of an operation."""
@@ -59,22 +60,19 @@ def _capacity(record: RunRecord) -> dict[str, float]:
 def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
     took = load.arms[arm].op_latency_us
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
-    steps = sum(block.steps for block in blocks)
     found: dict[str, float | None] = {
-        f"{op}_{name}": getattr(took[op], name) for op in ("pull", "push") for name in ("mean", "p50", "p99")
+        f"{op}_{name}": getattr(took[op], name) for op in TRANSFERS for name in ("mean", "p50", "p99")
     }
-    if not steps or None in found.values():
+    if not load.arms[arm].steps or None in found.values():
         return None
-    cpu = {
-        "worker_cpu": 1e6 * sum(block.worker_cpu_s for block in blocks) / steps,
-        "ps_cpu": 1e6 * sum(block.servers.cpu_s for block in blocks) / steps,
-    }
+    of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
+    cpu = dict(zip(CPU, of_step.values(), strict=True))
     return {**{metric: value for metric, value in found.items() if value is not None}, **cpu}
 
 
 def _sign(load: LoadSummary, arm: str, metric: str) -> int:
     """1 or -1 where the difference can be told from 0; else 0."""
     found = load.differences.get(arm, {}).get(metric)
-    if arm == BASELINE or found is None or found.ratio_low is None or found.ratio_high is None:
+    if found is None or found.ratio_low is None or found.ratio_high is None:
         return 0
     return 1 if found.ratio_low > 0 else -1 if found.ratio_high < 0 else 0

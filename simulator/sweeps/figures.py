@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
-from logs.columns import ARMS, BASELINE
-from protocol.arms import HOT
+from protocol.arms import arm as arm_of
+from protocol.arms import ordered
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import ArmResult, Done
 from simulator.sweeps.spread import Results
@@ -60,7 +60,7 @@ def _values(found: Sequence[Done], arm: str, metric: Metric) -> Values:
 
 
 def _arms(found: Sequence[Done]) -> list[str]:
-    return [arm for arm in ARMS if all(arm in done.result.arms for done in found)]
+    return [arm.name for arm in ordered(set.intersection(*(set(done.result.arms) for done in found)))]
 
 
 def overview(sweep: Sweep, found: Sequence[Done]) -> Figure:
@@ -84,7 +84,7 @@ def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
         rate = _values(found, arm, lambda of: of.capacity)
         lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
         facts |= {(arm, f"{workers:.0f}"): float(of) for workers, of in zip(x, rate / x, strict=True)}
-        if arm == BASELINE:
+        if arm_of(arm).baseline is None:
             ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
             lines.append(Series("baseline", x, ideal, "#000000", dash=2))
     return Figure(
@@ -168,8 +168,8 @@ def cost(sweep: Sweep, found: Sequence[Done]) -> Figure:
         Axis("nodes"),
         Axis("µs of one core, on the machine that did it"),
         [Panel("all arms", [
-            Series("event loop", x, loop, colour_of(BASELINE, 0)),
-            Series("whole run", x, whole, colour_of(HOT.name, 1)),
+            Series("event loop", x, loop, colour_of("", 7)),
+            Series("whole run", x, whole, colour_of("", 0)),
         ])],
         caption="Every frame goes through the P4 program.",
     )  # fmt: skip

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table, plain
-from logs.columns import BASELINE
 from logs.parts import write_text
+from protocol.arms import Arm, baseline_of, ordered
 from simulator.sweeps.figures import figures_of
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import ArmResult, Done
@@ -43,31 +43,38 @@ def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
 
 def table(sweep: Sweep, results: Results) -> Table:
     """A row for each point: the arms against the baseline, and that nothing was lost."""
-    rows: list[Row] = [_row(sweep, point.name, results[sweep.name, point.name]) for point in sweep.points]
-    carried = [f"steps/s: {arm}" for arm in (BASELINE, "proxy", "hot", "both")]
-    changes = [f"{what}: {arm}" for what in ("pull", "servers' CPU") for arm in ("proxy", "hot")]
-    head = (sweep.along, *carried, *changes, "RPCs", "lanes")
-    return Table(f"{sweep.title}: against {BASELINE}", head, rows)
+    found = {point.name: results[sweep.name, point.name] for point in sweep.points}
+    arms = ordered(name for done in found.values() for name in done.result.arms)
+    base = baseline_of(arm.name for arm in arms).name
+    others = [arm for arm in arms if arm.name != base]
+    rows: list[Row] = [_row(name, done, base, others) for name, done in found.items()]
+    changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
+    head = (sweep.along, f"steps/s: {base}", *changes, "RPCs", "lanes")
+    return Table(f"{sweep.title}: against {base}", head, rows)
 
 
-def _row(sweep: Sweep, name: str, done: Done) -> Row:
+_CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
+"""What a column is of -> its name in a result."""
+
+
+def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
+    """The capacity of every arm, and what else changes in those that answers have a word of."""
+    for what, metric in _CHANGED.items():
+        yield from ((what, arm) for arm in arms if metric == "capacity" or arm.told is not None)
+
+
+def _row(name: str, done: Done, base: str, others: Sequence[Arm]) -> Row:
     arms = done.result.arms
-    base = arms[BASELINE]
-    capacity, pulls, servers = (
-        {arm: change(of, base, metric) for arm, of in arms.items()}
-        for metric in ("capacity", "pull_mean", "ps_cpu_us_per_step")
-    )
     return (
         name,
-        plain(f"{base.capacity:,.0f}"),
-        *(plain(capacity.get(arm, "–")) for arm in ("proxy", "hot", "both")),
-        *(plain(each.get(arm, "–")) for each in (pulls, servers) for arm in ("proxy", "hot")),
+        plain(f"{arms[base].capacity:,.0f}"),
+        *(plain(change(arms.get(arm.name), arms[base], _CHANGED[what])) for what, arm in _changes(others)),
         plain(f"{done.result.rpcs:,}"),
         plain(f"{done.result.sent:,} sent, {done.result.lost:,} lost"),
     )
 
 
-def change(arm: ArmResult, base: ArmResult, metric: str) -> str:
-    """What an arm changes, in %."""
-    without, value = getattr(base, metric), getattr(arm, metric)
+def change(arm: ArmResult | None, base: ArmResult, metric: str) -> str:
+    """What an arm changes, in %; a dash where that is not known."""
+    without, value = getattr(base, metric), getattr(arm, metric, None)
     return f"{100 * (value / without - 1):+.0f} %" if without and value is not None else "–"

@@ -13,8 +13,8 @@ from analysis.record import RunRecord
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters
 from logs.columns import OPERATIONS, RPC
 from logs.parts import Parts
-from protocol.arms import JOBS
 from protocol.header import LANES
+from tests.harness.arms import JOBS
 
 
 def a_reading(

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import commands
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from tests.mininet.run_topo import Run, run_topo, update_log
 
 pytestmark = pytest.mark.mininet

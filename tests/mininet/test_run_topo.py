@@ -16,10 +16,11 @@ import polars as pl
 import pytest
 
 from logs.check import check
-from logs.columns import ARMS, LOGS
+from logs.columns import LOGS
 from logs.merge import finish_merge
-from protocol.arms import JOBS
 from softswitch.kernel.probe import probe
+from tests.harness.arms import JOBS
+from tests.harness.arms import MEASURED as ARMS
 from tests.mininet.run_topo import Run, command_line, run_topo, update_log
 from topologies.leftovers import marked_processes
 

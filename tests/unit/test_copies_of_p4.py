@@ -30,7 +30,7 @@ from controller.tables import (
     UpdateType,
     Worker,
 )
-from protocol import addressing, arms, header
+from protocol import addressing, header, hotset
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, HEADER_DTYPE, LANES, SHAPES, Header, Op
 from protocol.scapy_layer import Hotline
@@ -240,14 +240,17 @@ def test_sizes_of_tables_and_registers() -> None:
 
 def test_the_largest_run_fits_into_the_tables() -> None:
     tables = sizes("tables")
-    jobs = len(arms.ARMS)
+    jobs = len(hotset.ARMS)
     assert jobs <= tables["identify.jobs"]
     assert MAX_SERVERS * jobs <= tables["identify.servers"]
     # One row is the controller's, when it reads registers.
     assert (MAX_WORKERS + MAX_SERVERS) * jobs + 1 <= tables["identify.workers"]
     assert tables["forward.forward"] >= MAX_WORKERS + MAX_SERVERS
     assert tables["forward.forward"] == addressing.MAX_HOSTS
-    assert all(max_top_k(jobs) * jobs <= LANES * SLOTS for jobs in range(1, len(arms.OFFLOADED) + 1))
+    assert all(
+        max_top_k(jobs) * jobs <= LANES * SLOTS
+        for jobs in range(1, sum(arm.settings.aggregates for arm in hotset.ARMS) + 1)
+    )
     assert tables["identify.workers"] >= RUNS
 
 

@@ -24,7 +24,7 @@ from controller.controller import Controller
 from controller.errors import DeviceError
 from controller.rates import take
 from controller.status import Counters
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs

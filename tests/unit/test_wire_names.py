@@ -9,7 +9,7 @@ import pytest
 
 from protocol import addressing
 from protocol.addressing import Endpoint
-from protocol.arms import AGAIN, ARMS, BOTH, HOT, JOBS, MEASURED, NEITHER, OFFLOADED, PROFILE, PROXY
+from protocol.arms import arms_of, measured
 from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
 from protocol.frames import FRAME_OVERHEAD
 from protocol.header import (
@@ -27,10 +27,12 @@ from protocol.header import (
     Header,
     Op,
 )
+from protocol.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
 
 
 def test_arms_and_what_each_uses_of_the_switch() -> None:
-    assert [(arm.name, arm.job, arm.offloaded, arm.proxied) for arm in ARMS] == [
+    found = [(arm, settings_of(arm)) for arm in arms_of("hotset")]
+    assert [(arm.name, arm.job, uses.offload, uses.proxy) for arm, uses in found] == [
         ("profile", 1, True, False),
         ("neither", 2, False, False),
         ("again", 6, False, False),
@@ -38,9 +40,9 @@ def test_arms_and_what_each_uses_of_the_switch() -> None:
         ("hot", 4, True, False),
         ("both", 5, True, True),
     ]
-    assert MEASURED == (NEITHER, AGAIN, PROXY, HOT, BOTH)
-    assert OFFLOADED == (PROFILE, HOT, BOTH)
-    assert JOBS == {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
+    assert measured("hotset") == (NEITHER, AGAIN, PROXY, HOT, BOTH)
+    assert {arm.name for arm, uses in found if uses.aggregates} == {"profile", "hot", "both"}
+    assert {arm.name for arm, _ in found if arm.is_repetition} == {"again"}
 
 
 def test_addresses_tell_what_a_host_is_and_its_number() -> None:

@@ -16,7 +16,8 @@ from controller.tables import Job
 from hosts.keys import KeySpace
 from hosts.worker import ledger
 from logs.collector import Collector
-from protocol.arms import ARMS, Arm
+from protocol.arms import Arm
+from protocol.hotset import settings_of
 from topologies.agents import call_all
 from topologies.config import EPOCH
 from topologies.session import Session
@@ -34,13 +35,13 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
-    with session.reporter.phase("accounting", len(ARMS)) as phase:
+    with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
         async with Controller(session.network.address, undisturbed=True) as controller:
-            for done, arm in enumerate(ARMS, start=1):
+            for done, arm in enumerate(session.config.every_arm, start=1):
                 if is_changed(arm, await controller.job(arm.job)):
                     changed.append(arm.name)
-                registers = await controller.registers(arm.job) if arm.offloaded else []
+                registers = await controller.registers(arm.job) if arm.settings.aggregates else []
                 held = held_by_servers(dumps, arm.job, space) + held_by_switch(registers, space)
                 sums = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
@@ -94,7 +95,8 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
 
 def is_changed(arm: Arm, job: Job) -> bool:
     """Whether a job's settings in the switch are no longer its arm's."""
-    return (job.offload, job.proxy) != (arm.offloaded, arm.proxied)
+    right = settings_of(arm)
+    return (job.offload, job.proxy) != (right.offload, right.proxy)
 
 
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:

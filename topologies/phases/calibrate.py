@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from analysis.record import CapacityCheck, capacity_of_neither, least_capacity
+from analysis.record import CapacityCheck, capacity_of_baseline, least_capacity
 from logs.columns import load_name
 from protocol.arms import Arm
 from topologies.session import START_AHEAD_NS, Session
@@ -25,7 +25,7 @@ async def calibrate(session: Session) -> float:
     """
     with session.reporter.phase("calibrate"):
         probe = await capacities(session, _PROBE_STEPS)
-        found = await capacities(session, _steps(session, capacity_of_neither(probe), 1.0))
+        found = await capacities(session, _steps(session, capacity_of_baseline(probe), 1.0))
     return take_capacity(session, found)
 
 
@@ -40,7 +40,7 @@ def take_capacity(session: Session, found: dict[str, float]) -> float:
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
     """Record what the arms carry now."""
     with session.reporter.phase(f"check, {when}"):
-        steps = _steps(session, capacity_of_neither(session.record.capacity), _CHECK)
+        steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK)
         found = await capacities(session, steps)
     session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
 

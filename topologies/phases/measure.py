@@ -12,7 +12,7 @@ from typing import TypeVar
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
 from logs.columns import load_name
-from protocol.arms import NEITHER, Arm
+from protocol.arms import Arm, baseline_of
 from topologies.agents import call_all
 from topologies.config import Config
 from topologies.phases.rounds import RoundCount
@@ -67,7 +67,11 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
 
 async def measure_emulator(session: Session) -> None:
     """RPCs without lanes, one worker at a time: what switch, kernel and agents cost without any work."""
-    command = {"cmd": "empty", "job": NEITHER.job, "count": session.config.empty_rpcs}
+    command = {
+        "cmd": "empty",
+        "job": baseline_of(session.config.arms).job,
+        "count": session.config.empty_rpcs,
+    }
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command)

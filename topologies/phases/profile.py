@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.workload.trace import Trace
-from protocol.arms import PROFILE
+from protocol.hotset import PROFILE
 from topologies.agents import Agent, call_all
 from topologies.config import Config
 from topologies.session import Session

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from controller.controller import Controller
 from controller.tables import KIND_PRIVILEGED, Job, Route, Server, Worker
 from protocol import addressing
-from protocol.arms import ARMS, Arm
+from protocol.arms import Arm
 from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+from protocol.hotset import settings_of
 from topologies.config import EPOCH, Config
 
 
@@ -20,9 +21,10 @@ async def provision(address: str, config: Config, epoch: int = EPOCH) -> None:
 
 
 def rows(
-    config: Config, arms: Sequence[Arm] = ARMS, epoch: int = EPOCH
+    config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH
 ) -> list[Route | Server | Job | Worker]:
-    """All rows of a run of these arms, before any hot set."""
+    """All rows of a run of these arms, or of all that there are, before any hot set."""
+    arms = config.every_arm if arms is None else arms
     return [*_routes(config), *_jobs(config, arms), *_callers(config, arms, epoch)]
 
 
@@ -48,7 +50,8 @@ def _jobs(config: Config, arms: Sequence[Arm]) -> Iterator[Job | Server]:
                 service_addr=service.address,
                 service_port=HOTLINE_PORT,
             )
-        yield Job(arm.job, offload=arm.offloaded, proxy=arm.proxied)
+        uses = settings_of(arm)
+        yield Job(arm.job, offload=uses.offload, proxy=uses.proxy)
 
 
 def _callers(config: Config, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:

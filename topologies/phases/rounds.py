@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from analysis.differences import complete_rounds, differences, of_operations
-from analysis.precision import GOALS, widest, widths
+from analysis.differences import by_round, complete_rounds, differences
+from analysis.precision import goals, widest, widths
 from analysis.statistics import Rounds
 from logs.columns import load_name
 from topologies.config import Config
@@ -77,8 +77,9 @@ class RoundCount:
         for load in self._config.loads:
             at_load = measured.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
             rounds = complete_rounds(at_load, self._config.arms)
-            for arm, metrics in of_operations(at_load, self._config.arms if rounds else (), rounds).items():
-                for metric in GOALS:
+            arms = self._config.arms if rounds else ()
+            for arm, metrics in by_round("operations", at_load, arms, rounds).items():
+                for metric in goals():
                     self._estimates.setdefault((load_name(load), arm, metric), []).append(metrics[metric])
 
     def _is_precise(self) -> bool:

@@ -9,7 +9,7 @@ from common.concurrency import in_thread
 from controller import hotset
 from controller.controller import Controller
 from logs.merge import last_updates
-from protocol.arms import PROFILE
+from protocol.hotset import PROFILE
 from topologies.agents import call_all
 from topologies.progress import Phase
 from topologies.session import Session

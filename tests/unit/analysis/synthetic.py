@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse
-from logs.columns import ARMS, OPERATIONS, RPC
+from logs.columns import OPERATIONS, RPC
+from protocol.arms import arm as arm_of
+from tests.harness.arms import MEASURED
 
 ROUNDS = 6
 LOADS = (0.5, 0.8)
@@ -17,7 +20,6 @@ STEPS = 10
 """Measured steps of a block; as many again are discarded."""
 PULL_US = {"neither": 1000.0, "again": 1000.0, "proxy": 1000.0, "hot": 600.0, "both": 600.0}
 SERVED = {"neither": 0, "again": 0, "proxy": 0, "hot": 16, "both": 16}
-JOBS = {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,11 @@ class SyntheticRun:
     record: RunRecord
 
 
-def rpc_frame(rng: np.random.Generator) -> pl.DataFrame:
+def rpc_frame(rng: np.random.Generator, arms: Sequence[str]) -> pl.DataFrame:
     rows = []
     for round_number in range(ROUNDS):
         for load in LOADS:
-            for arm in ARMS:
+            for arm in arms:
                 for step in range(2 * STEPS):
                     for op in ("pull", "push"):
                         metrics = rng.uniform(10, 20, 5)
@@ -38,13 +40,13 @@ def rpc_frame(rng: np.random.Generator) -> pl.DataFrame:
                             {
                                 "worker": 1 + step % 2,
                                 "ps": 0,
-                                "job": JOBS[arm],
+                                "job": arm_of(arm).job,
                                 "arm": arm,
                                 "round": round_number,
                                 "load": load,
                                 "iteration": step,
                                 "op": op,
-                                "class": "mixed" if SERVED[arm] else "cold",
+                                "class": "mixed" if SERVED.get(arm, 0) else "cold",
                                 "t_send_us": step,
                                 "request_bytes": 312,
                                 "response_bytes": 56,
@@ -52,7 +54,7 @@ def rpc_frame(rng: np.random.Generator) -> pl.DataFrame:
                                 "switch_us": 2.0,
                                 "latency_us": float(metrics.sum()),
                                 "lanes": 32,
-                                "served": SERVED[arm],
+                                "served": SERVED.get(arm, 0),
                                 "attempts": 1,
                                 "measured": step >= STEPS,
                             }
@@ -61,19 +63,19 @@ def rpc_frame(rng: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame([*rows, empty], schema=RPC)
 
 
-def operations_frame(rng: np.random.Generator) -> pl.DataFrame:
+def operations_frame(rng: np.random.Generator, arms: Sequence[str]) -> pl.DataFrame:
     rows = []
     for round_number in range(ROUNDS):
         slow_round = 1 + 0.5 * rng.random()
         for load in LOADS:
-            for arm in ARMS:
+            for arm in arms:
                 for step in range(2 * STEPS):
-                    pull = PULL_US[arm] * slow_round + rng.uniform(-5, 5)
+                    pull = PULL_US.get(arm, 1000.0) * slow_round + rng.uniform(-5, 5)
                     for op, latency in (("pull", pull), ("push", 800.0), ("step", pull + 900.0)):
                         rows.append(
                             {
                                 "worker": 1 + step % 2,
-                                "job": JOBS[arm],
+                                "job": arm_of(arm).job,
                                 "arm": arm,
                                 "round": round_number,
                                 "load": load,
@@ -91,7 +93,7 @@ def operations_frame(rng: np.random.Generator) -> pl.DataFrame:
 
 
 def block(round_number: int, load: float, arm: str) -> Block:
-    cpu = 1_000_000 if SERVED[arm] == 0 else 400_000
+    cpu = 1_000_000 if SERVED.get(arm, 0) == 0 else 400_000
     return Block(
         round=round_number,
         load=load,
@@ -108,11 +110,11 @@ def block(round_number: int, load: float, arm: str) -> Block:
     )
 
 
-def make_run(folder: Path) -> SyntheticRun:
+def make_run(folder: Path, arms: Sequence[str] = MEASURED) -> SyntheticRun:
     rng = np.random.default_rng(7)
     folder.mkdir()
-    rpc_frame(rng).write_parquet(folder / "rpc.parquet")
-    operations_frame(rng).write_parquet(folder / "operations.parquet")
+    rpc_frame(rng, arms).write_parquet(folder / "rpc.parquet")
+    operations_frame(rng, arms).write_parquet(folder / "operations.parquet")
     record = RunRecord(
         target="softswitch",
         config={"workers": 2},
@@ -120,10 +122,10 @@ def make_run(folder: Path) -> SyntheticRun:
         versions={"python": "3.11"},
         placement={"p1": 0},
         seeds={"seed": 1},
-        jobs=JOBS,
-        capacity={"neither": 200.0},
+        jobs={arm: arm_of(arm).job for arm in arms},
+        capacity={arms[0]: 200.0},
         offered_rate={"0.5": 100.0, "0.8": 160.0},
-        blocks=[block(number, load, arm) for number in range(ROUNDS) for load in LOADS for arm in ARMS],
+        blocks=[block(number, load, arm) for number in range(ROUNDS) for load in LOADS for arm in arms],
         accounting=Accounting(sent=1000, applied=990, lost=0, unknown=10, mismatched_keys=0, overflows=0),
     )
     record.write(folder)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.answer import SPOKEN_OF, Answer, answer
+from analysis.answer import Answer, answer, nouns
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -23,7 +23,7 @@ def summary(
 ) -> Summary:
     of_load: dict[str, Any] = {
         "differences": {
-            "again": dict.fromkeys(SPOKEN_OF, QUIET),
+            "again": dict.fromkeys(nouns(), QUIET),
             "hot": hot,
             **({} if proxy is None else {"proxy": proxy}),
         }

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.claims import Claim, claim_of_learning, claims, has_null
-from analysis.metrics import BY_NAME, LOSS, METRICS, PS_CPU, PS_PACKETS
+from analysis.claims import Claim, claim_of_learning, claims
+from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, of_blocks, shown_in
 from analysis.statistics import Comparison, compare_paired
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import block
 
-PULL = BY_NAME["pull_mean"]
+PULL = METRICS["pull_mean"]
 LATER = of_ratio(0.2, 0.1, 0.3)
 
 
@@ -104,7 +104,7 @@ def test_disturbed_blocks_hinder_what_they_touch() -> None:
 
 
 def test_rows_that_the_logs_lack_hinder_times_and_nothing_that_is_counted_elsewhere() -> None:
-    of_arm = {metric.name: LATER for metric in METRICS}
+    of_arm = {metric.name: LATER for metric in METRICS.values()}
     summary = a_summary({"0.5": a_load(differences={"hot": of_arm})}, dropped_rows=9)
     found = claims(summary, "0.5", "hot")
     assert {each.metric.kind for each in found.values() if each.sign == 0} == {"time"}
@@ -134,12 +134,6 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     assert claim_of_learning(a_summary({}), "hot") is None
 
 
-def test_whether_there_is_a_null() -> None:
-    with_null, without = a_load(differences={"again": {}}), a_load(differences={"hot": {}})
-    summary = a_summary({"0.5": with_null, "0.8": without})
-    assert has_null(summary, "0.5") and not has_null(summary, "0.8")
-
-
 def test_of_what_is_no_different_few_claims_are_made() -> None:
     """Three arms alike, in rounds with stalls: 5 % of intervals leave out 0, the null takes some of it."""
     rng = np.random.default_rng(5)
@@ -167,12 +161,16 @@ def test_a_metrics_mean_is_of_all_steps_of_the_blocks() -> None:
     one = block(0, 0.5, "hot")
     more = one.model_copy(update={"steps": 60, "servers": one.servers.model_copy(update={"packets": 1200})})
     # 400 packets of 20 steps, and 1,200 of 60 others; 0.25 s each.
-    assert PS_PACKETS.per_step([one, more]) == 20
-    assert PS_CPU.per_step([one, more]) == pytest.approx(0.5e6 / 80)
-    assert PS_PACKETS.per_step([]) == 0
+    assert of_blocks([one, more], [PS_PACKETS, PS_CPU]) == {
+        PS_PACKETS.name: 20,
+        PS_CPU.name: pytest.approx(0.5e6 / 80),
+    }
+    assert of_blocks([], [PS_PACKETS]) == {PS_PACKETS.name: 0}
 
 
 def test_metrics_have_names_and_titles_of_their_own() -> None:
-    assert len(BY_NAME) == len({metric.title for metric in METRICS}) == len(METRICS) == 18
+    shown = shown_in("differences")
+    assert len({metric.title for metric in METRICS.values()}) == len(METRICS)
+    assert len(shown) == 18 and all(metric.is_compared for metric in shown)
     assert (PS_CPU.title, PS_CPU.spoken) == ("PS CPU/step, µs", "PS CPU a step")
     assert (PS_PACKETS.title, PULL.title) == ("packets to PS/step", "pull mean, µs")

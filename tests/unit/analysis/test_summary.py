@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.facts import facts
 from analysis.page.tables import durability
 from analysis.record import Simulation, read_record
-from analysis.summary import Durability, Summary, summarise
+from analysis.summary import Summary, summarise
 from analysis.table import print_summary
 from logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
@@ -228,7 +228,7 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
     summary = summary_of(synthetic_run)
     assert summary.durable == "always" and summary.arms["proxy"].durability is None
     delay, wall = 3 * 2 * 2 * STEPS * 20_000, 800_000
-    assert summary.arms["hot"].durability == Durability(
+    assert summary.arms["hot"].durability == dict(
         commits_per_step=2,
         commit_us=15,
         rpcs_per_commit=3,

@@ -23,10 +23,10 @@ from analysis.summary import Summary, summarise
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import Schedule
-from logs.columns import ARMS
 from logs.merge import merge_logs
 from protocol.hashing import lane_of, ps_of
 from protocol.header import Header, Op
+from tests.harness.arms import MEASURED as ARMS
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2

@@ -19,9 +19,9 @@ from analysis.errors import AnalysisError
 from paper.connections.figure import delay_against_connections
 from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
-from protocol.arms import BOTH, HOT, NEITHER, PROXY
 from protocol.codec import FastCodec, Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
+from protocol.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
 
 JOB, EPOCH = 2, 1
 
@@ -153,7 +153,7 @@ def measured(rounds: int) -> pl.DataFrame:
                 "active": active,
                 "arm": arm.name,
                 "mean_us": 50 + connections / 2 + number
-                if way == "scan" and not arm.proxied
+                if way == "scan" and not settings_of(arm).proxy
                 else 40.0 + number,
             }
             for number in range(rounds)

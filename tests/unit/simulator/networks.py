@@ -70,7 +70,7 @@ class Bed:
         self.book = ArmBook(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
-        if arm.offloaded and len(keys):
+        if arm.settings.aggregates and len(keys):
             self.board.load(arm.job, list(hot))
             for store in self.network.stores:
                 at = store.locate(keys)

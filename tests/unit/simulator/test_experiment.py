@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from cli.commands import hotline
 from logs.check import check
-from logs.columns import ARMS, LOGS
+from logs.columns import LOGS
 from simulator.books import WorkerBook
+from tests.harness.arms import MEASURED as ARMS
 
 SMALL = """
 workers = 3

@@ -19,8 +19,8 @@ from cli.commands import hotline
 from hosts.hotset.ps.store import Store
 from hosts.hotset.worker.client import Client
 from native.plain import plain
-from protocol.arms import BOTH
 from protocol.codec import Values
+from protocol.hotset import BOTH
 from protocol.rpc import PULL, PUSH
 from simulator.faults import matrix
 from simulator.faults.bed import Bed

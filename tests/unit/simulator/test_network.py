@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native.plain import plain
-from protocol.arms import BOTH, HOT, NEITHER, PROXY, Arm
+from protocol.arms import Arm
+from protocol.hotset import BOTH, HOT, NEITHER, PROXY
 from protocol.rpc import BUFFER_BYTES
 from simulator import drive as drives
 from simulator import loop
@@ -67,7 +68,7 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     if network is MANAGED:
         assert (bed.network.world.port_queues.queues.packets == 0).all()
         assert bed.network.world.down.dropped.sum() == 0 == bed.network.world.down.waited.sum()
-    if arm.offloaded:
+    if arm.settings.aggregates:
         # The switch holds what is hot.
         assert bed.board.held(arm.job, bed.space)[::2].any()
         assert not bed.board.held(arm.job, bed.space)[1::2].any()

@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 from controller.controller import Register
 from controller.tables import HotParam, Job, State
 from hosts.keys import KeySpace
-from protocol.arms import ARMS, Arm
+from protocol.arms import Arm
+from protocol.hotset import ARMS, settings_of
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,
@@ -113,6 +114,7 @@ def test_mininet_leaves_the_loggers_of_others_alone() -> None:
 
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
 def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) -> None:
-    assert not is_changed(arm, Job(arm.job, arm.offloaded, arm.proxied))
-    assert is_changed(arm, Job(arm.job, not arm.offloaded, arm.proxied))
-    assert is_changed(arm, Job(arm.job, arm.offloaded, not arm.proxied))
+    uses = settings_of(arm)
+    assert not is_changed(arm, Job(arm.job, uses.offload, uses.proxy))
+    assert is_changed(arm, Job(arm.job, not uses.offload, uses.proxy))
+    assert is_changed(arm, Job(arm.job, uses.offload, not uses.proxy))

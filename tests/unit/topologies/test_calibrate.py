@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.record import RunRecord, capacity_of_neither
-from logs.columns import ARMS
-from protocol.arms import JOBS, Arm
+from analysis.record import RunRecord, capacity_of_baseline
+from protocol.arms import Arm
+from tests.harness.arms import JOBS
+from tests.harness.arms import MEASURED as ARMS
 from topologies.config import Config
 from topologies.phases.calibrate import calibrate, check_capacity
 from topologies.progress import Reporter
@@ -79,9 +80,9 @@ def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     asyncio.run(check_capacity(session, "end"))
     middle, end = session.record.capacity_checks
     assert (middle.when, end.when) == ("middle", "end")
-    assert middle.capacity == pytest.approx(RATES) and capacity_of_neither(end.capacity) == pytest.approx(90)
+    assert middle.capacity == pytest.approx(RATES) and capacity_of_baseline(end.capacity) == pytest.approx(90)
     assert session.played == [(arm, 58, 25) for arm in ARMS] + [(arm, 83, 25) for arm in ARMS]
 
 
 def test_what_neither_carried_in_runs_of_before_it_was_measured_again() -> None:
-    assert capacity_of_neither({"neither": 90.0, "hot": 120.0}) == 90
+    assert capacity_of_baseline({"neither": 90.0, "hot": 120.0}) == 90

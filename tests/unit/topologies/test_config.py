@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
-from protocol.arms import JOBS
 from protocol.hashing import lanes_of
+from tests.harness.arms import JOBS
 from topologies.config import (
     MAX_SERVERS,
     MAX_WORKERS,

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from analysis.record import RunRecord, read_record
 from logs.errors import DataError
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from tests.harness.waiting import PATIENCE_S
 from topologies import lifecycle
 from topologies.config import Config, Faults

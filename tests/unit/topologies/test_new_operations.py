@@ -10,7 +10,7 @@ import polars as pl
 
 from analysis.record import RunRecord
 from logs.columns import OPERATIONS
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from tests.unit.analysis.synthetic import block
 from topologies.config import Config
 from topologies.session import Session

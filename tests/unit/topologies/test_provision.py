@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller.tables import ROWS, Job, Server, Worker
 from protocol import addressing
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from topologies.config import MAX_SERVERS, MAX_WORKERS, Config
 from topologies.phases.provision import rows
 

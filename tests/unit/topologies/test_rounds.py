@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from analysis.precision import LEAST_ROUNDS
-from logs.columns import ARMS, OPS
+from logs.columns import OPS
+from tests.harness.arms import MEASURED as ARMS
 from topologies.config import Config
 from topologies.phases.rounds import RoundCount
 

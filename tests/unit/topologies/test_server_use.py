@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.record import ProgramUse, ServerUse
 from hosts.ps.rpcs import JOB_COUNTERS
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from topologies.agents import Answer
 from topologies.config import Config
 from topologies.session import Session

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
-from protocol.arms import JOBS
+from tests.harness.arms import JOBS
 from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import lifecycle
 from topologies.config import Config

@@ -1,0 +1,141 @@
+"""Arms are data: what a design brings goes from the logs to the page, and nothing else has to know of it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+from analysis.answer import answer
+from analysis.differences import differences
+from analysis.figures.source import curves, of_run
+from analysis.page.tables import differences as tables
+from analysis.report import write_report
+from analysis.summary import Summary, summarise
+from analysis.table import print_summary
+from common.errors import HotlineError
+from logs.check import check
+from protocol import arms, hotset
+from protocol.arms import Arm
+from protocol.hotset import HotSet
+from tests.unit.analysis import synthetic
+from tests.unit.analysis.synthetic import make_run
+
+COLOUR = "#9467bd"
+
+
+def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
+    """An arm more, whose pulls take a quarter of what *neither*'s do."""
+    settings = HotSet(offload=True)
+    sixth = Arm("small", 7, hotset.DESIGN, settings, COLOUR, about="with a small hot set", baseline=baseline)
+    patch.setattr(hotset, "ARMS", (*hotset.ARMS, sixth))
+    patch.setitem(synthetic.PULL_US, "small", 250.0)
+    return sixth
+
+
+def measured(folder: Path, design: str) -> tuple[Path, Summary, str]:
+    """A run of all arms of a design: its folder, its summary and its page."""
+    run = make_run(folder / "run", [arm.name for arm in arms.measured(design)])
+    summary = summarise(run.folder, run.record)
+    return run.folder, summary, write_report(run.folder, run.record, summary).read_text()
+
+
+def terminal(summary: Summary) -> str:
+    output = io.StringIO()
+    print_summary(summary, output)
+    return output.getvalue()
+
+
+def heads(text: str) -> list[list[str]]:
+    """Of the terminal's tables: of each load and baseline one or more, and that of all loads."""
+    known = arms.every()
+    words = [line.split() for line in text.splitlines()]
+    return [each for each in words if each and set(each) <= set(known)]
+
+
+def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_a_sixth(monkeypatch, "neither")
+    folder, summary, page = measured(tmp_path, hotset.DESIGN)
+    rows, log = (
+        pl.read_parquet(folder / "rpc.parquet").filter(pl.col("op") != "empty"),
+        tmp_path / "rpc.parquet",
+    )
+    rows.write_parquet(log)
+    assert check(log) == {log.name: rows.height}
+    # Of 1,000 µs and 250.
+    pull = summary.loads["0.5"].differences["small"]["pull_mean"]
+    assert pull.ratio == pytest.approx(-0.75, abs=0.01)
+    assert summary.arms["small"].steps == summary.arms["hot"].steps
+    # A line of the terminal has room for five.
+    of_a_load = [["neither", "again", "proxy", "hot", "both"], ["neither", "small"]]
+    assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
+    [table] = tables(summary, "0.5")
+    assert list(table.columns) == ["", "neither", "again", "proxy", "hot", "both", "small"]
+    assert "<dt>small</dt><dd>the arm with a small hot set</dd>" in page
+    assert {curve.name: curve.colour for curve in curves([of_run(folder)])}["small"] == COLOUR
+    assert f'--colour: {COLOUR}"><input type="checkbox" checked data-series="small">' in page
+
+
+def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_a_sixth(monkeypatch, "hot")
+    _, summary, _ = measured(tmp_path, hotset.DESIGN)
+    # Of 600 µs and 250.
+    pull = summary.loads["0.5"].differences["small"]["pull_mean"]
+    assert pull.ratio == pytest.approx(250 / 600 - 1, abs=0.01)
+    of_a_load = [["neither", "again", "proxy", "hot", "both"], ["hot", "small"]]
+    assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
+    assert [list(table.columns) for table in tables(summary, "0.5")] == [["", *arms] for arms in of_a_load]
+
+
+def test_a_design_without_anything_to_judge_has_a_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one of servers only: a baseline, and that again."""
+    plain = Arm("plain", 11, "none", HotSet(), COLOUR, about="of servers only")
+    module = ModuleType("an_empty_design")
+    again = Arm("plain-again", 12, "none", HotSet(), COLOUR, about="of servers only, again", baseline="plain")
+    monkeypatch.setattr(module, "ARMS", (plain, again), raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(arms.DESIGNS, "none", module.__name__)
+    _, summary, page = measured(tmp_path, "none")
+    assert list(summary.arms) == ["plain", "plain-again"]
+    assert heads(terminal(summary)) == [["plain", "plain-again"]] * 3
+    told = answer(summary)
+    assert told.is_trusted and told.sentences == () and told.headline.startswith("Nothing to decide")
+    assert "<dt>plain-again</dt><dd>the arm of servers only, again</dd>" in page
+    assert "neither</dt>" not in page and "Differences to <em>plain</em>" in page
+
+
+def test_what_there_is_not_is_told_beside_what_there_is() -> None:
+    with pytest.raises(HotlineError, match="arm other: there are profile, neither, again, proxy, hot, both"):
+        arms.arm("other")
+    with pytest.raises(HotlineError, match="design other: there are hotset"):
+        arms.arms_of("other")
+    with pytest.raises(HotlineError, match="no arm that others are compared with"):
+        arms.baseline_of(["hot"])
+
+
+def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    sixth = with_a_sixth(monkeypatch, "neither")
+    assert arms.arm_of_job(7) == sixth and arms.arm_of_job(8) is None
+    monkeypatch.setattr(hotset, "ARMS", (*hotset.ARMS, sixth))
+    with pytest.raises(ValueError, match="share a name or a job"):
+        arms.every()
+
+
+def test_settings_are_of_their_own_design() -> None:
+    class Others:
+        aggregates = False
+
+    other = Arm("other", 11, "others", Others(), COLOUR, about="of another design")
+    with pytest.raises(TypeError, match="arm other is of design others, not hotset"):
+        hotset.settings_of(other)
+
+
+def test_an_arm_without_its_baseline_is_not_compared() -> None:
+    assert differences({"hot": {}, "again": {}, "neither": {}}) == {"again": {}, "hot": {}}
+    assert differences({"hot": {}}) == {}
