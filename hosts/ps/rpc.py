@@ -29,7 +29,7 @@ from protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode, well_formed
+from protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode, echo, well_formed
 
 NOTHING = 0
 IS_CONTROL, IS_FOREIGN = -1, -2
@@ -174,11 +174,8 @@ def push(server: Server, j: int, h: Header, rpc: Rpc) -> int:
 def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
     """The answer but for the two times; returns its length."""
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
-    answer.version, answer.op, answer.flag_bits = rpc.version, rpc.op, swap16(flags)
-    answer.job, answer.worker, answer.epoch, answer.ps = rpc.job, rpc.worker, rpc.epoch, rpc.ps
-    answer.count, answer.reserved, answer.seq, answer.iteration = rpc.count, 0, rpc.seq, rpc.iteration
-    answer.live, answer.served, answer.refused = rpc.live, rpc.served, swap32(refused)
-    answer.t0, answer.residence = rpc.t0, rpc.residence
+    echo(answer, rpc)
+    answer.flag_bits, answer.refused = swap16(flags), swap32(refused)
     return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
 
 

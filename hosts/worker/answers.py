@@ -14,8 +14,8 @@ from hosts.worker.state import NOTHING, Calls, hint
 from hosts.worker.timer import sample
 from native.compile import compiled, int64
 from native.words import ones, swap32
-from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, WINDOW, Header
-from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, ps_of, well_formed
+from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, WINDOW, Header
+from protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of, well_formed
 
 
 @compiled
@@ -29,7 +29,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
         me.malformed += 1
         return NOTHING
     h = decode(rpc)
-    if not (well_formed(h, length) or _is_control(h)):
+    if not well_formed(h, length):
         me.malformed += 1
         return NOTHING
     s = h.seq & SLOT_MASK
@@ -53,14 +53,6 @@ def end_call(state: Calls, slot: Any) -> None:
     state.free[me.free] = slot.seq + WINDOW
     me.free += 1
     drop_call(state, int64(slot.call))
-
-
-@compiled
-def _is_control(h: Header) -> bool:
-    """Whether it is a CONTROL, as far as its header tells: well-formed, but no answer of ours."""
-    return (
-        h.version == VERSION and h.op == CONTROL and not h.flags & ~RESPONSE and h.count == 0 and h.live == 0
-    )
 
 
 @compiled

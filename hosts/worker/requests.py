@@ -17,9 +17,9 @@ from hosts.worker.refusals import next_refused_due, resend_refused
 from hosts.worker.state import NEVER, NOTHING, Calls
 from hosts.worker.timer import expired
 from native.compile import compiled, int64
-from native.words import swap16, swap32, swap64
-from protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, SLOT_MASK, VALUE_BYTES, VALUES, VERSION, WINDOW
-from protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Rpc
+from native.words import swap32, swap64
+from protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, SLOT_MASK, VALUE_BYTES, VALUES, WINDOW
+from protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Request, Rpc, encode
 
 
 @compiled
@@ -89,11 +89,12 @@ def _encode(state: Calls, call: Any, rpc: Rpc, seq: int, now: int) -> int:
     elif me.registers:
         t0 = 0  # what a PS says again after a restart is answered as what it said before
     flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
-    rpc.version, rpc.op, rpc.flag_bits = VERSION, op, swap16(flags)
-    rpc.job, rpc.worker, rpc.epoch = swap16(me.job), swap16(me.worker), swap32(me.epoch)
-    rpc.ps, rpc.count, rpc.reserved, rpc.seq = swap16(call.ps), count, 0, swap32(seq)
-    rpc.iteration, rpc.live, rpc.served, rpc.refused = swap32(iteration), swap32(live), 0, 0
-    rpc.t0, rpc.ps_proc, rpc.ps_queue, rpc.residence = swap64(t0), 0, 0, 0
+    job, worker, epoch, ps = int64(me.job), int64(me.worker), int64(me.epoch), int64(call.ps)
+    said = Request(
+        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
+        iteration=iteration, live=live, t0=t0,
+    )  # fmt: skip
+    encode(rpc, said)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY
     if op != PUSH:

@@ -19,8 +19,9 @@ from analysis.errors import AnalysisError
 from paper.connections.figure import delay_against_connections
 from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
+from protocol import codec
 from protocol.arms import BOTH, HOT, NEITHER, PROXY
-from protocol.codec import FastCodec, Message
+from protocol.codec import Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 
 JOB, EPOCH = 2, 1
@@ -78,7 +79,7 @@ def port() -> int:
 
 def request(caller: int, turn: int) -> bytes:
     head = Header(op=Op.EMPTY, job=JOB, worker=caller + 1, epoch=EPOCH, ps=0, seq=WINDOW + turn, t0=7)
-    return bytes(FastCodec().build(Message(head)))
+    return bytes(codec.build(Message(head)))
 
 
 @pytest.mark.parametrize("way", WAYS)
