@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 
 import finsy as fy
@@ -14,18 +13,9 @@ from controller.client import P4INFO
 from controller.encoding import Encoder
 from controller.tables import HotParam, Job, Route, Row, Server, State, Update, UpdateType, Worker
 from protocol import addressing, frames
+from protocol.codec import Keys
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
-from protocol.header import (
-    HEADER_BYTES,
-    HOTLINE_PORT,
-    KEYS,
-    LANES,
-    VALUES,
-    VERSION,
-    Op,
-    layout,
-    offset_of,
-)
+from protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
 
 PROGRAM = CompiledProgram(P4INFO.with_name("hotline"))
 HOT_ENTRIES = 20_000
@@ -81,27 +71,31 @@ def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
 
 
 def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
-    header = layout(lanes)
     pushes = [
-        _push(header, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
+        _push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
         for slot in range(_FRAMES)
     ]
-    # An answer echoes these. The bitmaps have a bit a lane: what is behind them is counted from the end.
-    run, seq, iteration = (FRAME_OVERHEAD + offset_of(name) for name in ("epoch", "seq", "iteration"))
-    t0 = FRAME_OVERHEAD + header.size - (HEADER_BYTES - offset_of("t0"))
+    # An answer echoes these.
+    run, seq, iteration, t0 = (
+        FRAME_OVERHEAD + offset_of(field, lanes) for field in ("epoch", "seq", "iteration", "t0")
+    )
     stamp = Stamp(run=run, seq=seq, egress=iteration + 2, t0=t0)
     return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
 
 
-def _push(
-    header: struct.Struct, keys: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], egress: int
-) -> bytes:
+def _push(lanes: int, keys: Keys, egress: int) -> bytes:
     live = (1 << len(keys)) - 1
-    fields = (
-        VERSION, Op.PUSH, KEYS | VALUES, _JOB, _WORKER, 0, 0, len(keys), 0, 0, egress, live, 0, 0, 0, 0, 0, 0,
-    )  # fmt: skip
+    header = Header(
+        op=Op.PUSH,
+        flags=KEYS | VALUES,
+        job=_JOB,
+        worker=_WORKER,
+        count=len(keys),
+        iteration=egress,
+        live=live,
+    )
     values = np.ones(len(keys), ">u4")
-    datagram = header.pack(*fields) + keys.astype(">u8").tobytes() + values.tobytes()
+    datagram = layout(lanes).pack(*header) + keys.astype(">u8").tobytes() + values.tobytes()
     host, service = addressing.worker(_WORKER), addressing.service(1)
     source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(_JOB))
     destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protocol.codec import FastCodec, Keys, Message
+from protocol import codec
+from protocol.codec import Keys, Message
 from protocol.header import HEADER_BYTES, KEYS, LANES, VALUE_BYTES, VALUES, Header, Op
 from protocol.rpc import ALL, BUFFER_BYTES, rpcs
 
@@ -30,7 +31,7 @@ def make_requests(op: Op, keys: Keys) -> Requests:
     flags = KEYS | VALUES if is_push else KEYS
     header = Header(op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL)
     values = np.ones(LANES, np.uint32) if is_push else None
-    datagram = FastCodec().build(Message(header, keys[0], values))
+    datagram = codec.build(Message(header, keys[0], values))
     made = rpcs(len(keys))
     made.view(np.uint8).reshape(-1, BUFFER_BYTES)[:, : len(datagram)] = np.frombuffer(datagram, np.uint8)
     made.keys[:] = keys.byteswap()

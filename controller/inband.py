@@ -20,13 +20,25 @@ from common.concurrency import together
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
-from protocol import addressing, control, frames
-from protocol.codec import Caller, FastCodec, Keys, Message, Values
+from protocol import addressing, codec, control, frames
+from protocol.codec import Keys, Message, Values
 from protocol.control import Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, RESPONSE, VERSION, WINDOW, Op, unpack
+from protocol.header import (
+    CONTROLLER_CALLER,
+    HOTLINE_PORT,
+    KEYS,
+    LANES,
+    NO_KEY,
+    RESPONSE,
+    VERSION,
+    WINDOW,
+    Header,
+    Op,
+    unpack,
+)
 from protocol.packing import pack_hashed
 
 log = logging.getLogger(__name__)
@@ -37,7 +49,6 @@ _FIRST_TIMEOUT = 0.1
 _LONGEST_TIMEOUT = 0.4
 _READS = 8
 THROUGH_PIPELINE = 0
-_CODEC = FastCodec()
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -117,12 +128,11 @@ class InBand:
             return {}
         array = np.array(keys, dtype=np.uint64)
         packing = pack_hashed(ps_ids_of(array, len(servers)), lanes_of(array))
-        caller = Caller(servers[0].job, CONTROLLER_CALLER, self.epoch)
-        requests = _CODEC.requests(Op.PULL, caller, 0, packing, array, None)
+        by_lane = np.append(array, np.uint64(NO_KEY))[packing.position]
+        rpcs = zip(packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), by_lane, strict=True)
         free = _numbers(_READS, WINDOW)
         answers = await together(
-            self._read(servers[ps], request, free)
-            for ps, request in zip(packing.ps.tolist(), requests, strict=True)
+            self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
         )
         held: dict[int, int] = {}
         for positions, answer in zip(packing.position.tolist(), answers, strict=True):
@@ -140,11 +150,22 @@ class InBand:
                 f"are parameters of job {server.job}; nothing was changed"
             )
 
-    async def _read(self, server: Server, request: memoryview, free: asyncio.Queue[int]) -> Message:
+    async def _read(self, server: Server, live: int, keys: Keys, free: asyncio.Queue[int]) -> Message:
+        """Pull keys, each in its lane."""
         seq = await free.get()
-        _CODEC.stamp_request(request, seq, 0)
+        header = Header(
+            op=Op.PULL,
+            flags=KEYS,
+            job=server.job,
+            worker=CONTROLLER_CALLER,
+            epoch=self.epoch,
+            ps=server.ps,
+            count=len(keys),
+            seq=seq,
+            live=live,
+        )
         service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
-        frame = frames.build(UdpFrame(self._source, service, bytes(request)))
+        frame = frames.build(UdpFrame(self._source, service, codec.build(Message(header, keys))))
         answer = await self._call(self._reads, seq, frame, THROUGH_PIPELINE, "the switch", "a register read")
         free.put_nowait(seq + WINDOW)
         return answer
@@ -195,7 +216,7 @@ class InBand:
                 elif header.op == Op.CONTROL:
                     _answer(self._commands, (header.job, header.ps, header.seq), control.parse(datagram))
                 else:
-                    _answer(self._reads, header.seq, _CODEC.parse(datagram))
+                    _answer(self._reads, header.seq, codec.parse(datagram))
             except MalformedDatagram as error:
                 log.debug("packet-in that is no RPC: %s", error)
 

@@ -16,15 +16,13 @@ import numpy as np
 
 from hosts.udp import BURST, Udp, datagram_of, flush, take
 from native.plain import plain
-from protocol.codec import FastCodec
+from protocol import codec, scapy_layer
 from protocol.errors import MalformedDatagram
 from protocol.header import Op
 from protocol.rpc import BUFFER_BYTES, rpcs
-from protocol.scapy_layer import ScapyCodec
 
 F = TypeVar("F", bound=Callable[..., int])
 
-_FAST, _SCAPY = FastCodec(), ScapyCodec()
 _take, _flush = plain(take), plain(flush)
 
 
@@ -55,15 +53,14 @@ def _receive(udp: Udp, fd: int, most: int) -> int:
 
 def scapy_of(datagram: bytes) -> bytes:
     """The datagram as Scapy builds it from what the agent meant."""
-    if datagram[1] == Op.CONTROL:
-        return datagram
-    return bytes(_SCAPY.build(_FAST.parse(datagram)))
+    message = codec.parse(datagram)
+    return datagram if message.header.op == Op.CONTROL else scapy_layer.build(message)
 
 
 def of_scapy(datagram: bytes) -> bytes:
     """The datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
     try:
-        message = _SCAPY.parse(datagram)
+        message = scapy_layer.parse(datagram)
     except MalformedDatagram:
         return b""
-    return datagram if message.header.op == Op.CONTROL else bytes(_FAST.build(message))
+    return datagram if message.header.op == Op.CONTROL else codec.build(message)

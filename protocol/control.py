@@ -72,7 +72,7 @@ MAX_VALUES_KEYS = 117
 
 _BODY = struct.Struct("!BBHI")
 _NO_KEYS = np.empty(0, dtype=np.uint64)
-_WITH_VALUES = (Command.VALUES, Command.BUSIEST)
+WITH_VALUES = (Command.VALUES, Command.BUSIEST)
 """Answered with keys and values."""
 
 
@@ -141,14 +141,14 @@ def parse(datagram: bytes | memoryview) -> Control:
     limit = {
         Command.HELLO: 0,
         Command.RENEW: 1,
-        **dict.fromkeys(_WITH_VALUES, MAX_VALUES_KEYS),
+        **dict.fromkeys(WITH_VALUES, MAX_VALUES_KEYS),
     }.get(command, MAX_KEYS)
     if n > limit or zero or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
     needed = {Command.RENEW: 1, Command.BUSIEST: 2}.get(command, n)
     if n != needed and not is_answer:
         raise MalformedDatagram(f"{command.name} with {n} keys, not {needed}")
-    has_values = is_answer and command in _WITH_VALUES and status is Status.OK
+    has_values = is_answer and command in WITH_VALUES and status is Status.OK
     has_keys = not is_answer or has_values
     length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * has_values)
     if len(datagram) != length:

@@ -1,14 +1,14 @@
-"""Constants and layout of the RPC header (docs/design.md has the table). Network order.
+"""The RPC header: `Header` is its layout, and all else that knows it follows from there. Network order.
 
 What follows the header: `count` 64-bit keys if the flag KEYS is set, then `count` 32-bit values if VALUES is.
-A lane that is not live holds `NO_KEY` and the value 0.
+A lane that is not live holds `NO_KEY` and the value 0. docs/design.md has the table.
 """
 
 from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -27,8 +27,6 @@ PS_CALLER_BASE = 0x8000
 CONTROLLER_CALLER = 0xFFFF
 """The controller's worker id."""
 NO_KEY = 2**64 - 1
-MODULUS = 2**32
-"""Values are 32-bit fixed point; additions wrap."""
 
 WINDOW_BITS = 6
 WINDOW = 1 << WINDOW_BITS
@@ -52,107 +50,134 @@ class Op(IntEnum):
     CONTROL = 4
 
 
+_A_BIT_A_LANE = 0
+U8: TypeAlias = Annotated[int, 8]
+U16: TypeAlias = Annotated[int, 16]
+U32: TypeAlias = Annotated[int, 32]
+U64: TypeAlias = Annotated[int, 64]
+Bitmap: TypeAlias = Annotated[int, _A_BIT_A_LANE]
+
+
 class Header(NamedTuple):
-    """The header's fields in wire order. `t0`, `ps_proc`, `ps_queue` in ns, `residence` in µs."""
+    """The header's fields in wire order, as `rpc_t` has them (p4src/headers.p4).
 
-    version: int = VERSION
-    op: int = Op.PULL
-    flags: int = 0
-    job: int = 0
-    worker: int = 0
-    epoch: int = 0
-    ps: int = 0
-    count: int = 0  # type: ignore[assignment]  # the wire's name, though tuple has a method of it
-    reserved: int = 0
-    seq: int = 0
-    iteration: int = 0
-    live: int = 0
-    served: int = 0
-    refused: int = 0
-    t0: int = 0
-    ps_proc: int = 0
-    ps_queue: int = 0
-    residence: int = 0
+    `t0`, `ps_proc`, `ps_queue` in ns, `residence` in µs.
+    """
 
-
-_WIDTHS = {"B": 1, "H": 2, "I": 4, "Q": 8}
-
-
-def layout(lanes: int) -> struct.Struct:
-    """The header in a program of 8, 16, 32 or 64 lanes."""
-    bitmap = {8: "B", 16: "H", 32: "I", 64: "Q"}[lanes]
-    return struct.Struct(f"!BBHHHIHBBII{bitmap * 3}QIII")
+    version: U8 = VERSION
+    op: U8 = Op.PULL
+    flags: U16 = 0
+    job: U16 = 0
+    worker: U16 = 0
+    epoch: U32 = 0
+    ps: U16 = 0
+    count: U8 = 0  # type: ignore[assignment]  # the wire's name, though tuple has a method of it
+    reserved: U8 = 0
+    seq: U32 = 0
+    iteration: U32 = 0
+    live: Bitmap = 0
+    served: Bitmap = 0
+    refused: Bitmap = 0
+    t0: U64 = 0
+    ps_proc: U32 = 0
+    ps_queue: U32 = 0
+    residence: U32 = 0
 
 
-LAYOUT = layout(LANES)
-HEADER_BYTES = LAYOUT.size
-HEADER_DTYPE = np.dtype(
-    [(name, f">u{_WIDTHS[code]}") for name, code in zip(Header._fields, LAYOUT.format[1:], strict=True)]
-)
-BITMAP_DTYPE = HEADER_DTYPE["live"].newbyteorder("<")
-"""A bitmap of lanes as numpy's packbits (bitorder little) makes it."""
+def bits_of_fields(lanes: int = LANES) -> dict[str, int]:
+    """Field -> bits, in wire order, in a program of 8, 16, 32 or 64 lanes."""
+    kinds = get_type_hints(Header, include_extras=True)
+    return {name: kinds[name].__metadata__[0] or lanes for name in Header._fields}
 
 
-def offset_of(field: str) -> int:
+def layout(lanes: int = LANES) -> struct.Struct:
+    """The header as `struct` packs it."""
+    codes = {8: "B", 16: "H", 32: "I", 64: "Q"}
+    return struct.Struct("!" + "".join(codes[bits] for bits in bits_of_fields(lanes).values()))
+
+
+def dtype(lanes: int = LANES) -> np.dtype[Any]:
+    """The header as a record of numpy's."""
+    return np.dtype([(name, f">u{bits // 8}") for name, bits in bits_of_fields(lanes).items()])
+
+
+def offset_of(field: str, lanes: int = LANES) -> int:
     """Byte offset of a header field."""
-    fields = HEADER_DTYPE.fields
+    fields = dtype(lanes).fields
     assert fields is not None
     return int(fields[field][1])
 
 
-ECHOED = slice(offset_of("job"), offset_of("served"))
-"""Bytes that an answer repeats from its request: job, worker, epoch, ps, count, seq, iteration, live."""
+LAYOUT = layout()
+HEADER_BYTES = LAYOUT.size
+BITMAP_DTYPE = dtype()["live"].newbyteorder("<")
+"""A bitmap of lanes as numpy's packbits (bitorder little) makes it."""
 
-MAX_DATAGRAM = HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
-
-_REQUEST_SHAPES = {Op.PULL: {KEYS, KEYS | VALUES}, Op.PUSH: {KEYS | VALUES}, Op.EMPTY: {0}}
-_ANSWER_SHAPES = {Op.PULL: {RESPONSE | VALUES}, Op.PUSH: {RESPONSE}, Op.EMPTY: {RESPONSE}}
-_CONTROL_SHAPES = {Op.CONTROL: {0, RESPONSE}}
-
-
-def _lane_bytes(flags: int) -> int:
-    return (KEY_BYTES if flags & KEYS else 0) + (VALUE_BYTES if flags & VALUES else 0)
-
-
+_SHAPES = {
+    Op.PULL: (KEYS, KEYS | VALUES, RESPONSE | VALUES),
+    Op.PUSH: (KEYS | VALUES, RESPONSE),
+    Op.EMPTY: (0, RESPONSE),
+}
 SHAPES: dict[tuple[int, int], int] = {
-    (int(op), flags): _lane_bytes(flags)
-    for shapes in (_REQUEST_SHAPES, _ANSWER_SHAPES)
-    for op, allowed in shapes.items()
+    (int(op), flags): KEY_BYTES * bool(flags & KEYS) + VALUE_BYTES * bool(flags & VALUES)
+    for op, allowed in _SHAPES.items()
     for flags in allowed
 }
 """Bytes a lane takes in each shape, by (op, flags), of every RPC but CONTROL."""
+CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
-CONTROL_SHAPES = {(int(op), flags) for op, allowed in _CONTROL_SHAPES.items() for flags in allowed}
+_NO_SHAPE, _OF_CONTROL = -1, -2
+_LANE_BYTES = np.full((max(Op) + 1, (RESPONSE | KEYS | VALUES) + 1), _NO_SHAPE, np.int64)
+for _shape, _bytes in (SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
+    _LANE_BYTES[_shape] = _bytes
+_EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
+
+
+def first_fault(h: Header, length: int) -> int:
+    """The first rule that the header of a datagram of `length` bytes breaks, by number; 0 for none.
+
+    Of a CONTROL it judges the header alone: what follows is protocol/control.py's. Agents compile it
+    (protocol/rpc.py).
+    """
+    if h.version != VERSION:
+        return 1
+    is_known = h.op < _LANE_BYTES.shape[0] and h.flags < _LANE_BYTES.shape[1]
+    lane_bytes = int(_LANE_BYTES[h.op, h.flags]) if is_known else _NO_SHAPE
+    if lane_bytes == _NO_SHAPE:
+        return 2
+    if lane_bytes == _OF_CONTROL:
+        return 3 if h.count or h.live else 0
+    if h.count > LANES or h.reserved:
+        return 4
+    if length != HEADER_BYTES + h.count * lane_bytes:
+        return 5
+    may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
+    if h.op == _EMPTY and h.flags & RESPONSE:  # of the push that was asked about
+        may_refuse = _ALL_LANES
+    if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
+        return 6
+    if (h.op == _EMPTY) != (h.live == 0) or (h.op == _EMPTY and h.count):
+        return 7
+    return 0
+
+
+_FAULTS = (
+    "version is {h.version}, not {VERSION}",
+    "op {h.op} with flags {h.flags:#06x} is no RPC",
+    "a CONTROL has no lanes, this has count {h.count} and live {h.live:#x}",
+    "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
+    "{length} bytes, not {wanted} for {h.count} lanes",
+    "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, refused {h.refused:#x}",
+    "op {h.op} with count {h.count} and live {h.live:#x}",
+)
 
 
 def check(header: Header, length: int) -> None:
-    """Check shape and length of a datagram of `length` bytes; raises `MalformedDatagram`.
-
-    For CONTROL it checks the header alone: what follows is protocol/control.py's.
-    """
-    (version, op, flags, _, _, _, _, count, reserved, _, _, live, served, refused, _, _, _, _) = header
-    if version != VERSION:
-        raise MalformedDatagram(f"version is {version}, not {VERSION}")
-    lane_bytes = SHAPES.get((op, flags))
-    if lane_bytes is None:
-        if (op, flags) not in CONTROL_SHAPES:
-            raise MalformedDatagram(f"op {op} with flags {flags:#06x} is no RPC")
-        if count or live:
-            raise MalformedDatagram(f"a CONTROL has no lanes, this has count {count} and live {live:#x}")
-        return
-    if count > LANES or reserved:
-        raise MalformedDatagram(f"count is {count} and reserved {reserved}, not 0..{LANES} and 0")
-    if length != HEADER_BYTES + count * lane_bytes:
-        raise MalformedDatagram(f"{length} bytes, not {HEADER_BYTES + count * lane_bytes} for {count} lanes")
-    may_refuse = live & ~served if flags & RESPONSE else 0
-    if op == Op.EMPTY and flags & RESPONSE:  # of the push that was asked about
-        may_refuse = (1 << LANES) - 1
-    if live >> count or served & ~live or refused & ~may_refuse:
-        raise MalformedDatagram(
-            f"bitmaps disagree: count {count}, live {live:#x}, served {served:#x}, refused {refused:#x}"
-        )
-    if (op == Op.EMPTY) != (live == 0) or (op == Op.EMPTY and count):
-        raise MalformedDatagram(f"op {op} with count {count} and live {live:#x}")
+    """Raises `MalformedDatagram` for the first fault of a datagram of `length` bytes."""
+    if fault := first_fault(header, length):
+        wanted = HEADER_BYTES + header.count * SHAPES.get((header.op, header.flags), 0)
+        told = _FAULTS[fault - 1].format(h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES)
+        raise MalformedDatagram(told)
 
 
 def unpack(datagram: bytes | memoryview) -> Header:

@@ -1,29 +1,30 @@
 """A datagram in its buffer, for compiled code: a record over it, in network order.
 
-The rules are header.py's; tests hold the two against each other. A bitmap is a signed 64-bit integer here, so
-an RPC has up to 32 lanes.
+Fields, their places and the rules are header.py's. A bitmap is a signed 64-bit integer here, so an RPC has up
+to 32 lanes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from native.compile import compiled, int64
+from native.compile import compiled, int64, leaf
 from native.records import checked, records
-from native.words import swap16, swap32, swap64
 from protocol.hashing import LANE_SHIFT, MULTIPLIER
 from protocol.header import (
     HEADER_BYTES,
-    HEADER_DTYPE,
     LANES,
+    LAYOUT,
     NO_KEY,
-    RESPONSE,
-    SHAPES,
-    VERSION,
     Header,
     Op,
+    bits_of_fields,
+    dtype,
+    first_fault,
     offset_of,
 )
 
@@ -35,27 +36,32 @@ ALL = 2**32 - 1
 BUFFER_BYTES = 2048
 Rpc = Any
 """An `RPC` record."""
+_types: Any = types  # to mypy, as numba has no hints
 
-_FIELDS = [
-    (name.replace("flags", "flag_bits"), HEADER_DTYPE[name].newbyteorder("<"), offset_of(name))
-    for name in Header._fields
+_BITS, _DTYPE = bits_of_fields(), dtype()
+_PARTS = [
+    *(
+        (name.replace("flags", "flag_bits"), _DTYPE[name].newbyteorder("<"), offset_of(name))
+        for name in _BITS
+    ),
+    ("head", ("u4", (HEADER_BYTES // 4,)), 0),
+    ("keys", ("u8", (LANES,)), HEADER_BYTES),
+    ("words", ("u4", (3 * LANES,)), HEADER_BYTES),
 ]
 RPC = checked(
     np.dtype(
         {
-            "names": [*(name for name, _, _ in _FIELDS), "keys", "words"],
-            "formats": [*(kind for _, kind, _ in _FIELDS), ("u8", (LANES,)), ("u4", (3 * LANES,))],
-            "offsets": [*(offset for _, _, offset in _FIELDS), HEADER_BYTES, HEADER_BYTES],
+            "names": [name for name, _, _ in _PARTS],
+            "formats": [kind for _, kind, _ in _PARTS],
+            "offsets": [offset for _, _, offset in _PARTS],
             "itemsize": BUFFER_BYTES,
         }
     )
 )
 """A datagram; values begin at word 2 * count behind keys, else at word 0. (numpy's records have `flags`.)"""
 
-_LANE_BYTES = np.full((max(Op) + 1, 8), -1, np.int64)
-for (_op, _flags), _bytes in SHAPES.items():
-    _LANE_BYTES[_op, _flags] = _bytes
 _HASH, _LANE_BITS = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
+_first_fault = compiled(first_fault)
 
 
 def rpcs(n: int) -> Any:
@@ -63,41 +69,80 @@ def rpcs(n: int) -> Any:
     return records(n, RPC)
 
 
-@compiled
-def decode(rpc: Rpc) -> Header:
+class Request(NamedTuple):
+    """The fields that a request says; the others have their defaults."""
+
+    op: int
+    flags: int
+    job: int
+    worker: int
+    epoch: int
+    ps: int
+    count: int  # type: ignore[assignment]  # as in `Header`
+    seq: int
+    iteration: int
+    live: int
+    t0: int
+
+
+@leaf(lambda rpc: Header._make(np.int64(field) for field in rpc.head.view(_DTYPE)[0]))
+def decode(_typing: Any, rpc: Rpc) -> Any:
     """The header in this machine's order, all fields signed 64-bit."""
-    return Header(
-        int64(rpc.version), int64(rpc.op), swap16(rpc.flag_bits), swap16(rpc.job), swap16(rpc.worker),
-        swap32(rpc.epoch), swap16(rpc.ps), int64(rpc.count), int64(rpc.reserved), swap32(rpc.seq),
-        swap32(rpc.iteration), swap32(rpc.live), swap32(rpc.served), swap32(rpc.refused),
-        int64(swap64(rpc.t0)), swap32(rpc.ps_proc), swap32(rpc.ps_queue), swap32(rpc.residence),
-    )  # fmt: skip
+    header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        loaded = (builder.load(_place(builder, values[0], name), align=1) for name in Header._fields)
+        fields = [builder.zext(_swapped(builder, word), ir.IntType(64)) for word in loaded]
+        return context.make_tuple(builder, header, fields)
+
+    return header(rpc), code
+
+
+def _encode_plain(rpc: Rpc, request: Request) -> None:
+    fields = {name: int(field) & (1 << _BITS[name]) - 1 for name, field in request._asdict().items()}
+    rpc.head[:] = np.frombuffer(LAYOUT.pack(*Header(**fields)), np.uint32)
+
+
+@leaf(_encode_plain)
+def encode(_typing: Any, rpc: Rpc, request: Any) -> Any:
+    """Write a request's header."""
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        for name, default in Header._field_defaults.items():
+            place = _place(builder, values[0], name)
+            word = place.type.pointee(int(default))
+            if name in request.fields:
+                at = request.fields.index(name)
+                field = builder.extract_value(values[1], at)
+                field = context.cast(builder, field, request.types[at], types.int64)
+                word = builder.trunc(field, place.type.pointee)
+            builder.store(_swapped(builder, word), place, align=1)
+        return context.get_dummy_value()
+
+    return types.none(rpc, request), code
+
+
+def _place(builder: ir.IRBuilder, rpc: Any, field: str) -> Any:
+    octets = builder.bitcast(rpc, ir.IntType(8).as_pointer())
+    at = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
+    return builder.bitcast(at, ir.IntType(_BITS[field]).as_pointer())
+
+
+def _swapped(builder: ir.IRBuilder, word: Any) -> Any:
+    return word if word.type.width == 8 else builder.bswap(word)
 
 
 @compiled
-def lane_bytes(op: int, flags: int) -> int:
-    """Bytes that a lane takes in an RPC of this shape, or -1 where there is no such shape."""
-    if op >= len(_LANE_BYTES) or flags >= _LANE_BYTES.shape[1]:
-        return -1
-    return int64(_LANE_BYTES[op, flags])
+def echo(answer: Rpc, rpc: Rpc) -> None:
+    """Write the header of a request into its answer."""
+    for k in range(HEADER_BYTES // 4):
+        answer.head[k] = rpc.head[k]
 
 
 @compiled
 def well_formed(h: Header, length: int) -> bool:
-    """What `header.check` says of an RPC of `length` bytes, if it is no CONTROL."""
-    per_lane = lane_bytes(h.op, h.flags)
-    if h.version != VERSION or per_lane < 0 or h.count > LANES or h.reserved:
-        return False
-    if length != HEADER_BYTES + h.count * per_lane:
-        return False
-    may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
-    if h.op == EMPTY and h.flags & RESPONSE:
-        may_refuse = ALL
-    if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
-        return False
-    if (h.op == EMPTY) != (h.live == 0):
-        return False
-    return h.op != EMPTY or h.count == 0
+    """Whether a datagram of `length` bytes breaks none of the header's rules."""
+    return _first_fault(h, length) == 0
 
 
 @compiled

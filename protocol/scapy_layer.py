@@ -1,12 +1,12 @@
-"""Scapy's view of the wire format: to read and forge RPCs by hand, and the oracle of the fast codec.
+"""Scapy's view of the wire format: to read and forge RPCs by hand, and to run the agents on (CODEC=scapy).
 
-`ScapyCodec` runs the agents on Scapy alone (CODEC=scapy): slow and readable. Only scapy.packet, scapy.fields
-and the UDP layer are imported; scapy.all takes a second and probes the machine.
+Only scapy.packet, scapy.fields and the UDP layer are imported; scapy.all takes a second and probes the
+machine.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scapy.fields import (
@@ -24,31 +24,29 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
-from protocol.codec import MAX_U32, Caller, Keys, Message, Values
-from protocol.control import MAX_KEYS, Command
+from protocol.codec import Message
+from protocol.control import MAX_KEYS, WITH_VALUES, Command
 from protocol.errors import MalformedDatagram
 from protocol.header import (
     HEADER_BYTES,
     HOTLINE_PORT,
     KEYS,
-    LANES,
     NO_KEY,
     RESPONSE,
     VALUES,
-    VERSION,
     Header,
     Op,
+    bits_of_fields,
     check,
 )
-from protocol.packing import Packing
 
-_OPS = {op.value: op.name.lower() for op in Op}
 _COMMANDS = {command.value: command.name.lower() for command in Command}
 
 
 def _answers_values(packet: Packet) -> bool:
     header = packet.underlayer
-    return bool(packet.getfieldval("command") in (3, 6) and header is not None and header.flags & RESPONSE)
+    is_answer = header is not None and header.flags & RESPONSE
+    return bool(is_answer and packet.getfieldval("command") in WITH_VALUES)
 
 
 class HotlineControl(Packet):
@@ -73,29 +71,28 @@ class HotlineControl(Packet):
     ]
 
 
+_NUMBERS: dict[int, Any] = {8: ByteField, 16: ShortField, 32: IntField, 64: LongField}
+
+
+def _field(name: str) -> Any:
+    """A field of the header, shown as what it is."""
+    default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
+    match name:
+        case "op":
+            return ByteEnumField(name, default, {op.value: op.name.lower() for op in Op})
+        case "flags":
+            return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES"])
+        case "live" | "served" | "refused":
+            return XBitField(name, default, bits)
+    return _NUMBERS[bits](name, default)
+
+
 class Hotline(Packet):
     """An RPC: the header, then the lanes' keys and values where the flags say so."""
 
     name = "Hotline"
     fields_desc: ClassVar = [
-        ByteField("version", VERSION),
-        ByteEnumField("op", Op.PULL, _OPS),
-        FlagsField("flags", 0, 16, ["RESPONSE", "KEYS", "VALUES"]),
-        ShortField("job", 0),
-        ShortField("worker", 0),
-        IntField("epoch", 0),
-        ShortField("ps", 0),
-        ByteField("count", 0),
-        ByteField("reserved", 0),
-        IntField("seq", 0),
-        IntField("iteration", 0),
-        XBitField("live", 0, LANES),
-        XBitField("served", 0, LANES),
-        XBitField("refused", 0, LANES),
-        LongField("t0", 0),
-        IntField("ps_proc", 0),
-        IntField("ps_queue", 0),
-        IntField("residence", 0),
+        *map(_field, Header._fields),
         ConditionalField(
             FieldListField("keys", [], LongField("key", NO_KEY), count_from=lambda packet: packet.count),
             lambda packet: packet.flags & KEYS,
@@ -112,71 +109,28 @@ bind_layers(UDP, Hotline, sport=HOTLINE_PORT)
 bind_layers(Hotline, HotlineControl, op=int(Op.CONTROL))
 
 
-class ScapyCodec:
-    """The codec for teaching and debugging: each datagram is a `Hotline` packet."""
+def parse(datagram: bytes | memoryview) -> Message:
+    """As `codec.parse`."""
+    if len(datagram) < HEADER_BYTES:
+        raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
+    header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
+    check(header, len(datagram))
+    packet = Hotline(bytes(datagram))
+    return Message(
+        header,
+        np.array(packet.keys, dtype=np.uint64) if header.flags & KEYS else None,
+        np.array(packet.values, dtype=np.uint32) if header.flags & VALUES else None,
+    )
 
-    def parse(self, datagram: bytes | memoryview) -> Message:
-        """See `Codec.parse`."""
-        if len(datagram) < HEADER_BYTES:
-            raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
-        header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
-        check(header, len(datagram))
-        packet = Hotline(bytes(datagram))
-        return Message(
-            header,
-            np.array(packet.keys, dtype=np.uint64) if header.flags & KEYS else None,
-            np.array(packet.values, dtype=np.uint32) if header.flags & VALUES else None,
-        )
 
-    def build(self, message: Message) -> bytearray:
-        """See `Codec.build`."""
-        packet = Hotline(**message.header._asdict())
-        if message.keys is not None:
-            packet.keys = message.keys.tolist()
-        if message.values is not None:
-            packet.values = message.values.tolist()
-        return bytearray(bytes(packet))
-
-    def requests(
-        self, op: Op, caller: Caller, iteration: int, packing: Packing, keys: Keys, values: Values | None
-    ) -> list[memoryview]:
-        """See `Codec.requests`."""
-        padded_keys = [*keys.tolist(), NO_KEY]
-        padded_values = None if values is None else [*values.tolist(), 0]
-        datagrams = []
-        for row in range(len(packing)):
-            count = int(packing.count[row])
-            positions = packing.position[row, :count].tolist()
-            packet = Hotline(
-                op=op,
-                flags=KEYS if values is None else KEYS | VALUES,
-                job=caller.job,
-                worker=caller.worker,
-                epoch=caller.epoch,
-                iteration=iteration,
-                ps=int(packing.ps[row]),
-                count=count,
-                live=int(packing.live[row]),
-                keys=[padded_keys[position] for position in positions],
-            )
-            if padded_values is not None:
-                packet.values = [padded_values[position] for position in positions]
-            datagrams.append(memoryview(bytearray(bytes(packet))))
-        return datagrams
-
-    def stamp_request(self, datagram: memoryview, seq: int, t0: int) -> None:
-        """See `Codec.stamp_request`."""
-        packet = Hotline(bytes(datagram))
-        packet.seq = seq
-        packet.t0 = t0
-        datagram[:] = bytes(packet)
-
-    def stamp_answer(self, datagram: bytearray, ps_proc: int, ps_queue: int) -> None:
-        """See `Codec.stamp_answer`."""
-        packet = Hotline(bytes(datagram))
-        packet.ps_proc = min(ps_proc, MAX_U32)
-        packet.ps_queue = min(ps_queue, MAX_U32)
-        datagram[:] = bytes(packet)
+def build(message: Message) -> bytes:
+    """As `codec.build`."""
+    packet = Hotline(**message.header._asdict())
+    if message.keys is not None:
+        packet.keys = message.keys.tolist()
+    if message.values is not None:
+        packet.values = message.values.tolist()
+    return bytes(packet)
 
 
 def _header(packet: Packet) -> Header:

@@ -24,7 +24,7 @@ from protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from protocol.rpc import ALL, PULL, Rpc, well_formed
+from protocol.rpc import ALL, PULL, Rpc, echo, well_formed
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
@@ -108,11 +108,8 @@ def note_contact(server: Any, arrival: int, h: Header) -> None:
 def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
     """The answer but for the two times; returns its length."""
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
-    answer.version, answer.op, answer.flag_bits = rpc.version, rpc.op, swap16(flags)
-    answer.job, answer.worker, answer.epoch, answer.ps = rpc.job, rpc.worker, rpc.epoch, rpc.ps
-    answer.count, answer.reserved, answer.seq, answer.iteration = rpc.count, 0, rpc.seq, rpc.iteration
-    answer.live, answer.served, answer.refused = rpc.live, rpc.served, swap32(refused)
-    answer.t0, answer.residence = rpc.t0, rpc.residence
+    echo(answer, rpc)
+    answer.flag_bits, answer.refused = swap16(flags), swap32(refused)
     return HEADER_BYTES + VALUE_BYTES * h.count if h.op == PULL else HEADER_BYTES
 
 

@@ -16,8 +16,8 @@ from designs.interface import NEVER, NOTHING
 from hosts.worker.timer import MINIMUM, expired, sample
 from native.compile import compiled, int64
 from native.records import record
-from native.words import ones, swap16, swap32, swap64
-from protocol.header import RESPONSE, SLOT_MASK, VERSION, WINDOW, Header
+from native.words import ones
+from protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from protocol.rpc import Rpc
 
 ME = (
@@ -125,18 +125,6 @@ def next_overdue(state: Any) -> int:
         if state.slots[s].busy:
             due = min(due, int64(state.slots[s].deadline))
     return due
-
-
-@compiled
-def write_head(
-    me: Any, rpc: Rpc, op: int, flags: int, ps: int, count: int, live: int, seq: int, iteration: int, t0: int
-) -> None:
-    """Write the header of a request."""
-    rpc.version, rpc.op, rpc.flag_bits = VERSION, op, swap16(flags)
-    rpc.job, rpc.worker, rpc.epoch = swap16(me.job), swap16(me.worker), swap32(me.epoch)
-    rpc.ps, rpc.count, rpc.reserved, rpc.seq = swap16(ps), count, 0, swap32(seq)
-    rpc.iteration, rpc.live, rpc.served, rpc.refused = swap32(iteration), swap32(live), 0, 0
-    rpc.t0, rpc.ps_proc, rpc.ps_queue, rpc.residence = swap64(t0), 0, 0, 0
 
 
 @compiled

@@ -21,7 +21,7 @@ from native.reference import borrowed
 from native.words import swap16, swap32
 from paper.connections.process import Handlers, ProcessConfig, run
 from paper.connections.waiting import POLLFD
-from protocol.header import HEADER_BYTES, VERSION, WINDOW, Op
+from protocol.header import HEADER_BYTES, LAYOUT, WINDOW, Header, Op
 from protocol.rpc import rpcs
 
 _PATIENCE_S = 2
@@ -71,9 +71,8 @@ class ClientProcess:
         self._config = config
         self._udp = make_udp(clock_offset())
         self._request = rpcs(1)
-        head = self._request[0]
-        head.version, head.op = VERSION, Op.EMPTY
-        head.job, head.epoch = socket.htons(config.job), socket.htonl(config.epoch)
+        head = Header(op=Op.EMPTY, job=config.job, epoch=config.epoch)
+        self._request.head[0] = np.frombuffer(LAYOUT.pack(*head), np.uint32)
         self._open: list[socket.socket] = []
         # The first turn of a slot is 1.
         self._turns: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)

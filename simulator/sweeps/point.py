@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,16 @@ from analysis.figures.connections import concurrency_of
 from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
+from common.modules import ROOT, needed_by
 from common.settings import Strict
 from simulator.aside import Made, silent, simulated
-from simulator.compile import digest
 from simulator.config import SimulationConfig
+from simulator.switchboard import PROGRAM
+
+DESIGN = "hotset"
+_ROOMS_OF_DESIGNS = ("hosts", "controller")
+"""A design has a folder of its own in each, which is chosen by its name."""
+_PROGRAM = PROGRAM.relative_to(ROOT)
 
 
 class ArmResult(Strict):
@@ -71,10 +78,22 @@ class Done(Strict):
     cost: Cost
 
 
-def made_of(config: SimulationConfig) -> str:
-    """A digest of configuration and code: points with the same one have the same result."""
-    text = config.model_dump_json(exclude={"runs"})
-    return hashlib.sha256(f"{digest()} {text}".encode()).hexdigest()[:16]
+def made_of(config: SimulationConfig, design: str = DESIGN) -> str:
+    """A digest of design, settings, program and code: points with the same one have the same result."""
+    settings = config.model_dump_json(exclude={"runs"})
+    return hashlib.sha256(f"{design} {digest(design)} {settings}".encode()).hexdigest()[:16]
+
+
+@cache
+def digest(design: str, root: Path = ROOT) -> str:
+    """Of the compiled program, and of all modules that a run of the design is simulated by."""
+    folders = [root / room / design for room in _ROOMS_OF_DESIGNS]
+    own = [file.relative_to(root).with_suffix("") for at in folders for file in at.rglob("*.py")]
+    modules = needed_by([__name__, *(".".join(path.parts) for path in own)], root)
+    made = hashlib.sha256((root / _PROGRAM).read_bytes())
+    for name, file in sorted(modules.items()):
+        made.update(f"{name}\0".encode() + file.read_bytes())
+    return made.hexdigest()
 
 
 def do_point(text: str, scratch: str | None = None) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from protocol import control
-from protocol.codec import FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Message
 from protocol.control import Command, Control, Status
 from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB, WORKER, EPOCH = 1, 2, 3
-_CODEC = FastCodec()
 
 
 def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> bytes:
@@ -23,18 +22,18 @@ def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> b
         served=served,
     )._replace(**changes)  # fmt: skip
     values = np.arange(1, len(keys) + 1, dtype=np.uint32) if has_values else None
-    return bytes(_CODEC.build(Message(header, np.array(keys, np.uint64) if keys else None, values)))
+    return bytes(codec.build(Message(header, np.array(keys, np.uint64) if keys else None, values)))
 
 
 def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
     """What answers a request; a pull brings 7 in each lane."""
-    header = _CODEC.parse(request).header
+    header = codec.parse(request).header
     values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
     # An EMPTY that asks about a push is told of that one's lanes.
     may_refuse = header.live if header.op != Op.EMPTY else 2**LANES - 1
     answered = header._replace(flags=flags, served=served & header.live, refused=refused & may_refuse)
-    return bytes(_CODEC.build(Message(answered, None, values)))
+    return bytes(codec.build(Message(answered, None, values)))
 
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:

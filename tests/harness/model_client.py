@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from protocol.codec import Caller, Codec, Keys, Message, Values, answers
+from protocol.codec import Caller, Keys, Message, Values
 from protocol.errors import MalformedDatagram
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import WINDOW, Header, Op
@@ -24,6 +25,7 @@ from protocol.packing import Packing, pack_hashed
 from tests.harness.bitmap import lanes_in
 from tests.harness.packing import Packed, pack
 from tests.harness.window import Window
+from tests.harness.wire import Codec, answers, requests
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7
@@ -50,17 +52,19 @@ class RpcRecord(NamedTuple):
     attempts: int
 
 
-class _Call(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Call:
     """One RPC of the running operation."""
 
-    datagram: memoryview
-    ps: int
+    request: Message
     keys_at: NDArray[np.int32]
     """Index in the operation of each lane's key; the operation's size where the lane is not live."""
     hashed: int
     """Bitmap of the lanes whose keys are there by their hash."""
     refusals: int
     """How often the keys in it have been refused."""
+    datagram: bytes = b""
+    """As it was sent."""
 
 
 class _Keys(NamedTuple):
@@ -151,23 +155,24 @@ class ModelClient:
         job, worker, epoch = self._caller
         header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
         self._op = Op.EMPTY
-        datagram = memoryview(self._codec.build(Message(header)))
-        self._unsent.append(_Call(datagram, ps, _NO_KEYS, 0, 0))
+        self._unsent.append(_Call(Message(header), _NO_KEYS, 0, 0))
 
-    def transmit(self) -> tuple[memoryview, int] | None:
+    def transmit(self) -> tuple[bytes, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
         while self._again:
             call = self._again.popleft()
             if any(
                 rpc.call is call for rpc in self._window._outstanding.values()
             ):  # else the answer has come meanwhile
-                return call.datagram, call.ps
+                return call.datagram, call.request.header.ps
         if not (self._unsent and self._window.is_open):
             return None
         call = self._unsent.popleft()
         now = self._clock()
-        self._codec.stamp_request(call.datagram, self._window.issue(call, now), now)
-        return call.datagram, call.ps
+        header = call.request.header._replace(seq=self._window.issue(call, now), t0=now)
+        call.request = call.request._replace(header=header)
+        call.datagram = self._codec.build(call.request)
+        return call.datagram, header.ps
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
         """A datagram that the kernel received at `arrival` and that was read at `read`."""
@@ -177,7 +182,7 @@ class ModelClient:
             self.malformed += 1
             return
         rpc = self._window.find(header.seq)
-        if rpc is None or not answers(datagram, header, rpc.call.datagram):
+        if rpc is None or not answers(header, rpc.call.request.header):
             self.unexpected += 1
             return
         self._window.close(header.seq, read)
@@ -190,7 +195,7 @@ class ModelClient:
             self._learn(call, header, read)
         self.records.append(
             RpcRecord(
-                call.ps,
+                header.ps,
                 header.iteration,
                 header.op,
                 rpc.t0,
@@ -248,15 +253,14 @@ class ModelClient:
         refusals: int,
     ) -> None:
         """Queue the RPCs of a packing; with `part`, its keys are those of the operation's."""
-        datagrams = self._codec.requests(self._op, self._caller, self._iteration, packing, keys, deltas)
+        calls = requests(self._op, self._caller, self._iteration, packing, keys, deltas)
         position = packing.position
         if part is not None:
             assert self._step is not None
             position = np.append(part, len(self._step.keys)).astype(np.int32)[position]
         keys_at = (row[:count] for row, count in zip(position, packing.count.tolist(), strict=True))
-        self.rpcs_of_operation += len(datagrams)
-        calls = zip(datagrams, packing.ps.tolist(), keys_at, hashed, strict=True)
-        self._unsent.extend(_Call(*call, refusals) for call in calls)
+        self.rpcs_of_operation += len(calls)
+        self._unsent.extend(_Call(*call, refusals) for call in zip(calls, keys_at, hashed, strict=True))
 
     def _learn(self, call: _Call, header: Header, now: int) -> None:
         """Update the hints by an answer that they did not foresee; queue the refused lanes."""
@@ -266,7 +270,7 @@ class ModelClient:
         served = lanes_in(header.served, header.count)
         positions = self._step.positions
         hashed = lanes_in(call.hashed, header.count)
-        own = np.append(self._step.ps, call.ps)[call.keys_at] == call.ps
+        own = np.append(self._step.ps, header.ps)[call.keys_at] == header.ps
         self.hinted[positions[call.keys_at[served & ~hashed | refused & own]]] = True
         self.hinted[positions[call.keys_at[live & hashed & ~served & ~(refused & own)]]] = False
         self._packing = None

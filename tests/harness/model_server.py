@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
-from protocol.codec import Codec, Keys, Message, Values
+from protocol.codec import MAX_U32, Keys, Message, Values
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_ids_of
-from protocol.header import MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 from tests.harness.bitmap import bitmap_of, lanes_in
+from tests.harness.wire import MODULUS, Codec
 
 _SIGN = 1 << 31
 Positions = NDArray[np.int64]
@@ -101,7 +102,7 @@ class ModelServer:
         self.misdirected = 0
         """Well-formed RPCs of an unknown job or for another PS, and answers."""
 
-    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytearray] | None:
+    def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
         """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
 
         Returns the job and the answer, to be sent at once, or None when there is nothing to say.
@@ -142,11 +143,11 @@ class ModelServer:
             row.turns[slot] = turn
             row.added[slot] = added
             counters.refused_lanes += (refused & header.live).bit_count()
-        answer = self._codec.build(_answer(header, refused, pulled))
+        answer = _answer(header, refused, pulled)
         wall = self._clock() - read
         counters.proc_wall_ns += wall
-        self._codec.stamp_answer(answer, wall, max(0, read - arrival))
-        return job, answer
+        took = {"ps_proc": min(wall, MAX_U32), "ps_queue": min(max(0, read - arrival), MAX_U32)}
+        return job, self._codec.build(answer._replace(header=answer.header._replace(**took)))
 
     def _pull(
         self, job: int, header: Header, keys: Keys | None, carried: Values | None

@@ -7,16 +7,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from controller.tables import CPU_PORT
-from protocol import frames
-from protocol.codec import FastCodec, Message
+from protocol import codec, frames
+from protocol.codec import Message
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of
-from protocol.header import KEYS, MODULUS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
+from protocol.header import KEYS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
-
-_CODEC = FastCodec()
+from tests.harness.wire import MODULUS
 
 
 class Attached(NamedTuple):
@@ -141,7 +140,7 @@ class PlainSwitch:
         if parsed.payload[1] == Op.CONTROL:
             return [Output(CPU_PORT, (port << 7).to_bytes(2, "big") + frame)]
         try:
-            message = _CODEC.parse(parsed.payload)
+            message = codec.parse(parsed.payload)
         except MalformedDatagram:
             return []
         header = message.header
@@ -174,14 +173,12 @@ class PlainSwitch:
         if header.op != Op.EMPTY and (caller.privileged or served == header.live):
             is_pull = header.op == Op.PULL
             answer = header._replace(flags=RESPONSE | (VALUES if is_pull else 0))
-            return [
-                _out(caller.at, service, _CODEC.build(Message(answer, None, values if is_pull else None)))
-            ]
+            return [_out(caller.at, service, codec.build(Message(answer, None, values if is_pull else None)))]
         if header.op == Op.PULL and served:
             header = header._replace(flags=KEYS | VALUES)
             message = message._replace(values=values)
         source = service if proxy else parsed.source
-        return [_out(server, source, _CODEC.build(message._replace(header=header)))]
+        return [_out(server, source, codec.build(message._replace(header=header)))]
 
     def _hits(self, message: Message, offload: bool, privileged: bool) -> dict[int, int]:
         """Slot by lane of the keys that this caller reaches."""

@@ -20,11 +20,11 @@ from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from protocol.codec import Caller, FastCodec, Keys, Message
+from protocol import codec
+from protocol.codec import Caller, Keys, Message
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
 from tests.harness.apart import apart
 
-_CODEC = FastCodec()
 US = 1_000
 
 
@@ -133,27 +133,27 @@ class Timed:
         doubled: Callable[[Header], bool],
     ) -> None:
         t0 = self.now
-        request = _serve(_CODEC.parse(datagram), hot)
+        request = _serve(codec.parse(datagram), hot)
         header = request.header
         took = times.of(header.served, header.live)
         if header.served and header.served == header.live:
             answer = _answer(request)
         else:
-            at_server = bytes(_CODEC.build(request))
+            at_server = bytes(codec.build(request))
             for _ in range(1 + doubled(header)):
                 answer = self._at_server(at_server, t0 + took.n_tx // 2 * US, took)
         answer = answer._replace(header=answer.header._replace(residence=took.switch))
         arrival = t0 + (took.n_tx + took.ps_proc + took.ps_queue) * US
         read = arrival + took.w_queue * US
         self.now = read + took.w_proc * US
-        client.receive(bytes(_CODEC.build(answer)), arrival, read)
+        client.receive(bytes(codec.build(answer)), arrival, read)
 
     def _at_server(self, datagram: bytes, arrival: int, took: Times) -> Message:
         read = arrival + took.ps_queue * US
         self.now = read + took.ps_proc * US
         out = self.server.handle(datagram, arrival, read, None)
         assert out is not None
-        return _CODEC.parse(bytes(out[1]))
+        return codec.parse(bytes(out[1]))
 
 
 def _csr(worker: int, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ from bench.stepper import Cost, stepping
 from bench.switches import BMV2, KERNEL, SOFTSWITCH
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from protocol.codec import FastCodec
+from protocol import codec
 from protocol.header import HOTLINE_PORT, LANES, Op
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
@@ -51,7 +51,7 @@ def test_requests_are_rpcs_of_all_lanes(op: Op) -> None:
     made = make_requests(op, keys)
     for k in range(3):
         datagram = made.rpcs[k : k + 1].view(np.uint8)[: made.octets].tobytes()
-        message = FastCodec().parse(datagram)
+        message = codec.parse(datagram)
         assert message.header.op == op and message.header.live == 2**LANES - 1
         assert message.keys is not None and message.keys.tolist() == keys[k].tolist()
         assert (message.values is None) == (op == Op.PULL)

@@ -16,15 +16,14 @@ from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
 from controller.tables import Server
-from protocol import control, frames
-from protocol.codec import FastCodec, Message
+from protocol import codec, control, frames
+from protocol.codec import Message
 from protocol.control import MAX_VALUES_KEYS, Command, Control, Status
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.hashing import lane_of, ps_of
 from protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB = 4
-CODEC = FastCodec()
 SERVERS = [
     Server(
         JOB,
@@ -204,7 +203,7 @@ def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptu
         noise = [
             b"no frame",
             framed(b"no RPC"),
-            framed(bytes(CODEC.build(Message(empty)))),
+            framed(bytes(codec.build(Message(empty)))),
             framed(frame.payload),
             *(framed(control.build(each)) for each in wrong),
         ]
@@ -225,13 +224,13 @@ def reading(held: dict[int, int]) -> Answer:
     """The switch's answers to pulls, with the lanes served of which it holds the key."""
 
     def answer(frame: UdpFrame) -> list[bytes]:
-        request = CODEC.parse(frame.payload)
+        request = codec.parse(frame.payload)
         assert request.keys is not None
         keys = request.keys.tolist()
         served = sum(1 << lane for lane, key in enumerate(keys) if key in held)
         values = np.array([held.get(key, 12345) & 0xFFFFFFFF for key in keys], dtype=np.uint32)
         header = request.header._replace(flags=RESPONSE | VALUES, served=served)
-        return [framed(bytes(CODEC.build(Message(header, None, values))))]
+        return [framed(bytes(codec.build(Message(header, None, values))))]
 
     return answer
 
@@ -248,7 +247,7 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     assert found == held
     turns = set()
     for frame, port in switch.sent:
-        request = CODEC.parse(frame.payload)
+        request = codec.parse(frame.payload)
         header = request.header
         assert (frame.source, port) == (ME, 0)
         assert frame.destination == UdpEndpoint(

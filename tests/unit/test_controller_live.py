@@ -37,9 +37,10 @@ from controller.inband import InBand
 from controller.status import SwitchStatus
 from controller.tables import Job, Route, State, Worker
 from protocol.hashing import ps_of
-from protocol.header import CONTROLLER_CALLER, MODULUS, WINDOW
+from protocol.header import CONTROLLER_CALLER, WINDOW
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
+from tests.harness.wire import MODULUS
 
 JOB = 3
 KEYS = 300

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import finsy as fy
@@ -32,12 +34,13 @@ from controller.tables import (
 )
 from protocol import addressing, header, hotset
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
-from protocol.header import CONTROL_SHAPES, HEADER_BYTES, HEADER_DTYPE, LANES, SHAPES, Header, Op
+from protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from protocol.scapy_layer import Hotline
 from tests.harness import p4_source, testnet
 from topologies.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 
 P4 = p4_source.constants()
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 SCHEMA = fy.P4Schema(P4INFO)
 INGRESS = "HotlineIngress."
 
@@ -99,8 +102,7 @@ def test_counters_have_a_cell_for_each_name() -> None:
 
 def test_the_header_is_the_programs_field_by_field() -> None:
     fields_of_p4 = p4_source.header_fields("rpc_t")
-    assert list(fields_of_p4) == list(Header._fields)
-    assert [8 * HEADER_DTYPE[name].itemsize for name in fields_of_p4] == list(fields_of_p4.values())
+    assert list(fields_of_p4.items()) == list(header.bits_of_fields().items())
     at = 0
     for name, width in fields_of_p4.items():
         assert header.offset_of(name) == at
@@ -108,6 +110,14 @@ def test_the_header_is_the_programs_field_by_field() -> None:
     assert at == HEADER_BYTES == P4["RPC_BYTES"]
     assert p4_source.header_fields("key_t") == {"key": 8 * header.KEY_BYTES}
     assert p4_source.header_fields("value_t") == {"value": 8 * header.VALUE_BYTES}
+
+
+def test_the_header_is_the_documented_one() -> None:
+    _, _, table = DESIGN.read_text().partition("| offset | bytes | field | |\n")
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", table.partition("\n\n")[0], re.MULTILINE)
+    documented = [(name, int(at), 8 * int(size)) for at, size, name in rows]
+    bits = header.bits_of_fields()
+    assert documented == [(name, header.offset_of(name), bits[name]) for name in bits]
 
 
 def test_scapys_fields_are_the_programs() -> None:
@@ -233,7 +243,6 @@ def test_sizes_of_tables_and_registers() -> None:
     assert cells == (ROWS << header.WINDOW_BITS, 32 + 32 + LANES)
     assert P4["CELLS"] == ROWS * header.WINDOW
     assert registers == {f"{INGRESS}aggregate_{lane:02d}.values": (SLOTS, 32) for lane in range(LANES)}
-    assert header.MODULUS == 1 << 32
     counters = sizes("counters")
     assert {counters[f"aggregate_{lane:02d}.pushes"] for lane in range(LANES)} == {SLOTS}
 

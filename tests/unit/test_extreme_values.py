@@ -20,7 +20,7 @@ from hosts.keys import KeySpace
 from protocol import control
 from protocol.control import Command, Control, Status
 from protocol.hashing import lane_of
-from protocol.header import MODULUS, WINDOW_BITS, Op
+from protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
@@ -28,6 +28,7 @@ from tests.harness import frames, testnet
 from tests.harness.effort import examples
 from tests.harness.frames import Parsed
 from tests.harness.testnet import EPOCH, OFFLOADED
+from tests.harness.wire import MODULUS
 
 PROGRAM = testnet.program()
 HOT, COLD, MOVING = (next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(3))

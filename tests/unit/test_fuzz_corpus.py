@@ -49,8 +49,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: 
     ("name", "function", "right", "wrong"),
     [
         ("libsvm", libsvm._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
-        ("rpc", header.check, "served & ~live or ", ""),
-        ("rpc", header.check, "or reserved", ""),
+        ("rpc", header.first_fault, "h.served & ~h.live or ", ""),
+        ("rpc", header.first_fault, "or h.reserved", ""),
         ("control", control.parse, "n > limit or zero", "n > limit"),
     ],
 )

@@ -12,15 +12,15 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from protocol import control
-from protocol.codec import Caller, FastCodec, Message, answers
+from protocol import codec, control
+from protocol.codec import Caller, Message
 from protocol.control import Command, Control
 from protocol.errors import MalformedDatagram
-from protocol.header import RESPONSE, VALUES, Op, unpack
+from protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from tests.harness.mutation import mutate
+from tests.harness.wire import answers
 
 SIZE = 100
-FAST = FastCodec()
 
 
 def client(machine: Machine = COMPILED) -> Client:
@@ -39,7 +39,7 @@ def answer(request: bytes) -> bytes:
     is_pull = header.op == Op.PULL
     values = np.ones(header.count, dtype=np.uint32) if is_pull else None
     return bytes(
-        FAST.build(Message(header._replace(flags=RESPONSE | (VALUES if is_pull else 0)), None, values))
+        codec.build(Message(header._replace(flags=RESPONSE | (VALUES if is_pull else 0)), None, values))
     )
 
 
@@ -54,7 +54,7 @@ def test_worker(machine: Machine, count: int, op: Op) -> None:
     else:
         worker.push(1, keys, keys.astype(np.uint32), answered)
     requests = sent(worker)
-    waiting = {unpack(request).seq: memoryview(request) for request in requests}
+    waiting = {(header := unpack(request)).seq: header for request in requests}
     tried = 0
     while tried < count:
         datagram = mutate(answer(random.choice(requests)), random)
@@ -72,13 +72,13 @@ def test_worker(machine: Machine, count: int, op: Op) -> None:
     assert worker.idle and len(worker.records) == len(requests)
 
 
-def answers_one(datagram: bytes, waiting: dict[int, memoryview]) -> bool:
+def answers_one(datagram: bytes, waiting: dict[int, Header]) -> bool:
     """Whether it is still a valid answer."""
     try:
-        header = FAST.parse(datagram).header
+        header = codec.parse(datagram).header
     except MalformedDatagram:
         return False
-    return header.seq in waiting and answers(datagram, header, waiting[header.seq])
+    return header.seq in waiting and answers(header, waiting[header.seq])
 
 
 def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:

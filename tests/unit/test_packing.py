@@ -16,14 +16,14 @@ from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
 from paper.packing import shape_of
-from protocol.codec import Caller, FastCodec, Keys, Message
+from protocol import codec
+from protocol.codec import Caller, Keys, Message
 from protocol.hashing import lane_of, lanes_of, ps_ids_of
 from protocol.header import LANES, RESPONSE, VALUES, Header
 from tests.harness.bitmap import lanes_in
 from tests.harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 
-CODEC = FastCodec()
 FULL = 2**LANES - 1
 
 
@@ -51,7 +51,7 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
             for header, _ in sent[-64:]:
                 _answer(client, header)
             continue
-        header, carried, _ = CODEC.parse(out[0])
+        header, carried, _ = codec.parse(out[0])
         assert carried is not None and header.ps == out[1]
         sent.append((header, carried))
     return sent
@@ -59,7 +59,7 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
 
 def _answer(client: Client, header: Header) -> None:
     answer = header._replace(flags=RESPONSE | VALUES)
-    client.receive(bytes(CODEC.build(Message(answer, None, np.zeros(header.count, np.uint32)))), 0, 0)
+    client.receive(bytes(codec.build(Message(answer, None, np.zeros(header.count, np.uint32)))), 0, 0)
 
 
 def chosen(

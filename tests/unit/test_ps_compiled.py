@@ -16,14 +16,14 @@ from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, keys_of, make_share, places_of
 from native.plain import plain
-from protocol.codec import FastCodec, Message
+from protocol import codec
+from protocol.codec import Message
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_ids_of
 from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
 from tests.harness.model_server import ModelServer, ModelStore
 from tests.harness.mutation import mutate
 
-CODEC = FastCodec()
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
 DENSE = KeySpace(SIZE)
 SPARSE = KeySpace(SIZE, np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64)))
@@ -40,7 +40,7 @@ class Twins:
         )
         self.stores = {job: Store(self.server.state, job) for job in JOBS}
         self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
-        self.model = ModelServer(PS, self.models, CODEC, lambda: self.now)
+        self.model = ModelServer(PS, self.models, codec, lambda: self.now)
 
     def handle(self, datagram: bytes, arrival: int, read: int) -> None:
         self.now = read + 77
@@ -111,7 +111,7 @@ def request(random: Random, space: KeySpace) -> bytes:
     values = np.array(
         [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)], np.uint32
     )
-    return bytes(CODEC.build(Message(header, keys if count else None, values if with_values else None)))
+    return bytes(codec.build(Message(header, keys if count else None, values if with_values else None)))
 
 
 def is_control(datagram: bytes) -> bool:
@@ -184,13 +184,13 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     for turn in (1, 2):
         for worker in range(1, 2000):
             header = Header(op=Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64 * turn)
-            twins.handle(bytes(CODEC.build(Message(header))), 0, 0)
+            twins.handle(bytes(codec.build(Message(header))), 0, 0)
     again = Header(op=Op.EMPTY, job=4, worker=1, epoch=1, ps=PS, seq=64)
-    twins.handle(bytes(CODEC.build(Message(again))), 0, 0)
+    twins.handle(bytes(codec.build(Message(again))), 0, 0)
     assert twins.server.counters[4].stale == 1
     twins.check()
 
-    many = bytes(CODEC.build(Message(again._replace(seq=128))))
+    many = bytes(codec.build(Message(again._replace(seq=128))))
     for _ in range(CONTACTS + 10):
         twins.server.handle(many, 5, 5)
     parts = twins.server.take_contacts()
@@ -212,6 +212,6 @@ def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
             header = Header(
                 op=Op.PUSH, flags=KEYS | VALUES, job=4, worker=worker, epoch=1, ps=PS, count=1, seq=64, live=1
             )
-            twins.handle(bytes(CODEC.build(Message(header, key, np.array([worker], np.uint32)))), 0, 0)
+            twins.handle(bytes(codec.build(Message(header, key, np.array([worker], np.uint32)))), 0, 0)
     assert twins.server.state.me.callers == 2**16 // rows
     twins.check()

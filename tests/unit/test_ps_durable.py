@@ -18,13 +18,13 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.durable import Durable, Fsync
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_notes
-from protocol import control
-from protocol.codec import FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Message
 from protocol.control import Command, Control
 from protocol.hashing import lane_of, ps_ids_of
 from protocol.header import KEYS, LAYOUT, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op, unpack
 from tests.harness.effort import examples
-from tests.unit.test_ps_compiled import CODEC, DENSE, JOBS, N_PS, PS, SPARSE, request
+from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
 
 IDENTITY = {"ps": PS}
 
@@ -79,7 +79,7 @@ def answered_by_switch(sent: bytes, random: Random) -> bytes:
         np.array([random.getrandbits(32) for _ in range(h.count)], np.uint32) if h.op == Op.PULL else None
     )
     flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
-    return bytes(CODEC.build(Message(h._replace(flags=flags, served=served), None, values)))
+    return bytes(codec.build(Message(h._replace(flags=flags, served=served), None, values)))
 
 
 def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]:
@@ -140,7 +140,7 @@ def push(seq: int, key: int, value: int) -> bytes:
     header = Header(
         op=Op.PUSH, flags=KEYS | VALUES, job=JOBS[0], worker=1, epoch=1, ps=PS, count=1, seq=seq, live=1
     )
-    return bytes(FastCodec().build(Message(header, np.array([key], np.uint64), np.array([value], np.uint32))))
+    return bytes(codec.build(Message(header, np.array([key], np.uint64), np.array([value], np.uint32))))
 
 
 MINE = next(key for key in range(200) if int(ps_ids_of(np.array([key], np.uint64), N_PS)[0]) == PS)

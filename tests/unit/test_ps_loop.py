@@ -22,12 +22,11 @@ from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
 from native.plain import plain
-from protocol import control
-from protocol.codec import FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Message
 from protocol.control import Command, Control, Status
 from protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, Header, Op
 
-CODEC = FastCodec()
 NET = f"127.86.{os.getpid() % 250}"
 """Of this process: its tests run beside those of others."""
 HOST = f"{NET}.201"
@@ -78,12 +77,12 @@ def request(op: Op, keys: list[int], seq: int, worker: int, job: int = 1) -> byt
         seq=seq,
     )
     values = np.array([key + 1 for key in keys], dtype=np.uint32) if op == Op.PUSH else None
-    return bytes(CODEC.build(Message(header, np.array(keys, dtype=np.uint64) if keys else None, values)))
+    return bytes(codec.build(Message(header, np.array(keys, dtype=np.uint64) if keys else None, values)))
 
 
 def call(sock: socket.socket, datagram: bytes) -> Message:
     sock.sendto(datagram, (HOST, HOTLINE_PORT))
-    return CODEC.parse(sock.recv(2048))
+    return codec.parse(sock.recv(2048))
 
 
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
@@ -149,10 +148,10 @@ def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
         controller.sendto(control.build(seed), (HOST, HOTLINE_PORT))
         datagram, ps = service.recvfrom(2048)
         assert ps == (HOST, PS_RPC_PORT)
-        push = CODEC.parse(datagram)
+        push = codec.parse(datagram)
         assert push.values is not None and push.values.sum() == 4  # in the lane of its key
         answer = push.header._replace(flags=RESPONSE, served=push.header.live)
-        service.sendto(CODEC.build(Message(answer, None, None)), ps)
+        service.sendto(codec.build(Message(answer, None, None)), ps)
         assert control.parse(controller.recv(2048)).status is Status.OK
     assert served.core.stores[1].held().owned.tolist().count(False) == 1
 
@@ -174,7 +173,7 @@ def test_a_given_service_time_is_what_the_answer_says() -> None:
         # Two that come together on one core: the second waits for the first.
         for seq in (66, 67):
             sock.sendto(request(Op.EMPTY, [], seq, 1), (HOST, HOTLINE_PORT))
-        first, second = (CODEC.parse(sock.recv(2048)).header for _ in range(2))
+        first, second = (codec.parse(sock.recv(2048)).header for _ in range(2))
         assert (first.seq, second.seq) == (66, 67)
         assert first.ps_proc == second.ps_proc == 2_000_000
     counters = served.core.server.counters[1]
@@ -184,9 +183,9 @@ def test_a_given_service_time_is_what_the_answer_says() -> None:
 def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     served = Served(ns_per_rpc=2_000_000, ns_per_lane=50_000)
     with closing(served), caller(1) as sock:
-        partly = CODEC.parse(request(Op.PUSH, [1, 2, 3, 4], 64, 1))
+        partly = codec.parse(request(Op.PUSH, [1, 2, 3, 4], 64, 1))
         partly = partly._replace(header=partly.header._replace(served=0b1010))
-        answer = call(sock, bytes(CODEC.build(partly))).header
+        answer = call(sock, bytes(codec.build(partly))).header
         assert (answer.ps_proc, answer.served) == (2_000_000 + 2 * 50_000, 0b1010)
     assert served.core.server.counters[1].applied_lanes == 2
 

@@ -8,13 +8,12 @@ import pytest
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.store import Held
-from protocol import control
-from protocol.codec import FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Message
 from protocol.control import Command, Control, Status
 from protocol.hashing import ps_of
 from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
 
-CODEC = FastCodec()
 SPACE = KeySpace(64)
 SPARSE = KeySpace(64, np.arange(64, dtype=np.uint64))
 """The same keys in a table."""
@@ -53,10 +52,10 @@ class Bench:
         )
         carried = np.array(values or range(1, len(keys) + 1), dtype=np.uint32) if has_values else None
         request = Message(header, np.array(keys, dtype=np.uint64) if keys else None, carried)
-        out = self.ps.handle(bytes(CODEC.build(request)), self.now, self.now, "worker")
+        out = self.ps.handle(bytes(codec.build(request)), self.now, self.now, "worker")
         if out is None:
             return None
-        answer = CODEC.parse(bytes(out[1]))
+        answer = codec.parse(bytes(out[1]))
         echoed = header._replace(flags=answer.header.flags, refused=answer.header.refused)
         assert answer.header == echoed and answer.header.flags & RESPONSE
         return answer
@@ -70,7 +69,7 @@ class Bench:
 
     def registers(self, served: bool = True, value: int = 0) -> list[Message]:
         """Answer the register RPCs that are under way, as the switch would."""
-        requests = [CODEC.parse(bytes(datagram)) for datagram in self.ps.transmit()]
+        requests = [codec.parse(bytes(datagram)) for datagram in self.ps.transmit()]
         for request in requests:
             header = request.header
             is_pull = header.op == Op.PULL
@@ -78,7 +77,7 @@ class Bench:
                 flags=RESPONSE | (VALUES if is_pull else 0), served=header.live if served else 0
             )
             values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
-            self.ps.receive_own(bytes(CODEC.build(Message(answer, None, values))), self.now)
+            self.ps.receive_own(bytes(codec.build(Message(answer, None, values))), self.now)
         return requests
 
 
@@ -148,9 +147,9 @@ def test_times_travel_back() -> None:
     bench = Bench()
     request = Header(op=Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)
     bench.now = 500
-    out = bench.ps.handle(bytes(CODEC.build(Message(request))), arrival=100, read=300, source="worker")
+    out = bench.ps.handle(bytes(codec.build(Message(request))), arrival=100, read=300, source="worker")
     assert out is not None
-    answer = CODEC.parse(bytes(out[1])).header
+    answer = codec.parse(bytes(out[1])).header
     assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
     (contacts,) = bench.ps.server.take_contacts()
     assert contacts.tolist() == [(100, 7, 1)]
@@ -285,7 +284,7 @@ def test_a_lost_register_rpc_is_sent_again() -> None:
     bench.now = due
     bench.ps.wake(due)
     (again,) = bench.registers()
-    assert bytes(CODEC.build(again)) == lost and bench.answers()[0].status is Status.OK
+    assert bytes(codec.build(again)) == lost and bench.answers()[0].status is Status.OK
 
 
 def test_without_an_entry_in_the_switch_the_value_stays() -> None:
@@ -320,10 +319,10 @@ def test_what_is_not_for_this_ps() -> None:
     bench = Bench()
     good = Header(op=Op.EMPTY, job=1, seq=64)
     for header in (good._replace(job=2), good._replace(ps=1), good._replace(flags=RESPONSE)):
-        assert bench.ps.handle(bytes(CODEC.build(Message(header))), 0, 0, "x") is None
+        assert bench.ps.handle(bytes(codec.build(Message(header))), 0, 0, "x") is None
     other = Control(Command.HELLO, 1, 1, 3, 1, np.empty(0, np.uint64))
     assert bench.ps.handle(control.build(other), 0, 0, "x") is None
-    bench.ps.receive_own(bytes(CODEC.build(Message(good._replace(job=2)))), 0)
+    bench.ps.receive_own(bytes(codec.build(Message(good._replace(job=2)))), 0)
     assert bench.ps.server.misdirected == 5
     assert bench.ps.handle(b"", 0, 0, "x") is None
     assert bench.ps.malformed == 1

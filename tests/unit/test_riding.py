@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hosts.hotset.worker.client import Client
-from protocol.codec import FastCodec
+from protocol import codec
 from protocol.control import Command
 from protocol.frames import parse
 from protocol.hashing import lane_of, ps_of
@@ -22,7 +22,6 @@ from tests.harness.switches import PipelineSwitch, PlainSwitch, Switch
 from tests.harness.testbed import JOB, MS, SERVERS, Move, Testbed
 from tests.harness.testnet import lane_stats, program, pushes
 
-CODEC = FastCodec()
 PARAMETERS = 400
 
 
@@ -104,7 +103,7 @@ class Bed(Testbed):
         before = len(self.entering)
         super().transmit()
         frames = [frame for port, frame in self.entering[before:] if port == self.workers[0].port]
-        self.requests += [CODEC.parse(parse(frame).payload).header for frame in frames]
+        self.requests += [codec.parse(parse(frame).payload).header for frame in frames]
 
     def to_switch(self) -> None:
         """All frames that enter are switched; what comes out stays on its way."""
@@ -340,5 +339,5 @@ def test_no_ps_adds_what_is_not_of_its_share(switch: Callable[[], Switch]) -> No
     [(_, frame)] = bed.flying
     answered = bed.servers[1].handle(parse(frame).payload, 0, 0, parse(frame).source)
     assert answered is not None
-    header = CODEC.parse(answered[1]).header
+    header = codec.parse(answered[1]).header
     assert (header.op, header.served, header.refused) == (Op.PUSH, 0, 1 << 20)

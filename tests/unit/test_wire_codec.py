@@ -1,6 +1,9 @@
-"""The fast codec against Scapy, byte for byte; and what is refused."""
+"""The wire format as codec, Scapy and agents read it, byte for byte; and what is refused."""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from protocol import control, frames
-from protocol.codec import Caller, Codec, FastCodec, Keys, Message, Values, answers
+from native.compile import entry_point
+from native.plain import plain
+from protocol import codec, control, frames, scapy_layer
+from protocol.codec import Caller, Keys, Message, Values
 from protocol.control import Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
@@ -20,18 +25,23 @@ from protocol.header import (
     HEADER_BYTES,
     KEYS,
     LANES,
+    LAYOUT,
     NO_KEY,
     RESPONSE,
     SHAPES,
     VALUES,
+    VERSION,
     Header,
     Op,
+    bits_of_fields,
+    check,
     offset_of,
 )
-from protocol.scapy_layer import Hotline, HotlineControl, ScapyCodec
+from protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
+from protocol.scapy_layer import Hotline, HotlineControl
 from tests.harness.packing import pack
+from tests.harness.wire import is_rpc, requests
 
-FAST, SCAPY = FastCodec(), ScapyCodec()
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 
 
@@ -73,17 +83,10 @@ def same(left: Message, right: Message) -> bool:
 
 @given(messages())
 def test_both_codecs_agree_both_ways(message: Message) -> None:
-    datagram = FAST.build(message)
-    assert datagram == SCAPY.build(message)
-    assert same(FAST.parse(bytes(datagram)), message)
-    assert same(SCAPY.parse(bytes(datagram)), message)
-    for codec in (FAST, SCAPY):
-        stamped = bytearray(datagram)
-        codec.stamp_answer(stamped, 2**40, 7)
-        assert codec.parse(bytes(stamped)).header[-3:-1] == (2**32 - 1, 7)
-        request = memoryview(bytearray(datagram))
-        codec.stamp_request(request, 99, 2**63)
-        assert FAST.parse(request).header[9] == 99 and FAST.parse(request).header.t0 == 2**63
+    datagram = codec.build(message)
+    assert datagram == scapy_layer.build(message)
+    assert same(codec.parse(bytes(datagram)), message)
+    assert same(scapy_layer.parse(bytes(datagram)), message)
 
 
 def operation(seed: int, size: int) -> tuple[Keys, Values, NDArray[np.bool_]]:
@@ -97,10 +100,10 @@ def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push:
     keys, values, hinted = operation(seed, size)
     packing, bitmaps = pack(ps_ids_of(keys, n_ps), lanes_of(keys), hinted)
     op, deltas = (Op.PUSH, values) if is_push else (Op.PULL, None)
-    datagrams = FAST.requests(op, Caller(1, 2, 3), 4, packing, keys, deltas)
+    made = requests(op, Caller(1, 2, 3), 4, packing, keys, deltas)
     found: dict[int, int] = {}
-    for datagram, hashed in zip(datagrams, bitmaps, strict=True):
-        header, got, carried = FAST.parse(datagram)
+    for message, hashed in zip(made, bitmaps, strict=True):
+        header, got, carried = codec.parse(codec.build(message))
         assert got is not None
         for lane, key in enumerate(got.tolist()):
             if not header.live >> lane & 1:
@@ -121,27 +124,17 @@ def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push:
     assert any(bitmaps) == bool(hot)
 
 
-@pytest.mark.parametrize("is_push", [False, True])
-def test_requests_are_scapys(is_push: bool) -> None:
-    keys, values, hinted = operation(5, 150)
-    packing, _ = pack(ps_ids_of(keys, 3), lanes_of(keys), hinted)
-    op, deltas = (Op.PUSH, values) if is_push else (Op.PULL, None)
-    codecs: tuple[Codec, Codec] = FAST, SCAPY
-    ours, scapys = (codec.requests(op, Caller(1, 2, 3), 4, packing, keys, deltas) for codec in codecs)
-    assert [bytes(datagram) for datagram in ours] == [bytes(datagram) for datagram in scapys]
-
-
 def test_sizes_of_the_papers_order() -> None:
     keys = np.arange(LANES, dtype=np.uint64)
     packing, _ = pack(np.zeros(LANES, np.uint16), lanes_of(keys), np.zeros(LANES, np.bool_))
-    (push,) = FAST.requests(Op.PUSH, Caller(1, 1, 1), 0, packing, keys, keys.astype(np.uint32))
-    assert HEADER_BYTES == 56 and len(push) + frames.FRAME_OVERHEAD == 482
+    (push,) = requests(Op.PUSH, Caller(1, 1, 1), 0, packing, keys, keys.astype(np.uint32))
+    assert HEADER_BYTES == 56 and len(codec.build(push)) + frames.FRAME_OVERHEAD == 482
 
 
 def broken(field: str, value: int, message: Message | None = None) -> bytes:
     header = Header(op=Op.PULL, flags=KEYS, count=2, live=3)
     good = message or Message(header, np.zeros(2, np.uint64))
-    return bytes(FAST.build(good._replace(header=good.header._replace(**{field: value}))))
+    return bytes(codec.build(good._replace(header=good.header._replace(**{field: value}))))
 
 
 @pytest.mark.parametrize(
@@ -163,22 +156,72 @@ def broken(field: str, value: int, message: Message | None = None) -> bytes:
     ],
 )
 def test_malformed(datagram: bytes, text: str) -> None:
-    for codec in (FAST, SCAPY):
+    for parse in (codec.parse, scapy_layer.parse):
         with pytest.raises(MalformedDatagram, match=text):
-            codec.parse(datagram)
+            parse(datagram)
 
 
-def test_an_answer_must_echo() -> None:
-    request = Message(
-        Header(op=Op.PUSH, flags=KEYS | VALUES, count=1, live=1, seq=64, t0=5), np.ones(1, np.uint64)
+HEADERS = st.builds(
+    Header,
+    **{name: st.integers(0, 2**bits - 1) for name, bits in bits_of_fields().items()}
+    | {"version": st.sampled_from([VERSION, VERSION, VERSION, 1])},
+)
+"""Any, which is hardly ever an RPC's."""
+
+
+@entry_point
+def read(rpc: Any) -> Header:
+    header: Header = decode(rpc[0])
+    return header
+
+
+@entry_point
+def judge(rpc: Any, length: int) -> bool:
+    return well_formed(decode(rpc[0]), length)
+
+
+@given(HEADERS)
+def test_agents_read_all_fields(header: Header) -> None:
+    """Their 64 bits are signed."""
+    buffer = rpcs(1)
+    buffer.view(np.uint8)[:HEADER_BYTES] = np.frombuffer(LAYOUT.pack(*header), np.uint8)
+    for found in (read(buffer), plain(read)(buffer)):
+        assert found._replace(t0=int(found.t0) % 2**64) == header
+
+
+@entry_point
+def write(rpc: Any, op: int, job: int, live: int, t0: int) -> None:
+    said = Request(
+        op=op, flags=6, job=job, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, live=live, t0=t0
     )
-    datagram = memoryview(FAST.build(request._replace(values=np.ones(1, np.uint32))))
-    answer = request.header._replace(flags=RESPONSE, served=1, ps_proc=3, residence=4)
-    assert answers(bytes(FAST.build(Message(answer))), answer, datagram)
-    for field in ("op", "job", "worker", "epoch", "ps", "count", "seq", "iteration", "live", "t0"):
-        other = answer._replace(**{field: getattr(answer, field) + 1})
-        assert not answers(bytes(FAST.build(Message(other))), other, datagram), field
-    assert not answers(datagram, request.header, datagram)
+    encode(rpc[0], said)
+
+
+@given(HEADERS)
+def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
+    said = dict(op=header.op, job=header.job, live=header.live, t0=header.t0 % 2**63)
+    wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **said)
+    for function in (write, plain(write)):
+        buffer = rpcs(1)
+        buffer.view(np.uint8)[:] = 0xFF
+        function(buffer, *said.values())
+        written = buffer.view(np.uint8).tobytes()
+        assert written == LAYOUT.pack(*wanted) + b"\xff" * (BUFFER_BYTES - HEADER_BYTES)
+
+
+@given(st.one_of(HEADERS, messages().map(lambda message: message.header)), st.data())
+def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
+    """The rules as agents have them compiled, and as `check` tells them, against plain ones."""
+    field, length = data.draw(st.sampled_from(Header._fields)), 56 + header.count % 34 * 4
+    near = header._replace(**{field: data.draw(st.integers(0, 2 ** min(bits_of_fields()[field], 8) - 1))})
+    for one, size in ((header, length), (near, length), (header, data.draw(st.sampled_from([56, 57, 440])))):
+        for lanes in (size, 56 + one.count * 4, 56 + one.count * 8, 56 + one.count * 12):
+            buffer = rpcs(1)
+            buffer.view(np.uint8)[:HEADER_BYTES] = np.frombuffer(LAYOUT.pack(*one), np.uint8)
+            right = is_rpc(one, lanes)
+            assert judge(buffer, lanes) == plain(judge)(buffer, lanes) == right
+            with nullcontext() if right else pytest.raises(MalformedDatagram):
+                check(one, lanes)
 
 
 @pytest.mark.parametrize("command", list(Command))
@@ -222,7 +265,7 @@ def test_malformed_control(at: int, value: int, text: str) -> None:
 def test_frames_are_scapys() -> None:
     source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 65_535)
     destination = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 5001)
-    payload = bytes(FAST.build(Message(Header(op=Op.EMPTY, seq=64))))
+    payload = bytes(codec.build(Message(Header(op=Op.EMPTY, seq=64))))
     frame = frames.build(UdpFrame(source, destination, payload))
     packet = Ether(frame)
     assert packet[IP].src == "10.0.1.1" and packet[UDP].dport == 5001 and packet[Hotline].seq == 64

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from protocol import control, frames, header
-from protocol.codec import FastCodec, Message
+from protocol import codec, control, frames, header
+from protocol.codec import Message
 from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
@@ -17,7 +17,6 @@ from protocol.header import CONTROLLER_CALLER, KEYS, RESPONSE, VALUES, Header, O
 
 END = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 5001)
 FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))
-CODEC = FastCodec()
 
 
 @pytest.mark.parametrize(
@@ -77,10 +76,10 @@ def test_all_lanes_and_no_lanes_are_right() -> None:
 
 
 def test_a_datagram_shorter_than_a_header() -> None:
-    for parse in (header.unpack, CODEC.parse):
+    for parse in (header.unpack, codec.parse):
         with pytest.raises(MalformedDatagram, match=r"^55 bytes, less than the header's 56$"):
             parse(bytes(55))
-    assert header.unpack(bytes(CODEC.build(Message(Header(op=Op.EMPTY, seq=3))))).seq == 3
+    assert header.unpack(bytes(codec.build(Message(Header(op=Op.EMPTY, seq=3))))).seq == 3
 
 
 def command(code: Command, keys: int, *, answer: Status | None = None, values: bool = False) -> bytes:

@@ -7,8 +7,8 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from protocol import control, header
-from protocol.codec import FastCodec, Message
+from protocol import codec, control, header
+from protocol.codec import Message
 from protocol.control import Command, Control, Status
 from protocol.header import CONTROLLER_CALLER, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op, layout
 from protocol.scapy_layer import Hotline, HotlineControl
@@ -29,7 +29,7 @@ def shown(packet: Hotline) -> list[str]:
 
 
 def test_a_push_as_it_is_shown() -> None:
-    lines = shown(Hotline(bytes(FastCodec().build(PUSH))))
+    lines = shown(Hotline(bytes(codec.build(PUSH))))
     assert lines[0] == "###[ Hotline ]###"
     for line in ("version = 2", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1", "seq = 64"):
         assert line in lines
@@ -82,7 +82,7 @@ def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
 
 def test_what_is_behind_an_rpc_is_no_part_of_it() -> None:
     """Ethernet pads short frames."""
-    rpc = Hotline(bytes(FastCodec().build(PUSH)) + b"padding")
+    rpc = Hotline(bytes(codec.build(PUSH)) + b"padding")
     assert (rpc.keys, rpc.values) == (KEYS_OF_IT.tolist(), [5, 0])
     assert bytes(rpc.payload) == b"padding"
 

@@ -8,11 +8,11 @@ import pytest
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from protocol.codec import Caller, FastCodec, Message
+from protocol import codec
+from protocol.codec import Caller, Message
 from protocol.hashing import lanes_of
 from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
 
-CODEC = FastCodec()
 MS = 1_000_000
 SIZE = 200
 EVERYTHING = np.arange(SIZE)
@@ -34,7 +34,7 @@ class Bench:
     def sent(self) -> list[Message]:
         out = []
         while (item := self.client.transmit()) is not None:
-            out.append(CODEC.parse(bytes(item[0])))
+            out.append(codec.parse(bytes(item[0])))
         return out
 
     def answer(self, request: Message, served: int = 0, refused: int = 0, value: int = 0) -> None:
@@ -43,7 +43,7 @@ class Bench:
             flags=RESPONSE | (VALUES if is_pull else 0), served=served, refused=refused, ps_proc=1000
         )
         values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
-        self.client.receive(bytes(CODEC.build(Message(header, None, values))), self.now, self.now)
+        self.client.receive(bytes(codec.build(Message(header, None, values))), self.now, self.now)
 
     def timeout(self) -> int:
         """Of an RPC that is sent now."""
@@ -191,7 +191,7 @@ def test_a_ps_reads_registers_by_the_same_calls() -> None:
             client.push(0, positions, np.array([2, 4, 8], np.uint32), answered)
         out = client.transmit()
         assert out is not None and client.transmit() is None
-        request = CODEC.parse(bytes(out[0]))
+        request = codec.parse(bytes(out[0]))
         assert request.keys is not None and request.keys[lanes].tolist() == positions.tolist()
         assert request.header.live == sum(1 << lane for lane in lanes.tolist())
         served = request.header.live & ~(1 << int(lanes[1]))
@@ -199,7 +199,7 @@ def test_a_ps_reads_registers_by_the_same_calls() -> None:
             flags=RESPONSE | (VALUES if op == Op.PULL else 0), served=served, refused=1 << int(lanes[1])
         )
         values = np.arange(100, 100 + header.count, dtype=np.uint32) if op == Op.PULL else None
-        client.receive(bytes(CODEC.build(Message(header, None, values))), 0, 0)
+        client.receive(bytes(codec.build(Message(header, None, values))), 0, 0)
         assert client.idle and client.deadline() is None
         assert client.served.tolist() == [True, False, True]
         assert client.values.tolist() == (100 + lanes.astype(np.int64)).tolist()
@@ -236,7 +236,7 @@ def test_an_answer_that_answers_nothing_changes_nothing() -> None:
         header._replace(live=1),
     ):
         bench.answer(Message(other))
-    bench.client.receive(bytes(CODEC.build(request)), 0, 0)
+    bench.client.receive(bytes(codec.build(request)), 0, 0)
     bench.client.receive(b"no", 0, 0)
     assert (bench.client.unexpected, bench.client.malformed) == (5, 1)
     assert not bench.answered.any() and not len(bench.client.records)
@@ -250,7 +250,7 @@ def test_the_record_has_the_papers_metrics() -> None:
     assert request.header == Header(op=Op.EMPTY, job=1, worker=2, epoch=3, seq=64, t0=1000)
     answer = request.header._replace(flags=RESPONSE, ps_proc=10, ps_queue=20, residence=3)
     bench.now = 6000
-    bench.client.receive(bytes(CODEC.build(Message(answer))), 4000, 5500)
+    bench.client.receive(bytes(codec.build(Message(answer))), 4000, 5500)
     (record,) = bench.client.records
     assert (record.t0, record.arrival, record.w_queue, record.w_proc) == (1000, 4000, 1500, 500)
     assert (record.ps_proc, record.ps_queue, record.residence_us) == (10, 20, 3)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
-from protocol.codec import Caller, FastCodec, Message
+from protocol import codec
+from protocol.codec import Caller, Message
 from protocol.header import RESPONSE, VALUES, Op, unpack
 from protocol.rpc import BUFFER_BYTES
 from tests.harness.effort import examples
 from tests.harness.model_client import ModelClient, RpcRecord
 
-CODEC = FastCodec()
 US, MS = 1_000, 1_000_000
 SIZE = 300
 SPARSE = np.sort(
@@ -36,7 +36,7 @@ class Three:
         window = random.choice([1, 3, 64])
         caller = Caller(4, 3, 2**32 - 2)
         self.space = space
-        self.model = ModelClient(caller, self.n_ps, space, CODEC, self._clock, window)
+        self.model = ModelClient(caller, self.n_ps, space, codec, self._clock, window)
         self.compiled = Client(caller, self.n_ps, space, self._clock, window)
         self.plain = Client(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
         self.answered = [np.zeros(1, np.bool_) for _ in self.clients]
@@ -112,7 +112,7 @@ class Three:
             residence=random.getrandbits(32),
         )
         values = np.frombuffer(random.randbytes(4 * header.count), np.uint32) if is_pull else None
-        return bytes(CODEC.build(Message(header, None, values)))
+        return bytes(codec.build(Message(header, None, values)))
 
     def pass_time(self) -> None:
         self.now += self.random.choice([200 * US, 30 * MS, 2_000 * MS])

@@ -27,12 +27,12 @@ from hosts.worker.row import ROW
 from native.libc import ppoll
 from native.plain import plain
 from native.records import records
-from protocol.codec import Caller, FastCodec, Message
+from protocol import codec, scapy_layer
+from protocol.codec import Caller, Message
 from protocol.errors import MalformedDatagram
 from protocol.header import RESPONSE, VALUES, Op
 from tests.harness.waiting import PATIENCE_S
 
-CODEC = FastCodec()
 SIZE = 200
 POSITIONS = np.arange(SIZE)
 NS = 1_000_000_000
@@ -55,7 +55,7 @@ class Echo(threading.Thread):
             datagram, source = self.sock.recvfrom(2048)
             if not datagram:
                 return
-            answer = self.answer(CODEC.parse(datagram))
+            answer = self.answer(codec.parse(datagram))
             if self.spoiled:
                 self.sock.sendto(answer[: -self.spoiled], source)
             self.sock.sendto(answer, source)
@@ -67,7 +67,7 @@ class Echo(threading.Thread):
             self.pushed |= zip(keys.tolist(), deltas.tolist(), strict=True)
         values = None if keys is None or not is_pull else keys.astype(np.uint32)
         header = header._replace(flags=RESPONSE | (VALUES if is_pull else 0), ps_proc=7, residence=9)
-        return bytes(CODEC.build(Message(header, None, values)))
+        return bytes(codec.build(Message(header, None, values)))
 
 
 class Bench:
@@ -236,14 +236,13 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
 
 def test_scapy_disagrees_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Scapy sees no RPC, the state machine has none either."""
-    from hosts import scapy_udp
 
     def refuse(datagram: Any) -> Message:
         raise MalformedDatagram("no")
 
     with ExitStack() as stack:
         bench = Bench(stack, "scapy")
-        monkeypatch.setattr(scapy_udp._SCAPY, "parse", refuse)
+        monkeypatch.setattr(scapy_layer, "parse", refuse)
         bench.client.empty(0)
         while bench.client.malformed < 2:
             assert bench.run(0.2) == LATE

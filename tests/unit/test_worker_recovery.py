@@ -14,13 +14,12 @@ from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import HELD, OWED, ReplayLog
-from protocol import control
-from protocol.codec import Caller, FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Caller, Message
 from protocol.control import Command, Control, Status
 from protocol.header import RESPONSE, VALUES, Header, Op, unpack
 
 SIZE, JOB = 40, 3
-CODEC = FastCodec()
 SPACE = KeySpace(SIZE)
 MS = 1_000_000
 
@@ -60,7 +59,7 @@ class Bench:
         values = np.zeros(h.count, np.uint32) if h.op == Op.PULL else None
         flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
         served = h.live if served is None else served
-        return bytes(CODEC.build(Message(h._replace(flags=flags, served=served), None, values)))
+        return bytes(codec.build(Message(h._replace(flags=flags, served=served), None, values)))
 
     def take(self, answer: bytes) -> None:
         self.worker.receive(answer, self.now, self.now)

@@ -15,8 +15,8 @@ from hosts.hotset.worker.state import Calls, hint
 from hosts.worker.window import free_slot, is_answered, log_answer, time_round_trip
 from native.compile import compiled, int64
 from native.words import ones, swap32
-from protocol.header import HEADER_BYTES, RESPONSE, SLOT_MASK, VERSION, Header
-from protocol.rpc import CONTROL, EMPTY, PULL, Rpc, decode, ps_of, well_formed
+from protocol.header import HEADER_BYTES, SLOT_MASK, Header
+from protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of, well_formed
 
 
 @compiled
@@ -30,7 +30,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
         me.malformed += 1
         return NOTHING
     h = decode(rpc)
-    if not (well_formed(h, length) or _is_control(h)):
+    if not well_formed(h, length):
         me.malformed += 1
         return NOTHING
     if not is_answered(state, rpc, h):
@@ -49,14 +49,6 @@ def end_call(state: Calls, slot: Any) -> None:
     """Free a slot for its next turn, and its call's record for another."""
     free_slot(state, slot)
     drop_call(state, int64(slot.call))
-
-
-@compiled
-def _is_control(h: Header) -> bool:
-    """Whether it is a CONTROL, as far as its header tells: well-formed, but no answer of ours."""
-    return (
-        h.version == VERSION and h.op == CONTROL and not h.flags & ~RESPONSE and h.count == 0 and h.live == 0
-    )
 
 
 @compiled

@@ -15,11 +15,11 @@ from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
 from hosts.hotset.worker.state import Calls
-from hosts.worker.window import next_again, next_overdue, retransmit, take_slot, write_head
+from hosts.worker.window import next_again, next_overdue, retransmit, take_slot
 from native.compile import compiled, int64
 from native.words import swap32, swap64
 from protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES
-from protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Rpc
+from protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Request, Rpc, encode
 
 
 @compiled
@@ -85,7 +85,12 @@ def _encode(state: Calls, call: Any, rpc: Rpc, seq: int, now: int) -> int:
     elif me.registers:
         t0 = 0  # what a PS says again after a restart is answered as what it said before
     flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
-    write_head(me, rpc, op, flags, int64(call.ps), count, live, seq, iteration, t0)
+    job, worker, epoch, ps = int64(me.job), int64(me.worker), int64(me.epoch), int64(call.ps)
+    said = Request(
+        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
+        iteration=iteration, live=live, t0=t0,
+    )  # fmt: skip
+    encode(rpc, said)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY
     if op != PUSH:

@@ -12,8 +12,8 @@ import numpy as np
 
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from protocol import control
-from protocol.codec import FastCodec, Message
+from protocol import codec, control
+from protocol.codec import Message
 from protocol.control import Command
 from protocol.errors import MalformedDatagram
 from protocol.hashing import ps_of
@@ -28,7 +28,6 @@ DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) 
 DATA, OWN, ANSWERED, LATER, DOORS = range(5)
 MINE = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
 OTHERS = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
-_CODEC = FastCodec()
 
 
 class Bench:
@@ -68,11 +67,11 @@ class Bench:
 
 def _answered(request: bytes, served: int) -> bytes:
     """What the switch would say, that has entries for these lanes."""
-    header = _CODEC.parse(request).header
+    header = codec.parse(request).header
     values = np.arange(header.count, dtype=np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
     return bytes(
-        _CODEC.build(Message(header._replace(flags=flags, served=served & header.live), None, values))
+        codec.build(Message(header._replace(flags=flags, served=served & header.live), None, values))
     )
 
 

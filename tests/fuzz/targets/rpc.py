@@ -1,4 +1,4 @@
-"""A datagram as the codecs read it: the fast one, Scapy's and the agents' own say the same of it."""
+"""A datagram as the codec, Scapy and the agents read it: they say the same of it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from collections.abc import Hashable
 import numpy as np
 
 from native.plain import plain
-from protocol.codec import FastCodec, Message
+from protocol import codec, scapy_layer
+from protocol.codec import Message
 from protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
 from protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
-from protocol.scapy_layer import ScapyCodec
 from tests.fuzz.datagrams import answer, rpc
 from tests.fuzz.target import Target
+from tests.harness.wire import is_rpc
 
-FAST, SCAPY = FastCodec(), ScapyCodec()
-_decode, _well_formed = plain(decode), plain(well_formed)
+_well_formed = plain(well_formed)
 ROW = rpcs(1)
 
 
 def run(data: bytes) -> Hashable:
     """Parse it with all of them."""
-    is_right = _agents_take(data)
-    if is_right is False:
-        FAST.parse(data)
+    if not _agents_take(data):
+        codec.parse(data)
         raise AssertionError("the codec takes what the agents refuse")
-    message = FAST.parse(data)
-    if is_right is None:
-        assert message.header.op == CONTROL
+    message = codec.parse(data)
+    if message.header.op == CONTROL:
         return "CONTROL"
-    built = bytes(FAST.build(message))
+    built = codec.build(message)
     assert built == data, "what is built of a datagram is another"
     # Scapy takes as long as all else.
-    assert _same(SCAPY.parse(data), message) and bytes(SCAPY.build(message)) == data
+    assert _same(scapy_layer.parse(data), message) and scapy_layer.build(message) == data
     return message.header.op, message.header.flags
 
 
-def _agents_take(data: bytes) -> bool | None:
-    """What the agents' own check says; None of a CONTROL, of which it has no opinion."""
+def _agents_take(data: bytes) -> bool:
+    """What the agents' own check says."""
     if len(data) < HEADER_BYTES:
         return False
     length = min(len(data), BUFFER_BYTES)
     ROW.view(np.uint8)[:length] = np.frombuffer(data, np.uint8, length)
-    header = _decode(ROW[0])
+    header = decode.plain(ROW[0])
     unsigned = header._replace(t0=int(header.t0) % 2**64)
     assert unsigned == Header._make(LAYOUT.unpack_from(data)), "a field is read otherwise"
-    return None if header.op == CONTROL else bool(_well_formed(header, length))
+    is_right = bool(_well_formed(header, len(data)))
+    assert is_right == is_rpc(unsigned, len(data)), "the rules are others"
+    return is_right
 
 
 def _same(one: Message, other: Message) -> bool:

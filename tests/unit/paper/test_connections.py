@@ -19,7 +19,8 @@ from analysis.errors import AnalysisError
 from paper.connections.figure import delay_against_connections
 from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
-from protocol.codec import FastCodec, Message
+from protocol import codec
+from protocol.codec import Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 from protocol.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
 
@@ -78,7 +79,7 @@ def port() -> int:
 
 def request(caller: int, turn: int) -> bytes:
     head = Header(op=Op.EMPTY, job=JOB, worker=caller + 1, epoch=EPOCH, ps=0, seq=WINDOW + turn, t0=7)
-    return bytes(FastCodec().build(Message(head)))
+    return bytes(codec.build(Message(head)))
 
 
 @pytest.mark.parametrize("way", WAYS)

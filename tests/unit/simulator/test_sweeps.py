@@ -216,7 +216,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     other = Point("top_k", "40", 40, changed(points[1].config, {"seed": 2}))
     do_points([points[0], other], tmp_path, None, 1, untold)
     assert done == ["20", "40", "20", "40"]
-    monkeypatch.setattr("simulator.sweeps.point.digest", lambda: "of other code")
+    monkeypatch.setattr("simulator.sweeps.point.digest", lambda design: "of other code")
     do_points([points[0]], tmp_path, None, 1, untold)
     assert done == ["20", "40", "20", "40", "20"]
 

@@ -1,0 +1,113 @@
+"""What a point of a sweep is made of: design, settings, program, and the modules that simulate it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.modules import ROOT, needed_by
+from simulator.config import SimulationConfig
+from simulator.sweeps import point
+from simulator.sweeps.plan import changed
+from simulator.sweeps.point import digest, made_of
+from simulator.switchboard import PROGRAM
+
+SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
+OURS = """
+import json, sys
+from simulator.sweeps.point import do_point
+do_point(sys.argv[1])
+files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+print(json.dumps({name: file for name, file in files.items() if file.startswith(sys.argv[2])}))
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """All files of the project that are Python or the program, to be broken."""
+    for file in (*needed_by([point.__name__, "cli.__main__", "bench.__main__"]).values(), PROGRAM):
+        to = tmp_path / file.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    return tmp_path
+
+
+def test_a_point_needs_what_it_imports_when_it_runs() -> None:
+    """As a process of its own says that has simulated one."""
+    command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    imported = {
+        name: Path(file)
+        for name, file in json.loads(done.stdout.splitlines()[-1]).items()
+        if ".venv" not in file
+    }
+    assert len(imported) > 100
+    assert imported.items() <= needed_by([point.__name__]).items()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "hosts/ps/rpc.py",
+        "protocol/header.py",
+        "simulator/switch.py",
+        "simulator/sweeps/point.py",
+        "p4src/compiled/hotline.json",
+    ],
+)
+def test_what_has_changed_is_simulated_again(copy: Path, file: str) -> None:
+    before = digest(point.DESIGN, copy)
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    digest.cache_clear()
+    assert digest(point.DESIGN, copy) != before
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
+)
+def test_what_has_no_part_in_it_may_change(copy: Path, file: str) -> None:
+    before = digest(point.DESIGN, copy)
+    (copy / file).parent.mkdir(exist_ok=True)
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    digest.cache_clear()
+    assert digest(point.DESIGN, copy) == before
+
+
+def test_a_designs_own_modules_are_its_points(copy: Path) -> None:
+    """And no other design's: they are imported by name."""
+    before = {design: digest(design, copy) for design in ("hotset", "echo")}
+    (copy / "hosts" / "echo").mkdir()
+    (copy / "hosts" / "echo" / "worker.py").write_text("import bench.errors")
+    digest.cache_clear()
+    assert digest("hotset", copy) == before["hotset"]
+    of_echo = digest("echo", copy)
+    (copy / "bench" / "errors.py").write_text("")
+    digest.cache_clear()
+    assert before["echo"] != of_echo != digest("echo", copy)
+
+
+def test_settings_and_design_are_part_of_it() -> None:
+    made = [made_of(SMALL), made_of(changed(SMALL, {"seed": 2})), made_of(SMALL, "none")]
+    assert len(set(made)) == 3 and made_of(changed(SMALL, {"runs": "elsewhere"})) == made[0]
+
+
+def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:
+    for name, text in {
+        "a/__init__.py": "",
+        "a/b.py": "def f():\n    from a.c import d\n",
+        "a/c/__init__.py": "import e",
+        "a/c/d.py": "import os, nowhere",
+        "e.py": "from a import b",
+        "f.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    assert needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}
