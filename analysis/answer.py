@@ -12,7 +12,7 @@ from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, text_of
 from common.words import counted
-from protocol.arms import repetition_of, told
+from designs.arms import repetition_of, told
 
 
 class Answer(BaseModel):

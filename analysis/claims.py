@@ -16,8 +16,8 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
 from common.words import counted
-from protocol.arms import arm as arm_of
-from protocol.arms import repetition_of
+from designs.arms import arm as arm_of
+from designs.arms import repetition_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import polars as pl
 from analysis.metrics import METRICS, Log, of_blocks, of_log
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
+from designs.arms import compared, ordered
 from logs.columns import OPS
-from protocol.arms import compared, ordered
 
 Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""

@@ -13,7 +13,7 @@ from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
 from common.words import counted
-from protocol.arms import compared
+from designs.arms import compared
 
 DRIFT = 0.1
 """Change of the capacity that is said."""

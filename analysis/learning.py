@@ -17,7 +17,8 @@ from scipy.stats import t as student
 
 from analysis.record import Block
 from analysis.statistics import TAIL, Comparison, of_logs
-from protocol.arms import Arm, arm, ordered
+from designs.arms import arm, ordered
+from designs.interface import Arm
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:

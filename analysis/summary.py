@@ -17,9 +17,10 @@ from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blo
 from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
+from designs.arms import arm as arm_of
+from designs.arms import baseline_of, lead_of, measured, ordered
+from designs.interface import Arm
 from logs.columns import CLASSES, load_name
-from protocol.arms import Arm, baseline_of, lead_of, measured, ordered
-from protocol.arms import arm as arm_of
 
 
 class _Model(BaseModel):

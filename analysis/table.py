@@ -20,8 +20,9 @@ from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
 from common.words import counted
+from designs.arms import compared
+from designs.interface import Arm
 from logs.columns import CLASSES
-from protocol.arms import Arm, compared
 
 WIDTH = 100
 _BESIDE = 4

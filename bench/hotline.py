@@ -9,15 +9,15 @@ import numpy as np
 from finsy.proto import p4r
 
 from bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
-from controller.client import P4INFO
 from controller.encoding import Encoder
 from controller.tables import HotParam, Job, Route, Row, Server, State, Update, UpdateType, Worker
+from designs.registry import DEFAULT, design
 from protocol import addressing, frames
 from protocol.codec import Keys
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
 
-PROGRAM = CompiledProgram(P4INFO.with_name("hotline"))
+PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, _PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry

@@ -28,7 +28,7 @@ from analysis.claims import Claim
 from analysis.differences import by_round, complete_rounds
 from analysis.metrics import METRICS
 from analysis.statistics import compare_paired, subsets, typical
-from protocol.hotset import AGAIN, NEITHER
+from designs.hotset import AGAIN, NEITHER
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""

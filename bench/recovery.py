@@ -23,7 +23,7 @@ from rich.table import Table
 from analysis.record import read_record
 from bench.intervals import Rounds, student_of_logs
 from bench.repeat import SHORT, make_runs, read
-from protocol.hotset import BOTH, NEITHER
+from designs.hotset import BOTH, NEITHER
 
 WITHOUT = "without"
 SETTINGS: dict[str, dict[str, object]] = {

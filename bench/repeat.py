@@ -31,8 +31,8 @@ from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.words import counted
+from designs.hotset import AGAIN, HOT
 from logs.columns import TRANSFERS
-from protocol.hotset import AGAIN, HOT
 
 SHORT: dict[str, object] = {
     "budget_s": 50.0,

@@ -19,7 +19,7 @@ from cli.interruption import INTERRUPTED, interrupted
 from common.errors import HotlineError
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
-from controller.migrate import Progress as Report
+from controller.hotset.migrate import Progress as Report
 
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])

@@ -13,9 +13,9 @@ from rich.table import Table
 from cli.common import json_option, one_line_errors, print_json, progress_bar, scheduler_option
 from common.concurrency import left_alone
 from common.words import counted
-from controller import curve as curves
-from controller.coverage import Coverage, coverage
-from controller.hotset import check_output
+from controller.hotset import curve as curves
+from controller.hotset.choice import check_output
+from controller.hotset.coverage import Coverage, coverage
 from logs.counts import Counts
 from logs.libsvm import SAMPLES_PER_STEP
 from logs.update_log import is_compressed, is_update_log

@@ -11,11 +11,11 @@ import click
 from cli.common import job_option, json_option, on_switch, switch_options
 from common.words import counted
 from controller.controller import Controller
-from controller.follow.follower import Follower, Period
-from controller.follow.follower import follow as periods_of
-from controller.follow.selection import MARGIN, Rule
-from controller.hotset import MOST_KEYS
-from controller.migrate import WAVE
+from controller.hotset.choice import MOST_KEYS
+from controller.hotset.follow.follower import Follower, Period
+from controller.hotset.follow.follower import follow as periods_of
+from controller.hotset.follow.selection import MARGIN, Rule
+from controller.hotset.migrate import WAVE
 
 
 @click.command()

@@ -11,7 +11,7 @@ from cli.common import json_option, one_line_errors, print_json, print_table, sc
 from cli.curve import curve
 from common.concurrency import left_alone
 from common.words import counted
-from controller import hotset as hotsets
+from controller.hotset import choice as hotsets
 from protocol.header import LANES
 
 _HEAD = 10

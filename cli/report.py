@@ -139,7 +139,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
-    from protocol.arms import baseline_of, lead_of, told
+    from designs.arms import baseline_of, lead_of, told
 
     # --json has all.
     metrics = shown_in("compare")

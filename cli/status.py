@@ -21,7 +21,7 @@ from common.words import counted
 from controller.controller import Controller
 from controller.status import SwitchStatus
 from controller.tables import Job
-from protocol.arms import arm_of_job
+from designs.arms import arm_of_job
 from protocol.header import LANES
 
 

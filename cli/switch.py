@@ -17,9 +17,9 @@ from cli.common import (
     progress_bar,
     switch_options,
 )
-from controller import hotset as hotsets
 from controller.controller import Controller
-from controller.migrate import Plan
+from controller.hotset import choice as hotsets
+from controller.hotset.migrate import Plan
 from controller.tables import Job
 
 _ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}

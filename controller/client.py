@@ -23,12 +23,12 @@ from common.words import counted
 from controller.encoding import Encoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Update
+from designs.interface import Design
+from designs.registry import DEFAULT, known
+from designs.registry import design as find_design
 from protocol.header import VERSION
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
-COMPILED = Path(__file__).parents[1] / "p4src" / "compiled"
-P4INFO = COMPILED / "hotline.p4info.txtpb"
-P4BLOB = COMPILED / "hotline.json"
 BATCH = 1024
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
 _CONNECT_SECONDS = 5.0
@@ -62,10 +62,12 @@ class SwitchClient:
         device_id: int = 1,
         primary: bool = True,
         undisturbed: bool = False,
+        design: str = DEFAULT,
     ) -> None:
         if not _is_host_and_port(address):
             raise DeviceError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
         self.address = address
+        self._design = find_design(design)
         self._device_id = device_id
         self._primary = primary
         self._first_bid = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
@@ -86,11 +88,11 @@ class SwitchClient:
 
         Committing wipes tables and registers, so it is never done twice.
         """
-        if self._switch.p4info.has_p4info(_ours().p4info):
+        if self._switch.p4info.has_p4info(_schema(self._design).p4info):
             return False
         await self._disconnect()
         # Given both files, finsy commits them when it has become primary.
-        self._open = await self._connect(P4INFO, P4BLOB, seconds=_COMMIT_SECONDS)
+        self._open = await self._connect(self._design.p4info, self._design.program, seconds=_COMMIT_SECONDS)
         return True
 
     def check_pipeline(self) -> None:
@@ -100,8 +102,15 @@ class SwitchClient:
                 f"switch {self.address} has no pipeline: it was restarted and has lost its tables and "
                 "registers, or was never set up; start the testbed again"
             )
-        if not self._switch.p4info.has_p4info(_ours().p4info):
-            wire = _wire_of(self._switch.p4info)
+        if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
+            found = self._switch.p4info
+            for other in known():
+                if found.has_p4info(_schema(find_design(other)).p4info):
+                    raise PipelineError(
+                        f"switch {self.address} runs the design {other}, and this needs {self._design.name}; "
+                        "nothing was changed"
+                    )
+            wire = _wire_of(found, self._design)
             if wire not in ("", str(VERSION)):
                 raise PipelineError(
                     f"switch {self.address} runs a program of wire version {wire} and this is version "
@@ -110,8 +119,8 @@ class SwitchClient:
                 )
             tables = ", ".join(table.alias for table in self._switch.p4info.tables)
             raise PipelineError(
-                f"switch {self.address} runs another pipeline than {P4INFO.name}, with the tables "
-                f"{tables[:120] or 'none'}; nothing was changed"
+                f"switch {self.address} runs another pipeline than {self._design.program.name}, with "
+                f"the tables {tables[:120] or 'none'}; nothing was changed"
             )
 
     async def read(self, tables: Sequence[str], of: Callable[[fy.P4TableEntry], T]) -> list[T]:
@@ -292,15 +301,17 @@ def _is_host_and_port(text: str) -> bool:
     return is_host and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
 
 
-def _wire_of(schema: fy.P4Schema) -> str:
-    """Version of the wire that a program of ours speaks; "" of another's."""
-    is_ours = {table.alias for table in schema.tables} == {table.alias for table in _ours().tables}
+def _wire_of(schema: fy.P4Schema, design: Design) -> str:
+    """Version of the wire that a program of a design speaks; "" of another's."""
+    is_ours = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
     return (schema.p4info.pkg_info.version or _BEFORE_IT_WAS_SAID) if is_ours and schema.p4info else ""
 
 
 @cache
-def _ours() -> fy.P4Schema:
+def _schema(design: Design) -> fy.P4Schema:
     try:
-        return fy.P4Schema(P4INFO)
+        return fy.P4Schema(design.p4info)
     except OSError as error:
-        raise PipelineError(f"{P4INFO}: cannot be read: {error.strerror}; `make p4` builds it") from error
+        raise PipelineError(
+            f"{design.p4info}: cannot be read: {error.strerror}; `make p4` builds it"
+        ) from error

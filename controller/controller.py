@@ -12,8 +12,8 @@ from typing_extensions import Self
 from common.concurrency import together
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
+from controller.hotset.migrate import Plan, Progress, execute, plan
 from controller.inband import PATIENCE, InBand
-from controller.migrate import Plan, Progress, execute, plan
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
@@ -29,6 +29,7 @@ from controller.tables import (
     UpdateType,
     Worker,
 )
+from designs.registry import DEFAULT
 from protocol import addressing
 from protocol.codec import Keys, Values
 from protocol.control import Command
@@ -63,9 +64,10 @@ class Controller:
         undisturbed: bool = False,
         patience: float = PATIENCE,
         switch: SwitchClient | None = None,
+        design: str = DEFAULT,
     ) -> None:
         self._switch = switch or SwitchClient(
-            address, device_id=device_id, primary=primary, undisturbed=undisturbed
+            address, device_id=device_id, primary=primary, undisturbed=undisturbed, design=design
         )
         self._patience = patience
 

@@ -5,23 +5,25 @@ which it is measured. Each part has a folder of the design's name: `p4src/<desig
 `controller/<design>/`. `designs/<design>.py` describes it, and one line of `designs.registry` names it.
 
 On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and
-compiled functions over it. The loops, of sockets and of virtual time, call these functions and know nothing
-else: which body a call has is chosen by the class of the state, when the loop is compiled (`native.generic`).
+compiled functions over it (`designs.halves`). The loops, of sockets and of virtual time, call these functions
+and know nothing else: which body a call has is chosen by the class of the state, when the loop is compiled
+(`native.generic`).
 
 All times are ns of one monotonic clock. A *peer* is a number: 0.. are the servers, `n_ps`.. the workers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from native.generic import generics, implement
-from protocol.rpc import Rpc
+from protocol import addressing
 
+Rpc = Any
+"""A datagram in its buffer; of designs that speak Hotline's RPC a record (`protocol.rpc`)."""
 NEVER = 1 << 62
 """A time that does not come."""
 NOTHING = -1
@@ -112,6 +114,60 @@ class Agents(NamedTuple):
     """Module whose import makes Scapy dissect the design's frames."""
 
 
+class Hosts(NamedTuple):
+    """Who is at a switch; numbers are from 1 on."""
+
+    workers: int
+    servers: int
+    workers_at_a_port: int = 1
+
+    def worker_port(self, number: int) -> int:
+        """Port of a worker, which all of its rack share."""
+        return addressing.worker_port(number, self.workers_at_a_port)
+
+    def server_port(self, number: int) -> int:
+        """Port of a server."""
+        return addressing.server_port(self.workers, number, self.workers_at_a_port)
+
+
+class Control(NamedTuple):
+    """What a controller does for a design: `controller.<design>.control` has one."""
+
+    rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
+    """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
+
+
+class Settings(Protocol):
+    """What an arm sets of its design: a frozen dataclass of the design's own."""
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run the same steps."""
+
+    name: str
+    job: int
+    design: str
+    settings: Settings
+    colour: str
+    """In figures, on white and on black."""
+    about: str
+    """What it is: "the arm ..."."""
+    note: str = ""
+    """What a reader of its numbers should know, as a sentence."""
+    baseline: str | None = None
+    """The arm that it is compared with; None for one that others are compared with."""
+    is_measured: bool = True
+    told: str | None = None
+    """How sentences of an answer about it begin, if it has any; empty for the arm that it is about."""
+    is_repetition: bool = False
+    """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """A design by its name; its parts are imported when they are asked for."""
@@ -122,9 +178,15 @@ class Design:
     promise: str
     """In a line: what is never lost, and when."""
     program: Path
-    """p4c's BMv2 JSON; the P4Info is beside it."""
+    """p4c's BMv2 JSON."""
+    arms: tuple[Arm, ...]
+    """In the order of tables."""
+    module: str
+    """That describes it."""
     agents_module: str
+    """With its `AGENTS`."""
     control_module: str
+    """With its `CONTROL`."""
     has_hot_set: bool = False
     """A controller chooses keys for the switch from what was updated most, before arms are measured."""
     has_services: bool = False
@@ -133,24 +195,18 @@ class Design:
     """Servers can keep a journal, and workers a replay log."""
 
     @property
+    def p4info(self) -> Path:
+        """Its P4Info, beside the program."""
+        return self.program.with_suffix(".p4info.txtpb")
+
+    @property
     def agents(self) -> Agents:
         """Of its hosts."""
         agents: Agents = import_module(self.agents_module).AGENTS
         return agents
 
-
-WORKER = generics(WorkerHalf)
-"""The worker's functions, of whatever design: what loops call."""
-SERVER = generics(ServerHalf)
-
-
-def worker_half(state: type, half: WorkerHalf) -> WorkerHalf:
-    """Have states of a class driven by these functions."""
-    implement(state, WORKER, half)
-    return half
-
-
-def server_half(state: type, half: ServerHalf) -> ServerHalf:
-    """Have states of a class served by these functions."""
-    implement(state, SERVER, half)
-    return half
+    @property
+    def control(self) -> Control:
+        """Of its controller."""
+        control: Control = import_module(self.control_module).CONTROL
+        return control

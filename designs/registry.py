@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 
 from common.errors import HotlineError
@@ -16,7 +15,6 @@ class DesignError(HotlineError):
     """There is no such design."""
 
 
-@cache
 def design(name: str) -> Design:
     """A design by its name; of somebody else's by that of a module with a `DESIGN`, as `package.mine`.
 
@@ -30,4 +28,13 @@ def design(name: str) -> Design:
         found: Design = import_module(name if "." in name else f"designs.{name}").DESIGN
     except (ImportError, AttributeError) as error:
         raise DesignError(f"{name!r} is no design: {error}") from error
+    _of_others.update({name: found} if "." in name else {})
     return found
+
+
+_of_others: dict[str, Design] = {}
+
+
+def known() -> tuple[str, ...]:
+    """Names of the designs that come along, and of those of somebody else's that have been asked for."""
+    return (*NAMES, *_of_others)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
+from designs.arms import every
 from logs.columns import LOGS, METRICS
 from logs.counts import Counts
 from logs.errors import DataError
 from logs.update_log import UNREADABLE, UpdateLog, first_line
-from protocol.arms import every
 from protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20

@@ -11,7 +11,7 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
-from protocol.hotset import HOT, NEITHER
+from designs.hotset import HOT, NEITHER
 from topologies.config import Config
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from designs.arms import leading, measured
+from designs.hotset import NAME
 from paper.packing import PARAMETERS, TOP
-from protocol.arms import leading, measured
-from protocol.hotset import DESIGN
 
-_ARMS = measured(DESIGN)
+_ARMS = measured(NAME)
 _ALL = [arm.name for arm in _ARMS]
 _SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
-_COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetition or arm == leading(DESIGN)]
+_COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetition or arm == leading(NAME)]
 """The arm that the design is judged by, its baseline, and that again."""
 _KEYS, _STEPS = 3_000, 4_000
 """Of the default run: keys a step, and steps of the trace, of which short runs take fewer."""

@@ -16,6 +16,7 @@ from analysis.page.plots import plot
 from analysis.page.tables import Row, Table, differences, plain
 from analysis.page.words import CAVEATS, glossary, reading
 from analysis.report import paper_table, what_was_run
+from designs.hotset import HOT, NEITHER
 from logs.parts import write_text
 from paper.connections.figure import CALLING, PANELS, delay_against_connections
 from paper.connections.waiting import WAYS
@@ -24,7 +25,6 @@ from paper.measured import MeasuredRun, read_measured
 from paper.plan import Stage
 from paper.stages import result_of
 from paper.sweeps import by_workers, sweeps
-from protocol.hotset import HOT, NEITHER
 
 Step = Callable[[str], None]
 """Told what is being drawn."""

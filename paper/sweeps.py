@@ -9,11 +9,11 @@ import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
+from designs.arms import ordered
+from designs.hotset import HOT, NEITHER
 from paper.costs import METRICS as COSTS
 from paper.map import TITLES
 from paper.measured import MeasuredRun
-from protocol.arms import ordered
-from protocol.hotset import HOT, NEITHER
 
 METRICS = {
     "pull_mean": "mean pull, µs",

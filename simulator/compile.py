@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from designs import interface
+from designs import halves
 from native.generic import Generic
 from native.loops import loop
 
@@ -17,7 +17,7 @@ def _states(world: Any) -> list[tuple[Generic, type]]:
     return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
 
 
-_TRANSMIT, _HANDLE = cast(Any, interface.WORKER.transmit), cast(Any, interface.SERVER.handle)
+_TRANSMIT, _HANDLE = cast(Any, halves.WORKER.transmit), cast(Any, halves.SERVER.handle)
 _BELOW = (*sorted((_HERE.parent / "softswitch" / "queues").glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""

@@ -12,10 +12,10 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
+from designs.arms import measured, ordered
+from designs.registry import DEFAULT
 from hosts.workload.generator import R1
-from protocol import hotset
 from protocol.addressing import MAX_HOSTS, PORTS
-from protocol.arms import measured, ordered
 from simulator.costs import Hosts, Network
 from topologies.config import PROFILE_LANES, SERVER_ROWS, Config
 
@@ -29,8 +29,8 @@ _OF_A_SWITCH = ("traffic_manager", "rack", "switch_us", "switch_mpps")
 """Settings of [network] that need one beside the hosts."""
 
 
-def _arms() -> tuple[str, ...]:
-    return tuple(arm.name for arm in measured(hotset.DESIGN) if not arm.is_repetition)
+def _arms(design: str) -> tuple[str, ...]:
+    return tuple(arm.name for arm in measured(design) if not arm.is_repetition)
 
 
 class SimulationConfig(Config):
@@ -42,7 +42,7 @@ class SimulationConfig(Config):
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
-    arms: tuple[str, ...] = Field(default_factory=_arms)
+    arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
     """Arms that are measured. No noise is there that one which repeats another could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)

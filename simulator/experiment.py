@@ -15,9 +15,9 @@ import numpy as np
 
 from analysis.record import Accounting, RunRecord, Simulation, least_capacity
 from common.concurrency import in_thread
+from designs.hotset import PROFILE
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
-from protocol.hotset import PROFILE
 from simulator.config import SimulationConfig
 from simulator.session import SimulatedSession
 from simulator.warm import warm

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from designs.interface import COMMAND, NOTHING, SERVER
+from designs.halves import SERVER
+from designs.interface import COMMAND, NOTHING
 from hosts.udp import BURST
 from native.compile import compiled, int64
 from native.reference import row

@@ -11,6 +11,7 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
+from designs.interface import Arm
 from designs.registry import design
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
@@ -18,7 +19,6 @@ from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.worker.logs import Origin
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from protocol.arms import Arm
 from simulator.books import ArmBook
 from simulator.config import SimulationConfig
 from simulator.drive import Clock, drive, pass_time
@@ -74,11 +74,12 @@ class SimulatedSession(Session):
             else LogisticRegression(training.scale, training.learning_rate)
             for _ in range(config.workers)
         ]
+        chosen = design(config.design)
         for arm in arms:
-            board = Switchboard(config.network.traffic_manager)
+            board = Switchboard(chosen, config.network.traffic_manager)
             board.install(rows(config, [arm]))
             network = Simulated(
-                design(config.design), arm, board, trace.space, trace.largest_batch, config.workers,
+                chosen, arm, board, trace.space, trace.largest_batch, config.workers,
                 config.servers, config.network, config.hosts, config.seed,
             )  # fmt: skip
             self.arms[arm.name] = SimulatedArm(network, board, ArmBook(trace.space.size))

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from controller.migrate import plan
+from controller.hotset.migrate import plan
 from controller.tables import HotParam, Row, Update, UpdateType
+from designs.interface import Design
 from hosts.keys import KeySpace
 from protocol.codec import Values
 from protocol.header import LANES
@@ -22,7 +23,6 @@ from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 
-PROGRAM = Path(__file__).parents[1] / "p4src" / "compiled" / "hotline.json"
 _INGRESS = "HotlineIngress."
 
 
@@ -32,8 +32,10 @@ class Switchboard:
     One that is `buffered` ends where packets wait for a port.
     """
 
-    def __init__(self, buffered: bool = False, compiled: tuple[Program, MachineCode] | None = None) -> None:
-        program, code = compiled or _compiled(buffered)
+    def __init__(
+        self, design: Design, buffered: bool = False, compiled: tuple[Program, MachineCode] | None = None
+    ) -> None:
+        program, code = compiled or _compiled(design.program, buffered)
         self.pipeline = CompiledPipeline(program, code)
         self._names = _by_alias(program)
         self._params: list[HotParam] = []
@@ -93,9 +95,9 @@ class Switchboard:
 
 
 @cache
-def _compiled(buffered: bool) -> tuple[Program, MachineCode]:
-    """Our program and its machine code, which have no state."""
-    program = load_program(PROGRAM.read_bytes())
+def _compiled(file: Path, buffered: bool) -> tuple[Program, MachineCode]:
+    """A program and its machine code, which have no state."""
+    program = load_program(file.read_bytes())
     return program, MachineCode(program, buffered=buffered)
 
 

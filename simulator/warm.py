@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from designs.hotset import NEITHER
 from designs.interface import NEVER
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from protocol.hotset import NEITHER
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run
 from simulator.switchboard import Switchboard
@@ -16,7 +16,8 @@ from simulator.world import Simulated
 
 def warm() -> None:
     """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
-    network = Simulated(design(DEFAULT), NEITHER, Switchboard(), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
+    default = design(DEFAULT)
+    network = Simulated(default, NEITHER, Switchboard(default), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
     awake(network.world, 0)
     run(network.world, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))

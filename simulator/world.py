@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NEVER, Design
+from designs.hotset import settings_of
+from designs.interface import NEVER, Arm, Design
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
@@ -17,11 +18,9 @@ from native.plain import plain
 from native.records import records
 from native.reference import row
 from protocol import addressing, frames
-from protocol.arms import Arm
 from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
-from protocol.hotset import settings_of
 from protocol.rpc import PUSH
 from simulator.costs import (
     Hosts,

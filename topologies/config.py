@@ -15,14 +15,15 @@ from typing_extensions import Self
 from analysis.precision import LEAST_ROUNDS
 from common.words import one_line
 from controller.tables import ROWS, SLOTS
+from designs import hotset
+from designs.arms import arms_of, measured
+from designs.interface import Arm
 from designs.registry import DEFAULT, DesignError
 from designs.registry import design as find_design
 from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
 from logs.libsvm import SAMPLES_PER_STEP
-from protocol import hotset
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
-from protocol.arms import Arm, arms_of, measured
 from protocol.header import LANES
 from topologies.errors import ConfigError
 
@@ -135,6 +136,10 @@ class WorkerCost(_Model):
     compute_ns: int = Field(default=0, ge=0, le=60 * NS_PER_S)
 
 
+def _arms(design: str) -> tuple[str, ...]:
+    return tuple(arm.name for arm in measured(design))
+
+
 class Config(_Model):
     """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
 
@@ -164,7 +169,7 @@ class Config(_Model):
     """CLI: stay in Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
     """SEED of workload, order of arms and faults."""
-    arms: tuple[str, ...] = Field(default_factory=lambda: tuple(arm.name for arm in measured(hotset.DESIGN)))
+    arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
     """Arms that are measured, with those that others of them are compared with."""
     loads: tuple[float, ...] = (0.5, 0.8)
     """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`."""
@@ -206,7 +211,7 @@ class Config(_Model):
     @property
     def every_arm(self) -> tuple[Arm, ...]:
         """All arms of the design, measured or not: a job each, at agents and switch."""
-        return arms_of(hotset.DESIGN)
+        return arms_of(self.design)
 
     @property
     def measured(self) -> tuple[Arm, ...]:

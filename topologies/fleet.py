@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from designs.hotset import settings_of
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from protocol import addressing
 from protocol.header import HOTLINE_PORT, VERSION
-from protocol.hotset import settings_of
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import EPOCH, Config
 from topologies.network import Network

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from controller.client import P4BLOB, P4INFO
+from designs.registry import design
 from protocol.addressing import switch_interfaces
 from targets.errors import Bmv2NotFound
 from targets.processes import find_bmv2
@@ -101,7 +101,8 @@ def _check_target(config: Config) -> None:
             find_bmv2()
         except Bmv2NotFound as error:
             raise PreflightError(f"TARGET=bmv2: {error}; see Vagrantfile for a machine that has it") from None
-    for artefact in (P4BLOB, P4INFO):
+    chosen = design(config.design)
+    for artefact in (chosen.program, chosen.p4info):
         if not artefact.is_file():
             raise PreflightError(f"{artefact} is missing; `make p4` compiles it")
 

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.record import ProgramUse, RunRecord, ServerUse
 from common.concurrency import together
+from designs.interface import Arm
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
 from protocol.addressing import server_port, worker_port
-from protocol.arms import Arm
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
 from topologies.disturbance import Reading, read

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
-from protocol.arms import lead_of
+from designs.arms import lead_of
 from topologies.config import ServerCost
 from topologies.signals import STOP, Stage
 

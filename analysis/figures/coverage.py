@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
-from controller.coverage import Coverage, coverage
+from controller.hotset.coverage import Coverage, coverage
 
 PAPERS_TOP_K = 20_000
 

@@ -8,7 +8,7 @@ from html import escape
 from analysis.record import RunRecord
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from common.words import counted
-from protocol.arms import ordered
+from designs.arms import ordered
 
 _WIDTH, _HEIGHT = 340, 330
 _BOX = 58

@@ -11,7 +11,8 @@ from analysis.metrics import Metric, shown_in
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import Sentence, Span, Tone, difference, text_of
 from common.words import counted
-from protocol.arms import Arm, compared, ordered
+from designs.arms import compared, ordered
+from designs.interface import Arm
 
 Row = Sequence[str | Sentence]
 """A title, and cells."""

@@ -20,7 +20,7 @@ from bench.switches import SOFTSWITCH
 from bench.workload import CompiledProgram, Setup, Workload
 from protocol.header import LANES
 
-_SOURCE = Path(__file__).parents[2] / "p4src" / "hotline.p4"
+_SOURCE = Path(__file__).parents[2] / "p4src" / "hotset" / "hotset.p4"
 _MAC_BYTES = 6
 _IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # where source and destination lie in a frame
 

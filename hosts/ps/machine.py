@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from designs import interface
+from designs import halves
 from native.generic import Generic
 from native.loops import loop
 from native.reference import borrowed
 
-handle, stamp, needs_room = interface.SERVER.handle, interface.SERVER.stamp, interface.SERVER.needs_room
+handle, stamp, needs_room = halves.SERVER.handle, halves.SERVER.stamp, halves.SERVER.needs_room
 
 
 def server_states(state: Any) -> list[tuple[Generic, type]]:
     """The class of a server's state."""
-    return [(cast(Any, interface.SERVER.handle), type(state))]
+    return [(cast(Any, halves.SERVER.handle), type(state))]
 
 
 @loop(server_states)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from designs.halves import SERVER
 from designs.interface import COMMAND as IS_COMMAND
 from designs.interface import FOREIGN as IS_FOREIGN
-from designs.interface import NEVER, NOTHING, SERVER
+from designs.interface import NEVER, NOTHING
 from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
 from hosts.sockets import Address

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from designs import interface
+from designs import halves
 from native.generic import Generic
 from native.loops import loop
 from native.plain import plain
 from native.reference import borrowed
 
-start, transmit, octets, peer, wake, deadline, receive, owed = interface.WORKER
+start, transmit, octets, peer, wake, deadline, receive, owed = halves.WORKER
 
 
 def worker_states(state: Any) -> list[tuple[Generic, type]]:
     """The class of a worker's state."""
-    return [(cast(Any, interface.WORKER.transmit), type(state))]
+    return [(cast(Any, halves.WORKER.transmit), type(state))]
 
 
 @loop(worker_states)

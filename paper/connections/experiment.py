@@ -12,10 +12,10 @@ import polars as pl
 
 from controller.controller import Controller
 from controller.tables import Job, Route, Server, Worker
+from designs.hotset import NEITHER, settings_of
 from paper.connections.settings import RPCS, Setting, settings
 from protocol import addressing
 from protocol.header import HOTLINE_PORT
-from protocol.hotset import NEITHER, settings_of
 from topologies.agents import Agent, command_in
 from topologies.config import EPOCH, Config
 from topologies.errors import AgentFailed

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from designs.arms import measured
+from designs.hotset import NAME
+from designs.interface import Arm
 from paper.connections.waiting import WAYS
-from protocol.arms import Arm, measured
-from protocol.hotset import DESIGN
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
 """Of each measurement, however many connections there are."""
 FEW = 16
 """Connections that call where the others are idle."""
-ARMS = tuple(arm for arm in measured(DESIGN) if not arm.is_repetition)
+ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
 
 
 @dataclass(frozen=True, slots=True)

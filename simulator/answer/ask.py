@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.settings import Strict
+from designs.hotset import HOT
 from hosts.workload.trace import Trace
-from protocol.hotset import HOT
 from simulator.answer.cluster import Cluster, config_for, trace_for
 from simulator.answer.sides import Sides, sides_of
 from simulator.answer.sizes import Calculator, Counter, Size, other_size, sizes_for, stops_at, without

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import Field
 
 from common.settings import Strict
+from designs.hotset import HOT, NEITHER
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from protocol.addressing import PORTS
-from protocol.hotset import HOT, NEITHER
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.errors import SimulationError

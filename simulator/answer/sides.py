@@ -9,7 +9,7 @@ from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.settings import Strict
-from protocol.hotset import HOT, NEITHER
+from designs.hotset import HOT, NEITHER
 from simulator.config import SimulationConfig
 
 BUSY = 0.8

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.record import RunRecord, Virtual
 from analysis.summary import Summary
-from protocol.hotset import HOT, NEITHER
+from designs.hotset import HOT, NEITHER
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.migrate import plan
+from controller.hotset.migrate import plan
 from controller.tables import HotParam, Update, UpdateType
+from designs.interface import Arm
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import OWED
 from native.reference import borrowed, lent
 from protocol.addressing import CPU_PORT
-from protocol.arms import Arm
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
-from protocol import hotset
-from protocol.arms import Arm, measured
+from designs import hotset
+from designs.arms import measured
+from designs.interface import Arm
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
 """That are answered at least."""
-ARMS = {arm.name: arm for arm in measured(hotset.DESIGN) if arm.settings.aggregates}
+ARMS = {arm.name: arm for arm in measured(hotset.NAME) if arm.settings.aggregates}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from designs.interface import NEVER
+from designs.interface import NEVER, Arm
 from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
 from hosts.hotset.ps.moves import Mover
 from hosts.hotset.ps.store import Store
@@ -14,7 +14,6 @@ from hosts.keys import KeySpace
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, add_note, read_notes
 from hosts.ps.machine import handle_one
 from protocol import addressing, control, frames
-from protocol.arms import Arm
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from controller.errors import NotPrimary
-from controller.migrate import plan
+from controller.hotset.migrate import plan
 from simulator.faults.operations import KEYS, RUNNING
 from simulator.faults.player import MS, Player, StrikeKind
 from simulator.faults.schedule import WORKERS, Strike

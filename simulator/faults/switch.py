@@ -16,7 +16,8 @@ from typing_extensions import Self
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import HOT_TABLES, HotParam, Row, Update, UpdateType
-from simulator.switchboard import PROGRAM, Switchboard
+from designs.registry import DEFAULT, design
+from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
 from softswitch.ir import Program
 from softswitch.ir.tables import Table
@@ -36,7 +37,7 @@ _SLOWEST_S = 200e-6
 @cache
 def small() -> tuple[Program, MachineCode]:
     """Our program with small tables, registers and counters, in machine code."""
-    return compiled(load_program(PROGRAM.read_bytes()))
+    return compiled(load_program(design(DEFAULT).program.read_bytes()))
 
 
 def compiled(program: Program) -> tuple[Program, MachineCode]:
@@ -61,7 +62,7 @@ class VirtualSwitch:
     """One switch. `rows` are its entries as the controller has them."""
 
     def __init__(self, code: tuple[Program, MachineCode] | None = None) -> None:
-        self.board = Switchboard(compiled=code or small())
+        self.board = Switchboard(design(DEFAULT), compiled=code or small())
         self.rows: dict[object, Row] = {}
         self.is_off = False
         self.restarts = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
-from protocol.arms import arm
+from designs.arms import arm
 from simulator.aside import simulated
 from simulator.costs import Hosts
 from simulator.prediction.likeness import like

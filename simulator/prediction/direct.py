@@ -22,8 +22,8 @@ from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord
 from analysis.summary import Summary
+from designs.hotset import HOT, NEITHER
 from logs.columns import TRANSFERS, load_name
-from protocol.hotset import HOT, NEITHER
 from simulator.costs import Hosts
 from simulator.prediction.likeness import shared_cores
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord
-from protocol.arms import ordered
+from designs.arms import ordered
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from topologies.config import config_of

@@ -9,8 +9,9 @@ from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table, plain
+from designs.arms import baseline_of, ordered
+from designs.interface import Arm
 from logs.parts import write_text
-from protocol.arms import Arm, baseline_of, ordered
 from simulator.sweeps.figures import figures_of
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import ArmResult, Done

@@ -16,14 +16,9 @@ from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from common.modules import ROOT, needed_by
 from common.settings import Strict
+from designs.registry import design as find_design
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig
-from simulator.switchboard import PROGRAM
-
-DESIGN = "hotset"
-_ROOMS_OF_DESIGNS = ("hosts", "controller")
-"""A design has a folder of its own in each, which is chosen by its name."""
-_PROGRAM = PROGRAM.relative_to(ROOT)
 
 
 class ArmResult(Strict):
@@ -78,19 +73,18 @@ class Done(Strict):
     cost: Cost
 
 
-def made_of(config: SimulationConfig, design: str = DESIGN) -> str:
+def made_of(config: SimulationConfig) -> str:
     """A digest of design, settings, program and code: points with the same one have the same result."""
     settings = config.model_dump_json(exclude={"runs"})
-    return hashlib.sha256(f"{design} {digest(design)} {settings}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
 
 
 @cache
 def digest(design: str, root: Path = ROOT) -> str:
     """Of the compiled program, and of all modules that a run of the design is simulated by."""
-    folders = [root / room / design for room in _ROOMS_OF_DESIGNS]
-    own = [file.relative_to(root).with_suffix("") for at in folders for file in at.rglob("*.py")]
-    modules = needed_by([__name__, *(".".join(path.parts) for path in own)], root)
-    made = hashlib.sha256((root / _PROGRAM).read_bytes())
+    chosen = find_design(design)
+    modules = needed_by([__name__, chosen.module, chosen.agents_module, chosen.control_module], root)
+    made = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
         made.update(f"{name}\0".encode() + file.read_bytes())
     return made.hexdigest()

@@ -32,7 +32,7 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
 def test_registers_are_refused_by_name(tmp_path: Path) -> None:
     vectors = tmp_path / "registers.stf"
     vectors.write_text("register_write cells 0 1\n")
-    verdict = run(TARGETS["bmv2"], COMPILED / "hotline.json", vectors)
+    verdict = run(TARGETS["bmv2"], COMPILED / "hotset.json", vectors)
     assert verdict.outcome is Outcome.REFUSED
     assert verdict.reason.endswith("over P4Runtime: HotlineIngress.exactly_once.cells")
 

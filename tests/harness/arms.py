@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.arms import measured
-from protocol.hotset import ARMS, DESIGN
+from designs.arms import measured
+from designs.hotset import ARMS, NAME
 
-MEASURED = tuple(arm.name for arm in measured(DESIGN))
+MEASURED = tuple(arm.name for arm in measured(NAME))
 """Their names, in the order of tables."""
 JOBS = {arm.name: arm.job for arm in ARMS}
 """Name -> job, of all of them."""

@@ -10,7 +10,7 @@ from typing import Any
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-P4SRC = Path(__file__).parents[2] / "p4src"
+P4SRC = Path(__file__).parents[2] / "p4src" / "hotset"
 _CONSTANT = re.compile(r"(#define|const \S+) +(\w+) +=? *([^;]+)")
 
 
@@ -42,7 +42,7 @@ def family(prefix: str, kind: str) -> dict[int, str]:
 
 def bmv2() -> dict[str, Any]:
     """The program as p4c compiled it."""
-    return dict(json.loads((P4SRC / "compiled" / "hotline.json").read_text()))
+    return dict(json.loads((P4SRC.parent / "compiled" / "hotset.json").read_text()))
 
 
 def header_fields(header_type: str) -> dict[str, int]:
@@ -53,4 +53,4 @@ def header_fields(header_type: str) -> dict[str, int]:
 
 def p4info() -> p4i.P4Info:
     """Its P4Info."""
-    return text_format.Parse((P4SRC / "compiled" / "hotline.p4info.txtpb").read_text(), p4i.P4Info())
+    return text_format.Parse((P4SRC.parent / "compiled" / "hotset.p4info.txtpb").read_text(), p4i.P4Info())

@@ -41,7 +41,7 @@ CALLERS = {
 @cache
 def program(lanes: int = LANES) -> Program:
     """It compiled for so many lanes."""
-    artefact = {LANES: COMPILED / "hotline.json", 64: FOR_64_LANES}[lanes]
+    artefact = {LANES: COMPILED / "hotset.json", 64: FOR_64_LANES}[lanes]
     return load_program(artefact.read_bytes())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from finsy.proto import p4r, rpc_code, rpc_status
 
 from controller import client
-from controller.client import P4BLOB, P4INFO, SwitchClient
+from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Job, Route, Update, UpdateType
+from designs.registry import design
 
+OURS = design("hotset")
 ADDRESS = "10.0.0.1:7"
 ROUTES = [Update(UpdateType.INSERT, Route(f"02:00:00:00:00:0{n}", n)) for n in range(3)]
 CLOSED = f"switch {ADDRESS} has closed the connection"
@@ -75,7 +78,7 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
         answers: list[Any] = []  # noqa: RUF012
         error = None
         is_up = is_primary = True
-        schema = fy.P4Schema(P4INFO)
+        schema = fy.P4Schema(OURS.p4info)
 
     monkeypatch.setattr(fy, "Switch", Fresh)
     return Fresh
@@ -239,7 +242,7 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
 @pytest.mark.parametrize(("said", "wire"), [("", "1"), ("7", "7")])
 def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said: str, wire: str) -> None:
     """The first did not say which it was."""
-    other = fy.P4Schema(P4INFO)
+    other = fy.P4Schema(OURS.p4info)
     other.p4info.pkg_info.version = said
     switch.schema = other
     assert told(_check, PipelineError) == (
@@ -255,13 +258,15 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert len(switch.opened) == 1
     switch.schema = fy.P4Schema()
     assert on(lambda c: c.commit_pipeline()) is True
-    assert [(options.p4info, options.p4blob) for options in switch.opened[2:]] == [(P4INFO, P4BLOB)]
+    assert [(options.p4info, options.p4blob) for options in switch.opened[2:]] == [
+        (OURS.p4info, OURS.program)
+    ]
 
 
 def test_a_pipeline_that_was_not_built_is_told(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    client._ours.cache_clear()
-    missing = P4INFO.with_name("missing.txtpb")
-    monkeypatch.setattr(client, "P4INFO", missing)
+    client._schema.cache_clear()
+    missing = replace(OURS, program=OURS.program.with_name("missing.json"))
+    monkeypatch.setattr(client, "find_design", lambda _name: missing)
     assert told(_check, PipelineError) == (
-        f"{missing}: cannot be read: No such file or directory; `make p4` builds it"
+        f"{missing.p4info}: cannot be read: No such file or directory; `make p4` builds it"
     )

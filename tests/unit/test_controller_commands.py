@@ -16,12 +16,12 @@ from rich.console import Console
 
 from cli import common
 from cli.commands import hotline
-from controller import hotset
 from controller.controller import Register
 from controller.errors import UnknownJob
-from controller.follow.follower import Period
-from controller.follow.selection import Rule
-from controller.migrate import Move, Plan
+from controller.hotset import choice as hotset
+from controller.hotset.follow.follower import Period
+from controller.hotset.follow.selection import Rule
+from controller.hotset.migrate import Move, Plan
 from controller.tables import HotParam, Job, State
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.coverage import Coverage, coverage, table_limit
-from controller.hotset import MOST_KEYS
+from controller.hotset.choice import MOST_KEYS
+from controller.hotset.coverage import Coverage, coverage, table_limit
 from controller.tables import SLOTS
 from logs.counts import Counts
 from logs.errors import DataError

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import hotset
 from controller.errors import HotSetError
+from controller.hotset import choice as hotset
 from logs.errors import DataError
 from protocol.hashing import lane_of
 from protocol.header import NO_KEY

@@ -21,7 +21,7 @@ import pytest
 from finsy import p4client
 
 from common.concurrency import together
-from controller import client, hotset, inband
+from controller import client, inband
 from controller.client import SwitchClient
 from controller.controller import Controller
 from controller.errors import (
@@ -33,6 +33,7 @@ from controller.errors import (
     UnknownJob,
     UnknownKey,
 )
+from controller.hotset import choice as hotset
 from controller.inband import InBand
 from controller.status import SwitchStatus
 from controller.tables import Job, Route, State, Worker

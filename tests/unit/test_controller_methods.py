@@ -10,7 +10,6 @@ from typing import Any
 import finsy as fy
 import pytest
 
-from controller.client import P4INFO
 from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
@@ -29,11 +28,12 @@ from controller.tables import (
     UpdateType,
     Worker,
 )
+from designs.registry import design
 from protocol.control import Command
 from protocol.hashing import lane_of, ps_of
 from protocol.header import CONTROLLER_CALLER, LANES
 
-SCHEMA = fy.P4Schema(P4INFO)
+SCHEMA = fy.P4Schema(design("hotset").p4info)
 EPOCH = 77
 MAC = "02:00:00:00:00:01"
 

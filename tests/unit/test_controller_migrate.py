@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.errors import HotSetError
-from controller.migrate import WAVE, Move, execute, plan
+from controller.hotset.migrate import WAVE, Move, execute, plan
 from controller.tables import HotParam, State, Update, UpdateType
 from protocol.control import MAX_KEYS, Command
 from protocol.hashing import lane_of, ps_of

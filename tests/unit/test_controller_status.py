@@ -14,8 +14,8 @@ from cli.commands import hotline
 from controller.controller import Controller, Register
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
 from controller.tables import KIND_PRIVILEGED, HotParam, Job, Server, State, Worker
+from designs.hotset import ARMS, settings_of
 from protocol.header import LANES
-from protocol.hotset import ARMS, settings_of
 
 MAC = "00:00:00:00:00:01"
 

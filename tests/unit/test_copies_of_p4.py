@@ -12,7 +12,6 @@ import pytest
 
 from bench.workload import RUNS
 from controller import inband
-from controller.client import P4INFO
 from controller.encoding import Encoder
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
@@ -32,7 +31,9 @@ from controller.tables import (
     UpdateType,
     Worker,
 )
-from protocol import addressing, header, hotset
+from designs import hotset
+from designs.registry import design
+from protocol import addressing, header
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from protocol.scapy_layer import Hotline
@@ -41,7 +42,7 @@ from topologies.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 
 P4 = p4_source.constants()
 DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
-SCHEMA = fy.P4Schema(P4INFO)
+SCHEMA = fy.P4Schema(design("hotset").p4info)
 INGRESS = "HotlineIngress."
 
 

@@ -15,8 +15,8 @@ import pytest
 from controller.client import SwitchClient
 from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
-from controller.follow.follower import Follower, Period, follow
-from controller.follow.selection import Rule
+from controller.hotset.follow.follower import Follower, Period, follow
+from controller.hotset.follow.selection import Rule
 from controller.tables import HotParam, State, Update, UpdateType
 from protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.follow import selection
-from controller.follow.selection import Change, Rates, Rule, choose, smoothed, summed
-from controller.migrate import WAVE
+from controller.hotset.follow import selection
+from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
 from protocol.hashing import lane_of
 from protocol.header import LANES

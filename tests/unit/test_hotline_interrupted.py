@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.commands import hotline
-from controller import hotset
+from controller.hotset import choice as hotset
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 CHECKOUT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.testnet import COMPILED
 
 BENCH = Path(__file__).parents[2] / "bench" / "programs" / "compiled"
-TEXT: dict[str, Any] = json.loads((COMPILED / "hotline.json").read_text())
+TEXT: dict[str, Any] = json.loads((COMPILED / "hotset.json").read_text())
 
 
 def table(text: dict[str, Any], name: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ COMPUTED = {"type": "expression", "value": {"op": "access_field"}}
 CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (
         lambda t: table(t, "identify.jobs")["key"][0].update(target=COMPUTED),
-        r"p4src/identify.p4:\d+: a computed field \(nor does BMv2",
+        r"p4src/hotset/identify.p4:\d+: a computed field \(nor does BMv2",
     ),
     (
         lambda t: state(t)["parser_ops"].append(
@@ -50,23 +50,23 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         lambda t: table(t, "identify.jobs")["key"][0].update(match_type="selector"),
-        r"p4src/identify.p4:\d+: selector key `job` of table `HotlineIngress.identify.jobs` is not supported",
+        r"identify.p4:\d+: selector key `job` of table `HotlineIngress.identify.jobs` is not supported",
     ),
     (
         lambda t: table(t, "identify.jobs").update(type="stateful"),
-        r"p4src/identify.p4:\d+: table `HotlineIngress.identify.jobs` of type stateful is not",
+        r"p4src/hotset/identify.p4:\d+: table `HotlineIngress.identify.jobs` of type stateful is not",
     ),
     (
         lambda t: primitive(t).update(op="add_to_field"),
-        r"p4src/forward.p4:\d+: primitive `add_to_field` is not supported by softswitch",
+        r"p4src/hotset/forward.p4:\d+: primitive `add_to_field` is not supported by softswitch",
     ),
     (
         lambda t: primitive(t)["parameters"][1].update(type="register", value=["cells", 0]),
-        r"p4src/forward.p4:\d+: an expression of type `register`",
+        r"p4src/hotset/forward.p4:\d+: an expression of type `register`",
     ),
     (
         lambda t: primitive(t)["parameters"][0].update(type="hexstr", value="0x1"),
-        r"p4src/forward.p4:\d+: assignment to `0x1` \(hexstr\)",
+        r"p4src/hotset/forward.p4:\d+: assignment to `0x1` \(hexstr\)",
     ),
     (lambda t: t["extern_instances"].append({"name": "mine"}), "user-defined extern `mine`"),
     (
@@ -75,11 +75,11 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         lambda t: t["calculations"][0].update(algo="round_robin"),
-        r"p4src/checksums.p4:\d+: hash algorithm `round_robin`",
+        r"p4src/hotset/checksums.p4:\d+: hash algorithm `round_robin`",
     ),
     (
         lambda t: t["calculations"][0]["input"].insert(0, {"type": "payload"}),
-        r"p4src/checksums.p4:\d+: calculation `calc` with inputs after the payload",
+        r"p4src/hotset/checksums.p4:\d+: calculation `calc` with inputs after the payload",
     ),
     (
         lambda t: state(t)["parser_ops"].append({"op": "rewind", "parameters": [1]}),

@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from designs.arms import arms_of, measured
+from designs.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
 from protocol import addressing
 from protocol.addressing import Endpoint
-from protocol.arms import arms_of, measured
 from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
 from protocol.frames import FRAME_OVERHEAD
 from protocol.header import (
@@ -26,7 +27,6 @@ from protocol.header import (
     Header,
     Op,
 )
-from protocol.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
 
 
 def test_arms_and_what_each_uses_of_the_switch() -> None:

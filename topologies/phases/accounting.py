@@ -13,11 +13,11 @@ import polars as pl
 from analysis.record import Accounting
 from controller.controller import Controller, Register
 from controller.tables import Job
+from designs.hotset import settings_of
+from designs.interface import Arm
 from hosts.keys import KeySpace
 from hosts.worker import ledger
 from logs.collector import Collector
-from protocol.arms import Arm
-from protocol.hotset import settings_of
 from topologies.agents import call_all
 from topologies.config import EPOCH
 from topologies.session import Session

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from analysis.record import CapacityCheck, capacity_of_baseline, least_capacity
+from designs.interface import Arm
 from logs.columns import load_name
-from protocol.arms import Arm
 from topologies.session import START_AHEAD_NS, Session
 
 _PROBE_STEPS = 8

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
+from designs.arms import baseline_of
+from designs.interface import Arm
 from logs.columns import load_name
-from protocol.arms import Arm, baseline_of
 from topologies.agents import call_all
 from topologies.config import Config
 from topologies.phases.rounds import RoundCount

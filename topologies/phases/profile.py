@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from designs.hotset import PROFILE
 from hosts.workload.trace import Trace
-from protocol.hotset import PROFILE
 from topologies.agents import Agent, call_all
 from topologies.config import Config
 from topologies.session import Session

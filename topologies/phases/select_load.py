@@ -6,10 +6,10 @@ import asyncio
 from functools import partial
 
 from common.concurrency import in_thread
-from controller import hotset
 from controller.controller import Controller
+from controller.hotset import choice as hotset
+from designs.hotset import PROFILE
 from logs.merge import last_updates
-from protocol.hotset import PROFILE
 from topologies.agents import call_all
 from topologies.progress import Phase
 from topologies.session import Session

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from designs.interface import ServerHalf, server_half
+from designs.halves import server_half
+from designs.interface import ServerHalf
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.ps.state import Server, needs_room
 from hosts.ps.rpcs import charge, lanes_left, share_cpu, stamp

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from designs.interface import WorkerHalf, worker_half
+from designs.halves import worker_half
+from designs.interface import WorkerHalf
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.recovery import take_owed
 from hosts.hotset.worker.requests import deadline, octets, peer, start, transmit, wake

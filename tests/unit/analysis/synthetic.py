@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse
+from designs.arms import arm as arm_of
 from logs.columns import OPERATIONS, RPC
-from protocol.arms import arm as arm_of
 from tests.harness.arms import MEASURED
 
 ROUNDS = 6

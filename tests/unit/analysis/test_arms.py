@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import sys
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import polars as pl
 import pytest
@@ -18,10 +17,10 @@ from analysis.report import write_report
 from analysis.summary import Summary, summarise
 from analysis.table import print_summary
 from common.errors import HotlineError
+from designs import arms, hotset
+from designs.hotset import HotSet
+from designs.interface import Arm
 from logs.check import check
-from protocol import arms, hotset
-from protocol.arms import Arm
-from protocol.hotset import HotSet
 from tests.unit.analysis import synthetic
 from tests.unit.analysis.synthetic import make_run
 
@@ -31,8 +30,8 @@ COLOUR = "#9467bd"
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
     """An arm more, whose pulls take a quarter of what *neither*'s do."""
     settings = HotSet(offload=True)
-    sixth = Arm("small", 7, hotset.DESIGN, settings, COLOUR, about="with a small hot set", baseline=baseline)
-    patch.setattr(hotset, "ARMS", (*hotset.ARMS, sixth))
+    sixth = Arm("small", 9, hotset.NAME, settings, COLOUR, about="with a small hot set", baseline=baseline)
+    patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     patch.setitem(synthetic.PULL_US, "small", 250.0)
     return sixth
 
@@ -59,7 +58,7 @@ def heads(text: str) -> list[list[str]]:
 
 def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_a_sixth(monkeypatch, "neither")
-    folder, summary, page = measured(tmp_path, hotset.DESIGN)
+    folder, summary, page = measured(tmp_path, hotset.NAME)
     rows, log = (
         pl.read_parquet(folder / "rpc.parquet").filter(pl.col("op") != "empty"),
         tmp_path / "rpc.parquet",
@@ -82,7 +81,7 @@ def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_a_sixth(monkeypatch, "hot")
-    _, summary, _ = measured(tmp_path, hotset.DESIGN)
+    _, summary, _ = measured(tmp_path, hotset.NAME)
     # Of 600 µs and 250.
     pull = summary.loads["0.5"].differences["small"]["pull_mean"]
     assert pull.ratio == pytest.approx(250 / 600 - 1, abs=0.01)
@@ -91,29 +90,21 @@ def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch
     assert [list(table.columns) for table in tables(summary, "0.5")] == [["", *arms] for arms in of_a_load]
 
 
-def test_a_design_without_anything_to_judge_has_a_report(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None:
     """As one of servers only: a baseline, and that again."""
-    plain = Arm("plain", 11, "none", HotSet(), COLOUR, about="of servers only")
-    module = ModuleType("an_empty_design")
-    again = Arm("plain-again", 12, "none", HotSet(), COLOUR, about="of servers only, again", baseline="plain")
-    monkeypatch.setattr(module, "ARMS", (plain, again), raising=False)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(arms.DESIGNS, "none", module.__name__)
     _, summary, page = measured(tmp_path, "none")
-    assert list(summary.arms) == ["plain", "plain-again"]
-    assert heads(terminal(summary)) == [["plain", "plain-again"]] * 3
+    assert list(summary.arms) == ["none", "none-again"]
+    assert heads(terminal(summary)) == [["none", "none-again"]] * 3
     told = answer(summary)
     assert told.is_trusted and told.sentences == () and told.headline.startswith("Nothing to decide")
-    assert "<dt>plain-again</dt><dd>the arm of servers only, again</dd>" in page
-    assert "neither</dt>" not in page and "Differences to <em>plain</em>" in page
+    assert "<dt>none-again</dt><dd>the arm that is none once more</dd>" in page
+    assert "neither</dt>" not in page and "Differences to <em>none</em>" in page
 
 
 def test_what_there_is_not_is_told_beside_what_there_is() -> None:
     with pytest.raises(HotlineError, match="arm other: there are profile, neither, again, proxy, hot, both"):
         arms.arm("other")
-    with pytest.raises(HotlineError, match="design other: there are hotset"):
+    with pytest.raises(HotlineError, match="'other' is no design; there are hotset, none"):
         arms.arms_of("other")
     with pytest.raises(HotlineError, match="no arm that others are compared with"):
         arms.baseline_of(["hot"])
@@ -121,8 +112,8 @@ def test_what_there_is_not_is_told_beside_what_there_is() -> None:
 
 def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     sixth = with_a_sixth(monkeypatch, "neither")
-    assert arms.arm_of_job(7) == sixth and arms.arm_of_job(8) is None
-    monkeypatch.setattr(hotset, "ARMS", (*hotset.ARMS, sixth))
+    assert arms.arm_of_job(9) == sixth and arms.arm_of_job(10) is None
+    monkeypatch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     with pytest.raises(ValueError, match="share a name or a job"):
         arms.every()
 

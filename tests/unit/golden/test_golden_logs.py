@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from controller import hotset
+from controller.hotset import choice as hotset
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.row import ROW
 from logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES

@@ -16,13 +16,13 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
+from designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
 from paper.connections.figure import delay_against_connections
 from paper.connections.settings import FEW, Setting, settings
 from paper.connections.waiting import WAYS
 from protocol import codec
 from protocol.codec import Message
 from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
-from protocol.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
 
 JOB, EPOCH = 2, 1
 

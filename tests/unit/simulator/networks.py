@@ -7,9 +7,9 @@ from random import Random
 
 import numpy as np
 
+from designs.interface import Arm
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
-from protocol.arms import Arm
 from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
@@ -62,7 +62,7 @@ class Bed:
         hot: Sequence[int] = (), seed: int = 1,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
-        self.board = Switchboard(network.traffic_manager)
+        self.board = Switchboard(design(DEFAULT), network.traffic_manager)
         self.board.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
         self.network = Simulated(
             design(DEFAULT), arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed

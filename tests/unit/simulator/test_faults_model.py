@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.commands import hotline
+from designs.hotset import BOTH
+from designs.registry import DEFAULT, design
 from hosts.hotset.ps.store import Store
 from hosts.hotset.worker.client import Client
 from native.plain import plain
 from protocol.codec import Values
-from protocol.hotset import BOTH
 from protocol.rpc import PULL, PUSH
 from simulator.faults import matrix
 from simulator.faults.bed import Bed
@@ -31,7 +32,6 @@ from simulator.faults.player import Outcome
 from simulator.faults.schedule import Schedule, draw
 from simulator.faults.shortest import shortest
 from simulator.faults.switch import compiled
-from simulator.switchboard import PROGRAM
 from softswitch.load import load_program
 
 _delta_of = plain(delta_of)
@@ -120,7 +120,7 @@ def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> No
 
 def program_without(action: str, field: str) -> Any:
     """Our program, without the assignment to a field in an action, in machine code."""
-    description = json.loads(PROGRAM.read_bytes())
+    description = json.loads(design(DEFAULT).program.read_bytes())
     found = 0
     for each in description["actions"]:
         if each["name"] == action:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from common.modules import ROOT, needed_by
+from designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
 from simulator.sweeps import point
 from simulator.sweeps.plan import changed
 from simulator.sweeps.point import digest, made_of
-from simulator.switchboard import PROGRAM
 
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """
@@ -30,7 +30,10 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """All files of the project that are Python or the program, to be broken."""
-    for file in (*needed_by([point.__name__, "cli.__main__", "bench.__main__"]).values(), PROGRAM):
+    for file in (
+        *needed_by([point.__name__, "cli.__main__", "bench.__main__"]).values(),
+        design(DEFAULT).program,
+    ):
         to = tmp_path / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, to)
@@ -57,15 +60,15 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
         "protocol/header.py",
         "simulator/switch.py",
         "simulator/sweeps/point.py",
-        "p4src/compiled/hotline.json",
+        "p4src/compiled/hotset.json",
     ],
 )
 def test_what_has_changed_is_simulated_again(copy: Path, file: str) -> None:
-    before = digest(point.DESIGN, copy)
+    before = digest("hotset", copy)
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
     digest.cache_clear()
-    assert digest(point.DESIGN, copy) != before
+    assert digest("hotset", copy) != before
 
 
 @pytest.mark.parametrize(
@@ -73,29 +76,29 @@ def test_what_has_changed_is_simulated_again(copy: Path, file: str) -> None:
     ["cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
 )
 def test_what_has_no_part_in_it_may_change(copy: Path, file: str) -> None:
-    before = digest(point.DESIGN, copy)
+    before = digest("hotset", copy)
     (copy / file).parent.mkdir(exist_ok=True)
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
     digest.cache_clear()
-    assert digest(point.DESIGN, copy) == before
+    assert digest("hotset", copy) == before
 
 
 def test_a_designs_own_modules_are_its_points(copy: Path) -> None:
     """And no other design's: they are imported by name."""
-    before = {design: digest(design, copy) for design in ("hotset", "echo")}
-    (copy / "hosts" / "echo").mkdir()
-    (copy / "hosts" / "echo" / "worker.py").write_text("import bench.errors")
+    before = {design: digest(design, copy) for design in NAMES}
+    with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
+        changed_file.write("import bench.errors")
     digest.cache_clear()
     assert digest("hotset", copy) == before["hotset"]
-    of_echo = digest("echo", copy)
+    of_none = digest("none", copy)
     (copy / "bench" / "errors.py").write_text("")
     digest.cache_clear()
-    assert before["echo"] != of_echo != digest("echo", copy)
+    assert before["none"] != of_none != digest("none", copy)
 
 
 def test_settings_and_design_are_part_of_it() -> None:
-    made = [made_of(SMALL), made_of(changed(SMALL, {"seed": 2})), made_of(SMALL, "none")]
+    made = [made_of(SMALL), made_of(changed(SMALL, {"seed": 2})), made_of(SimulationConfig(design="none"))]
     assert len(set(made)) == 3 and made_of(changed(SMALL, {"runs": "elsewhere"})) == made[0]
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs.hotset import BOTH, HOT, NEITHER, PROXY
+from designs.interface import Arm
 from native.plain import plain
-from protocol.arms import Arm
-from protocol.hotset import BOTH, HOT, NEITHER, PROXY
 from protocol.rpc import BUFFER_BYTES
 from simulator import drive as drives
 from simulator import loop

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from analysis.record import SimulatedArm
 from cli.commands import hotline
 from common.cluster import ClusterError
-from protocol.hotset import NEITHER
+from designs.hotset import NEITHER
 from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError

@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 
 from controller.controller import Register
 from controller.tables import HotParam, Job, State
+from designs.hotset import ARMS, settings_of
+from designs.interface import Arm
 from hosts.keys import KeySpace
-from protocol.arms import Arm
-from protocol.hotset import ARMS, settings_of
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,

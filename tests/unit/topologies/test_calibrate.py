@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from analysis.record import RunRecord, capacity_of_baseline
-from protocol.arms import Arm
+from designs.interface import Arm
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from topologies.config import Config

@@ -11,8 +11,8 @@ import pytest
 import tomli
 from pydantic import BaseModel
 
-from controller.client import P4INFO
 from controller.tables import ROWS, SLOTS
+from designs.registry import DEFAULT, design
 from protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
 from topologies.config import (
@@ -111,7 +111,9 @@ def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_the_largest_network_fits_the_tables() -> None:
-    [size] = re.findall(r'alias: "servers".*?^  size: (\d+)', P4INFO.read_text(), re.DOTALL | re.MULTILINE)
+    [size] = re.findall(
+        r'alias: "servers".*?^  size: (\d+)', design(DEFAULT).p4info.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert int(size) == SERVER_ROWS
     assert MAX_SERVERS * len(JOBS) <= SERVER_ROWS < (MAX_SERVERS + 1) * len(JOBS)
     # One row is left for the controller's own calls.

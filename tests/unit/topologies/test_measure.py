@@ -15,8 +15,8 @@ from rich.console import Console
 
 from analysis.precision import LEAST_ROUNDS
 from analysis.record import ProgramUse, RunRecord, ServerUse
+from designs.interface import Arm
 from logs.columns import OPS, load_name
-from protocol.arms import Arm
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from topologies.config import Config

@@ -8,10 +8,12 @@ import re
 import shutil
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from designs.registry import design
 from targets.processes import reserved_port
 from topologies import preflight
 from topologies.config import Config, PlacementConfig
@@ -94,8 +96,9 @@ def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module
 
 
 def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(preflight, "P4BLOB", tmp_path / "hotline.json")
-    with pytest.raises(PreflightError, match=r"hotline\.json is missing; `make p4` compiles it"):
+    missing = replace(design("hotset"), program=tmp_path / "hotset.json")
+    monkeypatch.setattr(preflight, "design", lambda _name: missing)
+    with pytest.raises(PreflightError, match=r"hotset\.json is missing; `make p4` compiles it"):
         preflight.check(Config())
 
 

@@ -1,4 +1,4 @@
-// Hotline: aggregates the hot parameters of sparse training in the switch, and proxies its connections.
+// The hot set: aggregates the hot parameters of sparse training in the switch, and proxies its connections.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -19,6 +19,6 @@
 #include "deparser.p4"
 
 // The version is the wire's: a controller tells by it whether agents of its own can be understood here.
-@pkginfo(name="hotline.p4", version="2")
+@pkginfo(name="hotset", version="2")
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(),
          HotlineComputeChecksum(), HotlineDeparser()) main;

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.migrate import WAVE
+from controller.hotset.migrate import WAVE
 from protocol.codec import Keys
 from protocol.hashing import lanes_of
 

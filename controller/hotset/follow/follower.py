@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from common.words import counted
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS, HotParam, State
 from protocol.codec import Keys, Values
 from protocol.header import LANES

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
-from controller.coverage import Coverage
 from controller.errors import HotSetError
-from controller.hotset import partial_of
+from controller.hotset.choice import partial_of
+from controller.hotset.coverage import Coverage
 
 SUFFIXES = (".csv", ".pdf", ".png", ".svg")
 _MARKERS = "osD"

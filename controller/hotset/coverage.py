@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from controller.hotset import MOST_KEYS, top
-from controller.spread import Progress, over_parts
+from controller.hotset.choice import MOST_KEYS, top
+from controller.hotset.spread import Progress, over_parts
 from controller.tables import SLOTS
 from logs.counts import Counts
 from protocol.hashing import lanes_of
@@ -71,9 +71,8 @@ def coverage(
 ) -> Coverage:
     """The coverage of logs; `jobs` offloaded jobs share the tables, each with all hot keys.
 
-    `progress` is told parts done and in all; `scheduler` is a cluster that counts (`controller.spread`).
-    Raises `DataError`.
-    """
+    `progress` is told parts done and in all; `scheduler` is a cluster that counts
+    (`controller.hotset.spread`). Raises `DataError`."""
     keys_with: Counter[int] = Counter()
     tops = []
     for with_updates, hottest in over_parts(counts, _of_part, scheduler, progress):

@@ -1,65 +1,21 @@
-"""The arms of experiments, as data. On the wire an arm is a job of its own.
+"""Lookups over the arms of all designs. On the wire an arm is a job of its own.
 
-A design brings its arms as `ARMS` of a module of its own, which stands in `DESIGNS`. Whatever runs, compares,
-draws or tells of arms asks here, and has no name of an arm in it.
+Whatever runs, compares, draws or tells of arms asks here, and has no name of an arm in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Protocol
 
 from common.errors import HotlineError
-
-DESIGNS = {"hotset": "protocol.hotset"}
-"""Design -> the module that has its arms."""
-
-
-class Settings(Protocol):
-    """What an arm sets of its design: a frozen dataclass of the design's own."""
-
-    @property
-    def aggregates(self) -> bool:
-        """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One way to run the same steps."""
-
-    name: str
-    job: int
-    design: str
-    settings: Settings
-    colour: str
-    """In figures, on white and on black."""
-    about: str
-    """What it is: "the arm ..."."""
-    note: str = ""
-    """What a reader of its numbers should know, as a sentence."""
-    baseline: str | None = None
-    """The arm that it is compared with; None for one that others are compared with."""
-    is_measured: bool = True
-    told: str | None = None
-    """How sentences of an answer about it begin, if it has any; empty for the arm that it is about."""
-
-    @property
-    def is_repetition(self) -> bool:
-        """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
-        if self.baseline is None:
-            return False
-        of = arm(self.baseline)
-        return (of.design, of.settings) == (self.design, self.settings)
+from designs.interface import Arm
+from designs.registry import design as find
+from designs.registry import known
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
-    """All arms of a design, in the order of tables; raises `HotlineError` for one that there is not."""
-    if design not in DESIGNS:
-        raise HotlineError(f"design {design}: there are {', '.join(DESIGNS)}")
-    found: tuple[Arm, ...] = import_module(DESIGNS[design]).ARMS
-    return found
+    """All arms of a design, in the order of tables; raises `DesignError` for one that there is not."""
+    return find(design).arms
 
 
 def measured(design: str) -> tuple[Arm, ...]:
@@ -69,7 +25,7 @@ def measured(design: str) -> tuple[Arm, ...]:
 
 def every() -> dict[str, Arm]:
     """The arms of all designs, by their names."""
-    found = [arm for design in DESIGNS for arm in arms_of(design)]
+    found = [arm for design in known() for arm in arms_of(design)]
     of_name, of_job = {arm.name: arm for arm in found}, {arm.job: arm for arm in found}
     if not len(of_name) == len(of_job) == len(found):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in found]}")

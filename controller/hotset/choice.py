@@ -16,7 +16,7 @@ import polars as pl
 
 from common.words import counted, shortened
 from controller.errors import HotSetError
-from controller.spread import over_parts
+from controller.hotset.spread import over_parts
 from controller.tables import SLOTS
 from logs.counts import PART_ROWS, Counts
 from logs.errors import DataError
@@ -47,7 +47,7 @@ def build(
 ) -> pl.DataFrame:
     """The `top_k` most updated keys of all `logs` added up, or of their `job`; ties go to the smaller key.
 
-    `scheduler` is a cluster that counts (`controller.spread`).
+    `scheduler` is a cluster that counts (`controller.hotset.spread`).
 
     Raises `DataError` (`Counts.of_logs` has what a log is), and `HotSetError` when no switch could hold the
     hot set.

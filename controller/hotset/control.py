@@ -1,0 +1,71 @@
+"""The rows of a run with a hot set, before any: routes, servers, jobs, and those that call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controller.none.control import routes
+from controller.tables import KIND_PRIVILEGED, Job, Server, Settings, Worker
+from designs.hotset import settings_of
+from designs.interface import Arm, Control, Hosts
+from protocol import addressing
+from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+
+
+def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:
+    return [*routes(hosts), *_jobs(hosts, arms), *_callers(hosts, arms, epoch)]
+
+
+def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
+    for arm in arms:
+        for number in range(1, hosts.servers + 1):
+            host, service = addressing.server(number), addressing.service(number)
+            yield Server(
+                job=arm.job,
+                ps=number - 1,
+                mac=host.mac,
+                addr=host.address,
+                udp_port=HOTLINE_PORT,
+                port=hosts.server_port(number),
+                service_mac=service.mac,
+                service_addr=service.address,
+                service_port=HOTLINE_PORT,
+            )
+        uses = settings_of(arm)
+        yield Job(arm.job, offload=uses.offload, proxy=uses.proxy)
+
+
+def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
+    """Workers, and the parameter servers as privileged callers; each has a row of its own."""
+    row = 0
+    for arm in arms:
+        for number in range(1, hosts.workers + 1):
+            host = addressing.worker(number)
+            yield Worker(
+                job=arm.job,
+                worker=number,
+                epoch=epoch,
+                row=row,
+                mac=host.mac,
+                addr=host.address,
+                udp_port=addressing.worker_udp_port(arm.job),
+                port=hosts.worker_port(number),
+            )
+            row += 1
+        for number in range(1, hosts.servers + 1):
+            host = addressing.server(number)
+            yield Worker(
+                job=arm.job,
+                worker=PS_CALLER_BASE + number - 1,
+                epoch=epoch,
+                row=row,
+                mac=host.mac,
+                addr=host.address,
+                udp_port=PS_RPC_PORT,
+                port=hosts.server_port(number),
+                kind=KIND_PRIVILEGED,
+            )
+            row += 1
+
+
+CONTROL = Control(_rows)

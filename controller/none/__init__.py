@@ -1,0 +1,1 @@
+"""What a controller does where the switch only forwards: routes."""

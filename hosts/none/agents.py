@@ -1,0 +1,46 @@
+"""What agents are made of where there are servers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from designs.interface import Agents
+from hosts.keys import KeySpace
+from hosts.none.ps import Holder, make_holder
+from hosts.none.worker import make_requests
+from hosts.ps.core import Core
+from hosts.ps.store import Store
+from hosts.worker.client import BaseClient
+from hosts.worker.machine import COMPILED, Machine
+from protocol.codec import Caller
+from protocol.header import WINDOW
+
+
+class Client(BaseClient):
+    """One worker's calls for one job; a replay log has nothing to keep."""
+
+    def __init__(
+        self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
+        largest: int | None = None, machine: Machine = COMPILED, kept: NDArray[np.uint32] | None = None,
+    ) -> None:  # fmt: skip
+        most = space.size if largest is None else largest
+        state = make_requests(*caller, n_ps=n_ps, sparse=space.sparse, largest=most, window=window)
+        super().__init__(state, clock, machine)
+
+
+def _store(server: Holder, job: int, replayed: bool = False) -> Store:
+    return Store(server, job)
+
+
+def _core(
+    ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
+    as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
+) -> Core[tuple[str, int]]:  # fmt: skip
+    state = make_holder(ps, n_ps, space, list(epochs))
+    return Core(state, {job: Store(state, job) for job in epochs}, clock, as_plain)
+
+
+AGENTS = Agents(Client, make_holder, _store, _core, "protocol.scapy_layer")

@@ -1,0 +1,123 @@
+"""Servers only: every update counts once, whatever the network loses, doubles or reorders."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from designs.registry import design
+from hosts.keys import KeySpace
+from hosts.none.agents import Client
+from hosts.worker.machine import COMPILED, Machine, plain_machine
+from protocol.codec import Caller
+from protocol.hashing import ps_of
+from protocol.header import LANES
+
+JOB, N_PS = 7, 3
+AGENTS = design("none").agents
+
+
+class Bed:
+    """Workers and servers, and a network that does to datagrams what it likes."""
+
+    def __init__(self, space: KeySpace, seed: int, workers: int = 2, machine: Machine = COMPILED) -> None:
+        self.space, self.random, self.now = space, Random(seed), 0
+        as_plain = machine is not COMPILED
+        self.clients = [
+            Client(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, machine=machine)
+            for w in range(workers)
+        ]
+        self.servers = [
+            AGENTS.core(ps, N_PS, space, {JOB: 1}, lambda: self.now, as_plain) for ps in range(N_PS)
+        ]
+        self.sums = np.zeros(space.size, np.uint32)
+        self.answered = [np.zeros(space.size, np.bool_) for _ in range(workers)]
+
+    def begin(self, w: int, positions: list[int], pushes: bool) -> None:
+        at = np.array(positions, np.int64)
+        if pushes:
+            deltas = np.array([self.random.randrange(2**32) for _ in at], np.uint32)
+            self.clients[w].push(1, at, deltas, self.answered[w])
+            self.sums[at] += deltas
+        else:
+            self.clients[w].pull(1, at)
+
+    def settle(self, loss: float) -> None:
+        """Until every operation has ended: what is on the way is lost, doubled, and comes in any order."""
+        on_way: list[tuple[int, bytes]] = []
+        while not all(client.idle for client in self.clients):
+            self.now += 5_000_000
+            for w, client in enumerate(self.clients):
+                client.wake(self.now)
+                while (out := client.transmit()) is not None:
+                    datagram, ps = bytes(out[0]), out[1]
+                    for _ in range(self.random.choice((1, 1, 2))):
+                        answered = self.servers[ps].server.handle(datagram, self.now, self.now)
+                        if answered is not None and self.random.random() >= loss:
+                            on_way.append((w, answered[1]))
+            self.random.shuffle(on_way)
+            while on_way and self.random.random() < 0.9:
+                w, answer = on_way.pop()
+                self.clients[w].receive(answer, self.now, self.now)
+
+    def held(self) -> list[int]:
+        held = np.zeros(self.space.size, np.uint32)
+        for server in self.servers:
+            mine = server.stores[JOB].held()
+            held[self.space.positions(mine.keys)] += mine.values
+        return held.tolist()
+
+
+SPACES = [KeySpace(150), KeySpace(40, np.arange(40, dtype=np.uint64) ** 3 + np.uint64(2**40))]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=["dense", "sparse"])
+@given(seed=st.integers(0, 2**32), loss=st.sampled_from([0.0, 0.3]))
+def test_sums_are_what_was_pushed(space: KeySpace, seed: int, loss: float) -> None:
+    bed = Bed(space, seed)
+    for _ in range(4):
+        for w in range(2):
+            count = bed.random.randrange(space.size + 1)
+            bed.begin(w, bed.random.sample(range(space.size), count), bed.random.random() < 0.6)
+        bed.settle(loss)
+    assert bed.held() == bed.sums.tolist()
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_plain_twin_leaves_the_same(seed: int) -> None:
+    beds = [Bed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())]
+    for bed in beds:
+        for _ in range(2):
+            keys = bed.random.sample(range(bed.space.size), 80)
+            bed.begin(0, keys, True)
+            bed.settle(0.2)
+            bed.begin(0, keys, False)
+            bed.settle(0.2)
+    compiled, twin = beds
+    assert compiled.clients[0].values.tolist() == twin.clients[0].values.tolist()
+    for ours, theirs in zip(compiled.clients[0].state, twin.clients[0].state, strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
+    bed = Bed(SPACES[0], 1, workers=1)
+    at = list(range(150))
+    bed.begin(0, at, True)
+    bed.settle(0.0)
+    bed.begin(0, at, False)
+    bed.settle(0.0)
+    assert bed.clients[0].values.tolist() == bed.sums.tolist() and bed.answered[0].all()
+    of_ps = [sum(ps_of(key, N_PS) == ps for key in at) for ps in range(N_PS)]
+    assert bed.clients[0].rpcs_of_operation == sum(-(-keys // LANES) for keys in of_ps)
+
+
+def test_an_empty_rpc_is_answered() -> None:
+    bed = Bed(SPACES[0], 1, workers=1)
+    bed.clients[0].empty(2)
+    bed.settle(0.0)
+    [row] = bed.clients[0].records
+    assert (row.ps, row.lanes) == (2, 0)
