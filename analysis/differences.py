@@ -19,13 +19,6 @@ Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""
 
 
-def compare(
-    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
-) -> dict[str, dict[str, Comparison]]:
-    """Arm -> metric -> comparison, for one load."""
-    return differences(estimates(rpc, operations, blocks))
-
-
 def estimates(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
 ) -> dict[str, dict[str, Rounds]]:

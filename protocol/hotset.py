@@ -24,40 +24,24 @@ class HotSet:
         return self.offload
 
 
-PROFILE = Arm(
-    "profile", 1, DESIGN, HotSet(offload=True), "#000000",
-    about="that trains for the update log, and under the hot set's load",
-    is_measured=False,
-)  # fmt: skip
-NEITHER = Arm(
-    "neither", 2, DESIGN, HotSet(), "#7f7f7f",
-    about="with all parameters at the servers, and a connection for each worker",
-)  # fmt: skip
-AGAIN = Arm(
-    "again", 6, DESIGN, HotSet(), "#b4b4b4",
-    about="that is neither once more",
-    baseline="neither",
-)  # fmt: skip
-PROXY = Arm(
-    "proxy", 3, DESIGN, HotSet(proxy=True), "#3b7dd8",
-    about="in which the switch is the workers' one connection to each server",
-    note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
-    "connections.",
-    baseline="neither",
-    told="with the proxy alone ",
-)  # fmt: skip
-HOT = Arm(
-    "hot", 4, DESIGN, HotSet(offload=True), "#e07b1a",
-    about="in which the switch holds the hottest parameters",
-    baseline="neither",
-    told="",
-)  # fmt: skip
-BOTH = Arm(
-    "both", 5, DESIGN, HotSet(offload=True, proxy=True), "#2c9a57",
-    about="that is hot and proxy together",
-    baseline="neither",
-)  # fmt: skip
-
+# fmt: off
+PROFILE = Arm("profile", 1, DESIGN, HotSet(offload=True), "#000000", is_measured=False,
+              about="that trains for the update log, and under the hot set's load")
+NEITHER = Arm("neither", 2, DESIGN, HotSet(), "#7f7f7f",
+              about="with all parameters at the servers, and a connection for each worker")
+AGAIN = Arm("again", 6, DESIGN, HotSet(), "#b4b4b4", baseline="neither",
+            about="that is neither once more",
+            note="The differences of the arm again are noise, and show how much of it there is.")
+PROXY = Arm("proxy", 3, DESIGN, HotSet(proxy=True), "#3b7dd8", baseline="neither",
+            about="in which the switch is the workers' one connection to each server",
+            note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs "
+            "hundreds of connections.",
+            told="with the proxy alone ")
+HOT = Arm("hot", 4, DESIGN, HotSet(offload=True), "#e07b1a", baseline="neither", told="",
+          about="in which the switch holds the hottest parameters")
+BOTH = Arm("both", 5, DESIGN, HotSet(offload=True, proxy=True), "#2c9a57", baseline="neither",
+           about="that is hot and proxy together")
+# fmt: on
 ARMS = (PROFILE, NEITHER, AGAIN, PROXY, HOT, BOTH)
 
 
