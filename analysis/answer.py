@@ -38,10 +38,11 @@ def answer(summary: Summary) -> Answer:
     doubt = f"Not to be trusted, because {'; '.join(broken)}." if broken else ""
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
-        what = f"design {summary.baseline.design} at load {load}"
-        headline = doubt or "Nothing to decide: no arm of this design is judged by what it saves."
         return Answer(
-            title=f"{_where(summary)}: {what}", headline=headline, is_trusted=not broken, sentences=()
+            title=f"{_where(summary)}: design {summary.baseline.design} at load {load}",
+            headline=doubt or "Nothing to decide: no arm of this design is judged by what it saves.",
+            is_trusted=not broken,
+            sentences=(),
         )
     found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))

@@ -206,7 +206,8 @@ def spoken_in(where: Shown, whose: Whose) -> list[Metric]:
 
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
     """The values of those that come from a log, named, to aggregate its measured rows by."""
-    return [of.of.alias(of.name) for of in metrics if isinstance(of.of, pl.Expr) and of.log == log]
+    values = [(each.name, each.of) for each in metrics if each.log == log]
+    return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:

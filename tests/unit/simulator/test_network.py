@@ -238,7 +238,7 @@ def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     assert (rows["ps_proc"][mixed] == 1_000 + 100 * (lanes - served)[mixed]).all()
 
 
-@pytest.mark.parametrize(("arm", "connections"), [(NEITHER, 3), (PROXY, 1)], ids=lambda each: str(each))
+@pytest.mark.parametrize(("arm", "connections"), [(NEITHER, 3), (PROXY, 1)], ids=["neither", "proxy"])
 def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, connections: int) -> None:
     """The RPC that waits least has only waited for that; each of three workers has a connection."""
 
