@@ -10,7 +10,7 @@ from analysis.claims import Claim, claim_of_learning, claims
 from analysis.metrics import LOSS, PS_CPU, VERBS, Whose, spoken_in
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
-from analysis.wording import Sentence, Span, Tone, difference, interval, text_of
+from analysis.wording import Sentence, Span, Tone, difference, interval, plain, text_of
 from common.words import counted
 from designs.arms import repetition_of, told
 
@@ -38,10 +38,11 @@ def answer(summary: Summary) -> Answer:
     doubt = f"Not to be trusted, because {'; '.join(broken)}." if broken else ""
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
-        what = f"design {summary.baseline.design} at load {load}"
-        headline = doubt or "Nothing to decide: no arm of this design is judged by what it saves."
         return Answer(
-            title=f"{_where(summary)}: {what}", headline=headline, is_trusted=not broken, sentences=()
+            title=f"{_where(summary)}: design {summary.baseline.design} at load {load}",
+            headline=doubt or "Nothing to decide: no arm of this design is judged by what it saves.",
+            is_trusted=not broken,
+            sentences=(),
         )
     found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))
@@ -50,7 +51,7 @@ def answer(summary: Summary) -> Answer:
             said += _of_another(claims(summary, load, arm.name), arm.told)
     null = repetition_of(lead.baseline)
     if said and null and summary.virtual_s is None and null.name not in summary.loads[load].differences:
-        said.append(_plain(f"Without arm {null.name} there is no null beside these: intervals decide alone."))
+        said.append(plain(f"Without arm {null.name} there is no null beside these: intervals decide alone."))
     return Answer(
         title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} at load {load}, in % of "
         f"{lead.baseline} [95 % interval]",
@@ -80,13 +81,12 @@ def _breaks_everything(summary: Summary) -> Iterator[str]:
 
 Claims = Mapping[str, Claim]
 """By metric."""
-_HOLDERS: tuple[Whose, ...] = ("servers", "workers")
 
 
 def nouns() -> dict[str, str]:
     """Metrics of which the answer says whether an arm differs in them, as it calls them."""
-    of_load = [each for whose in (*_HOLDERS, "operations") for each in spoken_in("answer", whose)]
-    return {metric.name: told.alone for metric, told in of_load} | {LOSS.name: f"the {LOSS.label}"}
+    spoken = [metric for whose in VERBS for metric in spoken_in("answer", whose)]
+    return {metric.name: metric.alone for metric in spoken} | {LOSS.name: f"the {LOSS.label}"}
 
 
 def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
@@ -94,35 +94,29 @@ def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
 
     `where` is said of what is not told apart.
     """
-    for whose in _HOLDERS:
-        spoken = spoken_in("answer", whose)
-        for (better, tone), verb in VERBS[whose].items():
-            parts = [
-                (_number(found[metric.name]), Span(text=f" {told.behind}"))
-                for metric, told in spoken
-                if metric.better == better and _tone(found.get(metric.name)) == tone
-            ]
-            if parts:
-                yield _sentence(f"The {whose} {verb}: ", parts)
+    for whose in ("servers", "workers"):
+        for verb, of_verb in _claimed(found, whose):
+            parts = [(_number(claim), Span(text=f" {claim.metric.behind}")) for claim in of_verb]
+            yield _sentence(f"The {whose} {verb}: ", parts)
     yield from _of_operations(found)
     if LOSS.name in found:
         yield from _of_learning(found[LOSS.name])
     yield from _unclaimed(found, where=where)
 
 
+def _claimed(found: Claims, whose: Whose) -> Iterator[tuple[str, list[Claim]]]:
+    """What is claimed of whose metrics, by verb."""
+    spoken = [found[metric.name] for metric in spoken_in("answer", whose) if metric.name in found]
+    for (better, tone), verb in VERBS[whose].items():
+        of_verb = [claim for claim in spoken if (claim.metric.better, claim.tone) == (better, tone)]
+        if of_verb:
+            yield verb, of_verb
+
+
 def _of_operations(found: Claims, begin: str = "") -> Iterator[Sentence]:
-    spoken = spoken_in("answer", "operations")
-    for (better, tone), how in VERBS["operations"].items():
-        of_tone = {
-            told.alone: found[metric.name]
-            for metric, told in spoken
-            if metric.better == better and _tone(found.get(metric.name)) == tone
-        }
-        if of_tone:
-            told = f"{begin}{' and '.join(of_tone)} {how}: "
-            yield _sentence(
-                told[0].upper() + told[1:], [(_number(each),) for each in of_tone.values()], " and "
-            )
+    for verb, of_verb in _claimed(found, "operations"):
+        told = f"{begin}{' and '.join(claim.metric.alone for claim in of_verb)} {verb}: "
+        yield _sentence(told[0].upper() + told[1:], [(_number(claim),) for claim in of_verb], " and ")
 
 
 def _of_learning(claim: Claim) -> Iterator[Sentence]:
@@ -135,11 +129,7 @@ def _of_learning(claim: Claim) -> Iterator[Sentence]:
 
 def _of_another(found: Claims, begin: str) -> Iterator[Sentence]:
     """Of another arm, its operations alone."""
-    of_operations = {
-        metric.name: found[metric.name]
-        for metric, _ in spoken_in("answer", "operations")
-        if metric.name in found
-    }
+    of_operations = {name: claim for name, claim in found.items() if claim.metric.whose == "operations"}
     yield from _of_operations(of_operations, begin)
     yield from _unclaimed(of_operations, begin)
 
@@ -192,10 +182,6 @@ def _sentence(begin: str, parts: Iterable[Sequence[Span]], between: str = ", ") 
     return tuple(span for span in (*spans, Span(text=".")) if span.text)
 
 
-def _plain(text: str) -> Sentence:
-    return (Span(text=text),)
-
-
 def _tone(claim: Claim | None) -> Tone:
     return "" if claim is None else claim.tone
 
@@ -203,7 +189,7 @@ def _tone(claim: Claim | None) -> Tone:
 def recommendation(found: Claims, arm: str) -> str:
     """Whether to do it, by what is claimed of an arm."""
     servers = _tone(found.get(PS_CPU.name))
-    tones = {told.alone: _tone(found.get(metric.name)) for metric, told in spoken_in("answer", "operations")}
+    tones = {each.alone: _tone(found.get(each.name)) for each in spoken_in("answer", "operations")}
     if not found:
         return f"Arm {arm} has no complete round, so there is nothing to go by."
     if all(claim.found.ratio_low is None for claim in found.values()):

@@ -8,16 +8,17 @@ docs/intervals.md says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.metrics import LOSS, METRICS, Kind, Metric
+from analysis.metrics import LOSS, METRICS, Kind, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
 from common.words import counted
 from designs.arms import arm as arm_of
 from designs.arms import repetition_of
+from designs.interface import Arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,27 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
         for metric in METRICS.values()
         if metric.name in found and found[metric.name].ratio is not None
     }
+
+
+Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
+"""Of a table of differences: a metric, what the baseline has of it, and how each arm differs."""
+
+
+def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
+    """Of arms with one baseline, the metrics that one of them is compared by."""
+    found = [summary.loads[load].differences[arm.name] for arm in arms]
+    claimed = [claims(summary, load, arm.name) for arm in arms]
+    for metric in shown_in("differences"):
+        of_arms = [each.get(metric.name) for each in found]
+        tones: list[Tone] = [each[metric.name].tone if metric.name in each else "" for each in claimed]
+        # What a repetition differs by is noise, and neither better nor worse.
+        cells = [
+            (arm, each, "" if arm.is_repetition else tone)
+            for arm, each, tone in zip(arms, of_arms, tones, strict=True)
+        ]
+        known = [each for each in of_arms if each is not None]
+        if known:
+            yield metric, known[0].baseline, cells
 
 
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from math import nan
 from typing import TypeGuard
 
 import numpy as np
 import polars as pl
 
-from analysis.metrics import METRICS, Log, of_blocks, of_log
+from analysis.metrics import METRICS, Log, Metric, of_blocks, of_log
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
 from designs.arms import compared, ordered
@@ -17,13 +18,6 @@ from logs.columns import OPS
 
 Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""
-
-
-def compare(
-    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
-) -> dict[str, dict[str, Comparison]]:
-    """Arm -> metric -> comparison, for one load."""
-    return differences(estimates(rpc, operations, blocks))
 
 
 def estimates(
@@ -37,9 +31,12 @@ def estimates(
     rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:
         return {}
-    of_operations = by_round("operations", operations, arms, rounds)
-    of_rpcs = by_round("rpc", rpc, arms, rounds)
-    return {arm: {**of_operations[arm], **of_rpcs[arm], **_of_blocks(arm, blocks, rounds)} for arm in arms}
+    wanted = [metric for metric in METRICS.values() if metric.is_compared]
+    of_operations = by_round("operations", operations, arms, rounds, wanted)
+    of_rpcs = by_round("rpc", rpc, arms, rounds, wanted)
+    return {
+        arm: {**of_operations[arm], **of_rpcs[arm], **_of_blocks(arm, blocks, rounds, wanted)} for arm in arms
+    }
 
 
 def differences(metrics: Mapping[str, Metrics]) -> dict[str, dict[str, Comparison]]:
@@ -76,29 +73,22 @@ _MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
 
 
 def by_round(
-    log: Log, rows: pl.DataFrame, arms: Iterable[str], rounds: Sequence[int]
+    log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, Rounds]]:
     """Arm -> metric -> its value in each of these rounds, of those of a log; NaN where there is no row."""
-    values = of_log(log, [metric for metric in METRICS.values() if metric.is_compared])
+    values = of_log(log, metrics)
     found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
-    every = pl.DataFrame({"round": rounds}, schema={"round": pl.Int32})
-    return {
-        arm: {
-            name: each.cast(pl.Float64).fill_null(nan).to_numpy()
-            for name, each in every.join(
-                found.filter(pl.col("arm") == arm), on="round", how="left", maintain_order="left"
-            )
-            .drop("arm", "round")
-            .to_dict()
-            .items()
-        }
-        for arm in arms
-    }
+    schema = {"arm": pl.String, "round": pl.Int32}
+    every = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
+    joined = every.join(found, on=[*schema], how="left", maintain_order="left").fill_null(nan)
+    of_arm = joined.partition_by("arm", include_key=False, as_dict=True)
+    return {arm: {each.name: each.to_numpy() for each in of_arm[arm,].drop("round")} for arm in arms}
 
 
-def _of_blocks(arm: str, blocks: Iterable[Block], rounds: Sequence[int]) -> dict[str, Rounds]:
+def _of_blocks(
+    arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
+) -> dict[str, Rounds]:
     """Metric -> its value in each of these rounds; what is not known is not a number, and not compared."""
     of_round = {block.round: block for block in blocks if block.arm == arm}
-    compared = [metric for metric in METRICS.values() if metric.is_compared]
-    values = [of_blocks([of_round[number]], compared) for number in rounds]
+    values = [of_blocks([of_round[number]], metrics) for number in rounds]
     return {name: np.array([each[name] for each in values]) for name in values[0]}

@@ -15,7 +15,7 @@ from analysis.metrics import METRICS
 from analysis.record import Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from analysis.wording import Sentence, Span, difference, signed
+from analysis.wording import Sentence, difference, plain, signed
 
 
 def answers(summary: Summary) -> list[Answer]:
@@ -45,7 +45,7 @@ def elsewhere(summary: Summary) -> Answer | None:
         sentences=(
             *sentences(claims, where=""),
             _capacity(found, summary.capacity, lead.name, lead.baseline),
-            _plain(
+            plain(
                 "By virtual time: the same steps, costs measured in this run, every worker and server with "
                 f"a core of its own, and the switch a device that takes {network['switch_us']:g} µs for a "
                 f"frame and {network['switch_mpps']:,.0f} million of them a second."
@@ -72,7 +72,7 @@ def _capacity(found: Virtual, measured: Mapping[str, float], arm: str, baseline:
     )
     off = abs(log(shared / here))
     bounds = f"[{own * exp(-off):.2f}, {own * exp(off):.2f}]"
-    return _plain(
+    return plain(
         f"The cluster carries {own:.2f} times as much {bounds}: {found.own_capacity[arm]:,.0f} steps/s "
         f"of all workers, and {found.own_capacity[baseline]:,.0f} without."
     )
@@ -88,10 +88,6 @@ def _beside(found: Virtual, measured: Mapping[str, Comparison]) -> Iterator[Sent
         if METRICS[name].kind != "count":
             parts.append(f"{noun} {signed(said.ratio)} %, measured {difference(true).text}")
     if parts:
-        yield _plain(
+        yield plain(
             f"How far the model is off, with the cores shared as on this machine: {'; '.join(parts)}."
         )
-
-
-def _plain(text: str) -> Sentence:
-    return (Span(text=text),)

@@ -80,18 +80,17 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
 
 def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
     """Empty where there are no intervals."""
-    spoken = spoken_in("answer", "operations")
-    of_ops = {told.alone: found[metric.name] for metric, told in spoken if metric.name in found}
-    if not of_ops or any(claim.found.ratio_low is None for claim in of_ops.values()):
+    of_ops = [found[metric.name] for metric in spoken_in("answer", "operations") if metric.name in found]
+    if not of_ops or any(claim.found.ratio_low is None for claim in of_ops):
         return ""
     # All are times, and hindered by the same.
-    withheld = next((claim.hindrance for claim in of_ops.values() if claim.is_withheld), "")
+    withheld = next((claim.hindrance for claim in of_ops if claim.is_withheld), "")
     why = f" (not claimed, as {withheld})" if withheld else ""
-    return f"{arm}: {', '.join(_operation(*each) for each in of_ops.items())}{why}"
+    return f"{arm}: {', '.join(map(_operation, of_ops))}{why}"
 
 
-def _operation(ops: str, claim: Claim) -> str:
-    found = claim.found
+def _operation(claim: Claim) -> str:
+    ops, found = claim.metric.alone, claim.found
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:

@@ -10,18 +10,20 @@ from pathlib import Path
 import polars as pl
 
 from analysis.differences import by_round, complete_rounds
+from analysis.metrics import METRICS
 from analysis.record import read_record
 from designs.arms import ordered
 from logs.columns import OPERATIONS, RPC, TRANSFERS
 from logs.errors import DataError, reason_of
 
-_OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "rpcs", "measured")
+_OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")
 _SCHEMAS = {
     log: pl.Schema({name: schema[name] for name in names})
     for log, schema, names in (("operations", OPERATIONS, _OPERATIONS), ("rpc", RPC, _RPCS))
 }
 """Log -> the columns of it that are read."""
+_LATENCIES = [METRICS[f"{op}_{quantile}"] for op in TRANSFERS for quantile in ("p50", "p99")]
 _BACK = 20
 """Parts of a worker and log that are read at once, a block each: two rounds of five arms at two loads."""
 
@@ -137,7 +139,7 @@ def _latency(arm: str, operations: pl.DataFrame, rpcs: pl.DataFrame) -> BlockLat
     round_number, load = _block(operations)
     measured = operations.filter("measured")
     rounds = complete_rounds(measured, [arm])
-    estimates = by_round("operations", measured, [arm], rounds)[arm] if rounds else {}
+    estimates = by_round("operations", measured, [arm], rounds, _LATENCIES)[arm] if rounds else {}
     same_block = (pl.col("round") == round_number) & (pl.col("load") == load)
     transfers = rpcs.filter(same_block & pl.col("measured") & pl.col("op").is_in(TRANSFERS))
 

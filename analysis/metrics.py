@@ -6,74 +6,30 @@ asks for those that are `shown` there, and has no metric's name in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from analysis.record import Block
 from analysis.wording import Tone
 from logs.columns import METRICS as FIVE
-from logs.columns import TRANSFERS
 
 Kind = Literal["count", "cpu", "time", "learning"]
 """By it a disturbance of the machine touches a metric, or does not (`analysis.disturbance`)."""
 Log = Literal["operations", "rpc"]
 Better = Literal["less", "more"]
-Whose = Literal["servers", "workers", "operations", "model"]
+Whose = Literal["servers", "workers", "operations"]
 Shown = Literal["differences", "answer", "cluster", "compare", "breakdown", "durability"]
 """Where it is told: tables of differences, a run's answer, `hotline answer`, `hotline compare`, the means of
 arms on the terminal, and the table of what durability costs."""
+Amount = Callable[[Block], float]
+"""Of a block, all its steps together; not a number where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfLog:
-    """A value of the measured rows of a log; of RPCs but for empty ones."""
-
-    log: Log
-    value: pl.Expr
-
-
-@dataclass(frozen=True, slots=True)
-class OfBlocks:
-    """What blocks count as a whole, by something else that they count."""
-
-    amount: Callable[[Block], float]
-    """Of a block; not a number where it is not known."""
-    per: Callable[[Block], float] = lambda block: block.steps
-
-    def over(self, blocks: Iterable[Block]) -> float:
-        """Of these blocks together; 0 where there is nothing to divide by."""
-        blocks = list(blocks)
-        whole = sum(map(self.per, blocks))
-        return sum(map(self.amount, blocks)) / whole if whole else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How sentences speak of it."""
-
-    whose: Whose
-    alone: str
-    behind: str = ""
-    """Behind its number, in a sentence that has said whose it is."""
-
-
-_COSTS: Mapping[tuple[Better, Tone], str] = {
-    ("less", "better"): "save", ("less", "worse"): "pay",
-    ("more", "better"): "gain", ("more", "worse"): "lose",
-}  # fmt: skip
-VERBS: Mapping[Whose, Mapping[tuple[Better, Tone], str]] = {
-    "servers": _COSTS,
-    "workers": _COSTS,
-    "operations": {("less", "better"): "complete sooner", ("less", "worse"): "take longer"},
-}
-"""What sentences say of whose metrics: by which way is better, and how it is claimed to be."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Metric:
     """One of them."""
 
@@ -84,8 +40,10 @@ class Metric:
     unit: str
     """Empty for what is merely counted, and where a table has no room: then it is that of the row above."""
     kind: Kind
-    of: OfLog | OfBlocks | None
-    """None of the run as a whole (`analysis.learning`)."""
+    of: pl.Expr | Amount | None
+    """A value of the measured rows of `log`, or what blocks count, by `per`; None of the run as a whole."""
+    log: Log = "operations"
+    per: Amount = lambda block: block.steps
     format: str = ",.0f"
     better: Better = "less"
     tolerance: float = 0.0005
@@ -97,7 +55,10 @@ class Metric:
     goal: float | None = None
     """Half width, as a part of the baseline, below which its interval is narrow enough for a run to end."""
     shown: Sequence[Shown] = ("differences",)
-    told: Told | None = None
+    whose: Whose | None = None
+    """In sentences; below how they call it: alone, and behind its number where they have said whose it is."""
+    alone: str = ""
+    behind: str = ""
 
     @property
     def title(self) -> str:
@@ -118,177 +79,118 @@ class Metric:
         return "–" if value is None else format(value, self.format)
 
 
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_COSTS: Mapping[tuple[Better, Tone], str] = {
+    ("less", "better"): "save", ("less", "worse"): "pay",
+    ("more", "better"): "gain", ("more", "worse"): "lose",
+}  # fmt: skip
+VERBS: Mapping[Whose, Mapping[tuple[Better, Tone], str]] = {
+    "servers": _COSTS,
+    "workers": _COSTS,
+    "operations": {("less", "better"): "complete sooner", ("less", "worse"): "take longer"},
+}
+"""What sentences say of whose metrics: by which way is better, and how it is claimed to be."""
+_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 def latencies(op: str | None = None) -> dict[str, pl.Expr]:
     """Mean and quantiles (nearest rank) of `latency_us`, in µs; of one operation, or of all rows."""
     latency = pl.col("latency_us").cast(pl.Float64)
     latency = latency if op is None else latency.filter(pl.col("op") == op)
-    return {"mean": latency.mean()} | {
-        name: latency.quantile(q, "equiprobable") for name, q in QUANTILES.items()
-    }
+    quantiles = {name: latency.quantile(q, "equiprobable") for name, q in _QUANTILES.items()}
+    return {"mean": latency.mean(), **quantiles}
 
 
-def _operations(op: str, estimate: str, value: pl.Expr) -> Metric:
-    shown: dict[str, Sequence[Shown]] = {"mean": ("differences", "answer", "cluster", "compare")}
-    told = Told("operations", {"pull": "pulls", "push": "pushes"}[op], f"for a {op} on average")
-    if estimate != "mean":
-        shown["p99"] = ("differences", "cluster")
-        told = Told("operations", f"the {estimate} of a {op}", f"for the {estimate} of a {op}")
-    return Metric(
-        f"{op}_{estimate}", f"{op} {estimate}", "µs", "time", OfLog("operations", value),
-        place=f"op_latency_us.{op}.{estimate}",
-        goal={"mean": 0.03, "p99": 0.1}.get(estimate),
-        shown=shown.get(estimate, ("differences",)),
-        told=told,
-    )  # fmt: skip
+def _latencies(name: str, place: str, log: Log, op: str | None, told: Mapping[str, Any]) -> Iterator[Metric]:
+    """An entry for each estimate; `told` has what is particular of some, and what is so of the others."""
+    for estimate, of in latencies(op).items():
+        particular = told.get(estimate, told.get("others", {}))
+        label, path = f"{name} {estimate}", f"{place}.{estimate}"
+        yield Metric(label.replace(" ", "_").lower(), label, "µs", "time", of, log, place=path, **particular)
 
 
-def _step(estimate: str, value: pl.Expr) -> Metric:
-    return Metric(
-        f"step_{estimate}", f"step {estimate}", "µs", "time", OfLog("operations", value),
-        place=f"step_latency_us.{estimate}",
-        shown=("differences",) if estimate == "mean" else (),
-    )  # fmt: skip
+def _transfers(op: str, ops: str) -> Iterator[Metric]:
+    told = {
+        "mean": {"shown": ("differences", "answer", "cluster", "compare"), "goal": 0.03,
+                 "whose": "operations", "alone": ops, "behind": f"for a {op} on average"},
+        "p99": {"shown": ("differences", "cluster"), "goal": 0.1,
+                "whose": "operations", "alone": f"the p99 of {ops}", "behind": f"for the p99 of a {op}"},
+    }  # fmt: skip
+    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, told)
 
 
-def _rpc(estimate: str, value: pl.Expr) -> Metric:
-    is_mean = estimate == "mean"
-    return Metric(
-        f"rpc_{estimate}", f"RPC {estimate}", "µs", "time", OfLog("rpc", value),
-        is_compared=is_mean,
-        place=f"rpc_latency_us.{estimate}",
-        shown=("differences", "compare") if is_mean else (),
-    )  # fmt: skip
-
-
-def _part(name: str) -> Metric:
-    return Metric(
-        name, name, "", "time", OfLog("rpc", pl.col(f"{name}_us").cast(pl.Float64).mean()), ",.1f",
-        is_compared=False,
-        place=f"metrics_us.{name}",
-        shown=("breakdown",),
-    )  # fmt: skip
-
-
-def _durability(name: str, label: str, unit: str, of: OfBlocks, form: str = ",.1f") -> Metric:
-    return Metric(
-        name, label, unit, "time", of, form,
-        is_compared=False,
-        place=f"durability.{name}",
-        shown=("durability",),
-    )  # fmt: skip
-
-
+# fmt: off
 PS_PROC_CPU = Metric(
-    "ps_proc_cpu_us_per_step", "PS_proc CPU/step", "µs", "cpu",
-    OfBlocks(lambda block: block.servers.proc_cpu_ns / 1e3),
+    "ps_proc_cpu_us_per_step", "PS_proc CPU/step", "µs", "cpu", lambda block: block.servers.proc_cpu_ns / 1e3,
     place="ps_proc_us_per_step.cpu",
-)  # fmt: skip
+)
 PS_CPU = Metric(
-    "ps_cpu_us_per_step", "PS CPU/step", "µs", "cpu",
-    OfBlocks(lambda block: block.servers.cpu_s * 1e6),
-    place=None,
-    shown=("differences", "answer", "cluster", "compare"),
-    told=Told("servers", "the servers' CPU a step", "CPU a step"),
-)  # fmt: skip
+    "ps_cpu_us_per_step", "PS CPU/step", "µs", "cpu", lambda block: block.servers.cpu_s * 1e6,
+    place=None, shown=("differences", "answer", "cluster", "compare"),
+    whose="servers", alone="the servers' CPU a step", behind="CPU a step",
+)
 PS_PACKETS = Metric(
-    "ps_packets_per_step", "packets to PS/step", "", "count",
-    OfBlocks(lambda block: block.servers.packets), ",.1f",
-    shown=("differences", "answer", "cluster", "compare"),
-    told=Told("servers", "packets to the servers", "packets"),
-)  # fmt: skip
-WORKER_CPU = Metric(
-    "worker_cpu_us_per_step", "worker CPU/step", "µs", "cpu",
-    OfBlocks(lambda block: block.worker_cpu_s * 1e6),
-    place=None,
-    shown=("differences", "answer", "cluster", "compare"),
-    told=Told("workers", "the workers' CPU a step", "CPU a step"),
-)  # fmt: skip
+    "ps_packets_per_step", "packets to PS/step", "", "count", lambda block: block.servers.packets,
+    format=",.1f", shown=("differences", "answer", "cluster", "compare"),
+    whose="servers", alone="packets to the servers", behind="packets",
+)
 RPCS = Metric(
     "rpcs_per_step", "RPCs/step", "", "count",
-    OfLog("operations", pl.col("rpcs").filter(pl.col("op") == "step").cast(pl.Float64).mean()), ",.1f",
-    shown=("differences", "answer", "cluster"),
-    told=Told("workers", "the workers' RPCs", "RPCs"),
-)  # fmt: skip
-LOSS = Metric(
-    "loss", "mean log loss", "", "learning", None, ".4f",
-    tolerance=0.01,
-    shown=("answer",),
-    told=Told("model", "the mean log loss", "mean log loss"),
-)  # fmt: skip
+    pl.col("rpcs").filter(pl.col("op") == "step").cast(pl.Float64).mean(), format=",.1f",
+    shown=("differences", "answer", "cluster"), whose="workers", alone="the workers' RPCs", behind="RPCs",
+)
+WORKER_CPU = Metric(
+    "worker_cpu_us_per_step", "worker CPU/step", "µs", "cpu", lambda block: block.worker_cpu_s * 1e6,
+    place=None, shown=("differences", "answer", "cluster", "compare"),
+    whose="workers", alone="the workers' CPU a step", behind="CPU a step",
+)
+LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
 """Of the run: an arm trains one model at all loads (`analysis.learning`)."""
 
-_ALL = (
-    *(_operations(op, estimate, value) for op in TRANSFERS for estimate, value in latencies(op).items()),
-    *(_step(estimate, value) for estimate, value in latencies("step").items()),
-    *(_rpc(estimate, value) for estimate, value in latencies().items()),
+_HIDDEN: Mapping[str, Any] = {"shown": (), "is_compared": False}
+METRICS = {metric.name: metric for metric in (
+    *_transfers("pull", "pulls"),
+    *_transfers("push", "pushes"),
+    *_latencies("step", "step_latency_us", "operations", "step", {"mean": {}, "others": {"shown": ()}}),
+    *_latencies("RPC", "rpc_latency_us", "rpc", None,
+                {"mean": {"shown": ("differences", "compare")}, "others": _HIDDEN}),
     PS_PROC_CPU,
-    Metric(
-        "ps_proc_wall_us_per_step", "PS_proc/step", "µs", "time",
-        OfBlocks(lambda block: block.servers.proc_wall_ns / 1e3),
-        is_compared=False,
-        place="ps_proc_us_per_step.wall",
-        shown=(),
-    ),
+    Metric("ps_proc_wall_us_per_step", "PS_proc/step", "µs", "time",
+           lambda block: block.servers.proc_wall_ns / 1e3, place="ps_proc_us_per_step.wall", **_HIDDEN),
     PS_CPU,
-    Metric(
-        "ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
-        OfBlocks(
-            lambda block: (
-                nan if block.program_s is None else (block.servers.cpu_s - block.program_s.servers) * 1e6
-            )
-        ),
-        place=None,
-    ),
+    Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
+           lambda block: nan if block.program_s is None
+           else (block.servers.cpu_s - block.program_s.servers) * 1e6, place=None),
     PS_PACKETS,
-    Metric(
-        "ps_bytes_per_step", "bytes to PS/step", "", "count", OfBlocks(lambda block: block.servers.bytes),
-        shown=("differences", "answer"),
-        told=Told("servers", "bytes to the servers", "bytes"),
-    ),
+    Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
+           shown=("differences", "answer"), whose="servers", alone="bytes to the servers", behind="bytes"),
     RPCS,
     WORKER_CPU,
-    Metric(
-        "worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
-        OfBlocks(
-            lambda block: (
-                nan if block.program_s is None else (block.worker_cpu_s - block.program_s.workers) * 1e6
-            )
-        ),
-        place=None,
-        shown=("differences", "answer"),
-        told=Told(
-            "workers", "the workers' CPU without the switch's program",
-            "CPU without the switch's program, which runs on their cores",
-        ),
-    ),
-    *map(_part, (*FIVE, "switch")),
-    _durability("commits_per_step", "commits a step", "", OfBlocks(lambda block: block.servers.commits)),
-    _durability(
-        "commit_us", "a commit", "µs",
-        OfBlocks(lambda block: block.servers.commit_ns / 1e3, lambda block: block.servers.commits),
-    ),
-    _durability(
-        "rpcs_per_commit", "RPCs that wait for one", "",
-        OfBlocks(lambda block: block.servers.delayed, lambda block: block.servers.commits),
-    ),
-    _durability(
-        "delay_us", "each of them waits", "µs",
-        OfBlocks(lambda block: block.servers.delay_ns / 1e3, lambda block: block.servers.delayed),
-    ),
-    _durability(
-        "share_of_ps_proc", "of all PS_proc", "",
-        OfBlocks(
-            lambda block: block.servers.delay_ns,
-            lambda block: block.servers.proc_wall_ns + block.servers.delay_ns,
-        ),
-        ".1%",
-    ),
-)  # fmt: skip
-METRICS = {metric.name: metric for metric in _ALL}
+    Metric("worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
+           lambda block: nan if block.program_s is None
+           else (block.worker_cpu_s - block.program_s.workers) * 1e6,
+           place=None, shown=("differences", "answer"), whose="workers",
+           alone="the workers' CPU without the switch's program",
+           behind="CPU without the switch's program, which runs on their cores"),
+    *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
+             place=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
+      for name in (*FIVE, "switch")),
+    *(Metric(name, label, unit, "time", of, per=per, format=form,
+             place=f"durability.{name}", is_compared=False, shown=("durability",))
+      for name, label, unit, form, of, per in (
+          ("commits_per_step", "commits a step", "", ",.1f",
+           lambda block: block.servers.commits, lambda block: block.steps),
+          ("commit_us", "a commit", "µs", ",.1f",
+           lambda block: block.servers.commit_ns / 1e3, lambda block: block.servers.commits),
+          ("rpcs_per_commit", "RPCs that wait for one", "", ",.1f",
+           lambda block: block.servers.delayed, lambda block: block.servers.commits),
+          ("delay_us", "each of them waits", "µs", ",.1f",
+           lambda block: block.servers.delay_ns / 1e3, lambda block: block.servers.delayed),
+          ("share_of_ps_proc", "of all PS_proc", "", ".1%", lambda block: block.servers.delay_ns,
+           lambda block: block.servers.proc_wall_ns + block.servers.delay_ns),
+      )),
+)}
 """Those that a load has, by their names, in the order of tables."""
+# fmt: on
 
 
 def shown_in(where: Shown) -> list[Metric]:
@@ -296,24 +198,23 @@ def shown_in(where: Shown) -> list[Metric]:
     return [metric for metric in METRICS.values() if where in metric.shown]
 
 
-_ORDER: tuple[Kind, ...] = ("count", "cpu", "time", "learning")
-
-
-def spoken_in(where: Shown, whose: Whose) -> list[tuple[Metric, Told]]:
-    """Those that sentences speak of, counts first, and how."""
-    found = [
-        (metric, metric.told) for metric in shown_in(where) if metric.told and metric.told.whose == whose
-    ]
-    return sorted(found, key=lambda each: _ORDER.index(each[0].kind))
+def spoken_in(where: Shown, whose: Whose) -> list[Metric]:
+    """Those that sentences speak of there, counts first."""
+    found = [metric for metric in shown_in(where) if metric.whose == whose]
+    return sorted(found, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
     """The values of those that come from a log, named, to aggregate its measured rows by."""
-    sources = [(metric.name, metric.of) for metric in metrics]
-    return [of.value.alias(name) for name, of in sources if isinstance(of, OfLog) and of.log == log]
+    values = [(each.name, each.of) for each in metrics if each.log == log]
+    return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
-    """Metric -> its value over blocks, of those that come from them."""
-    sources = [(metric.name, metric.of) for metric in metrics]
-    return {name: of.over(blocks) for name, of in sources if isinstance(of, OfBlocks)}
+    """Metric -> its value over blocks, of those that come from them; 0 where nothing is to be divided by."""
+    found = {}
+    for metric in metrics:
+        if callable(metric.of):
+            whole = sum(map(metric.per, blocks))
+            found[metric.name] = sum(map(metric.of, blocks)) / whole if whole else 0.0
+    return found

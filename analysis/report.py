@@ -18,10 +18,11 @@ from analysis.page import words
 from analysis.page.build import Page, build
 from analysis.page.drawing import drawings
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table, differences, durability, losses, plain
+from analysis.page.tables import Row, Table, differences, durability, losses
 from analysis.paper import columns, findings
 from analysis.record import RunRecord
 from analysis.summary import Summary
+from analysis.wording import plain
 from common.words import counted
 from logs.parts import write_text
 
@@ -43,7 +44,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_no_losses(summary),
         facts=[*facts(summary), *(words.CAVEATS_OF_VIRTUAL_TIME if is_virtual else words.CAVEATS)],
-        reading=list(words.reading(summary.run_arms, is_virtual)),
+        reading=words.reading(summary.run_arms, is_virtual),
         glossary=list(words.glossary(summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),

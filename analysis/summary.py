@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.differences import compare, measured_rows
+from analysis.differences import differences as differences_of
+from analysis.differences import estimates, measured_rows
 from analysis.disturbance import hindrances
 from analysis.errors import AnalysisError
 from analysis.learning import learning, mean_loss
@@ -18,7 +19,7 @@ from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
 from designs.arms import arm as arm_of
-from designs.arms import baseline_of, lead_of, measured, ordered
+from designs.arms import baseline_of, leading, measured, ordered
 from designs.interface import Arm
 from logs.columns import CLASSES, load_name
 
@@ -177,7 +178,7 @@ class Summary(_Model):
     @property
     def lead(self) -> Arm | None:
         """The arm that the run's design is judged by; None where it has none."""
-        return lead_of(self.capacity)
+        return leading(self.baseline.design)
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
@@ -200,7 +201,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         offered_rate=record.offered_rate,
         capacity=record.capacity,
         rate=record.config.get("rate"),
-        hot_update_share=_hot_update_share(rpc, lead_of(record.capacity)),
+        hot_update_share=_hot_update_share(rpc, leading(baseline_of(record.capacity).design)),
         updates=Updates(
             sent=account.sent,
             applied=account.applied,
@@ -255,7 +256,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
     tried = [block for block in record.first_attempts() if block.load == load]
-    differences = compare(rpc, operations, blocks)
+    differences = differences_of(estimates(rpc, operations, blocks))
     if record.simulation is not None:
         # One of noise there would be, and in virtual time there is none.
         differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.answer import Answer
-from analysis.claims import claims
+from analysis.claims import rows_of
 from analysis.elsewhere import answers
 from analysis.facts import facts, without_intervals
 from analysis.metrics import RPCS, Metric, shown_in
@@ -73,18 +73,9 @@ def _differences(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]
 
 
 def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Table:
-    load = summary.loads[name]
     table = _table([baseline, *(arm.name for arm in arms)])
-    tones = [{metric: each.tone for metric, each in claims(summary, name, arm.name).items()} for arm in arms]
-    for metric in shown_in("differences"):
-        found = [load.differences[arm.name].get(metric.name) for arm in arms]
-        known = [each for each in found if each is not None]
-        if known:
-            cells = [
-                _cell(arm, each, of_arm.get(metric.name, ""))
-                for arm, each, of_arm in zip(arms, found, tones, strict=True)
-            ]
-            table.add_row(metric.title, _baseline(known[0].baseline, metric), *cells)
+    for metric, value, cells in rows_of(summary, name, arms):
+        table.add_row(metric.title, _baseline(value, metric), *(_cell(*cell) for cell in cells))
     return table
 
 
@@ -109,7 +100,7 @@ def _cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
     if arm.is_repetition and bounds:
         return bounds
     text = f"{signed(found.ratio)} {bounds}".rstrip()
-    style = "" if arm.is_repetition else _STYLES[tone]
+    style = _STYLES[tone]
     return f"[{style}]{text}[/{style}]" if style else text
 
 

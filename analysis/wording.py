@@ -23,6 +23,11 @@ class Span(BaseModel):
 Sentence = tuple[Span, ...]
 
 
+def plain(text: str) -> Sentence:
+    """A sentence without colours."""
+    return (Span(text=text),)
+
+
 def text_of(sentence: Sentence) -> str:
     """Without its colours."""
     return "".join(span.text for span in sentence)

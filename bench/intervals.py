@@ -27,6 +27,7 @@ from scipy.stats import t as student
 from analysis.claims import Claim
 from analysis.differences import by_round, complete_rounds
 from analysis.metrics import METRICS
+from analysis.precision import goals
 from analysis.statistics import compare_paired, subsets, typical
 from designs.hotset import AGAIN, NEITHER
 
@@ -262,8 +263,9 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
     for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
         arms = [AGAIN.name, NEITHER.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
-        again, neither = by_round("operations", at_load, arms, rounds).values()
-        for metric in ("pull_mean", "pull_p99", "push_mean", "push_p99"):
+        wanted = [METRICS[name] for name in goals()]
+        again, neither = by_round("operations", at_load, arms, rounds, wanted).values()
+        for metric in again:
             yield f"{run.name}, {load:g}, {metric}", recorded(again[metric], neither[metric])
 
 

@@ -139,14 +139,15 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
-    from designs.arms import baseline_of, lead_of, told
+    from designs.arms import baseline_of, leading, told
 
     # --json has all.
     metrics = shown_in("compare")
     names = [each.name for each in found]
     offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
     click.echo(f"Load {load}, steps/s offered: {offered}")
-    base, lead = baseline_of(found[0].changes[load]), lead_of(found[0].changes[load])
+    base = baseline_of(found[0].changes[load])
+    lead = leading(base.design)
     for arm in (each.name for each in (base, *told(base.design))):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [

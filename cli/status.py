@@ -21,7 +21,7 @@ from common.words import counted
 from controller.controller import Controller
 from controller.status import SwitchStatus
 from controller.tables import Job
-from designs.arms import arm_of_job
+from designs.arms import every
 from protocol.header import LANES
 
 
@@ -100,8 +100,7 @@ def _dropped(drops: Mapping[str, int]) -> str:
 
 
 def _arm(job: Job) -> str | None:
-    found = arm_of_job(job.job)
-    return None if found is None else found.name
+    return next((arm.name for arm in every().values() if arm.job == job.job), None)
 
 
 def _settings(job: Job) -> list[object]:

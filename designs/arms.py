@@ -26,10 +26,10 @@ def measured(design: str) -> tuple[Arm, ...]:
 def every() -> dict[str, Arm]:
     """The arms of all designs, by their names."""
     found = [arm for design in known() for arm in arms_of(design)]
-    of_name, of_job = {arm.name: arm for arm in found}, {arm.job: arm for arm in found}
-    if not len(of_name) == len(of_job) == len(found):
+    names = {arm.name: arm for arm in found}
+    if not len(names) == len({arm.job for arm in found}) == len(found):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in found]}")
-    return of_name
+    return names
 
 
 def arm(name: str) -> Arm:
@@ -38,11 +38,6 @@ def arm(name: str) -> Arm:
     if name not in found:
         raise HotlineError(f"arm {name}: there are {', '.join(found)}")
     return found[name]
-
-
-def arm_of_job(job: int) -> Arm | None:
-    """None for a job that is no arm's."""
-    return next((arm for arm in every().values() if arm.job == job), None)
 
 
 def ordered(names: Iterable[str]) -> tuple[Arm, ...]:
@@ -79,13 +74,7 @@ def leading(design: str) -> Arm | None:
     return next((arm for arm in measured(design) if arm.told == ""), None)
 
 
-def lead_of(names: Iterable[str]) -> Arm | None:
-    """The same for a run of these arms."""
-    return leading(baseline_of(names).design)
-
-
 def told(design: str) -> tuple[Arm, ...]:
     """The arms of which answers have a word, the leading one first."""
-    return tuple(
-        sorted((arm for arm in measured(design) if arm.told is not None), key=lambda arm: bool(arm.told))
-    )
+    found = [arm for arm in measured(design) if arm.told is not None]
+    return tuple(sorted(found, key=lambda arm: bool(arm.told)))

@@ -37,6 +37,7 @@ NEITHER = Arm(
 AGAIN = Arm(
     "again", 6, NAME, HotSet(), "#b4b4b4",
     about="that is neither once more",
+    note="The differences of the arm again are noise, and show how much of it there is.",
     baseline="neither", is_repetition=True,
 )  # fmt: skip
 PROXY = Arm(

@@ -27,6 +27,7 @@ NONE = Arm(
 NONE_AGAIN = Arm(
     "none-again", 8, NAME, Nothing(), "#b4b4b4",
     about="that is none once more",
+    note="The differences of the arm none-again are noise, and show how much of it there is.",
     baseline="none", is_repetition=True,
 )  # fmt: skip
 

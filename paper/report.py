@@ -13,9 +13,10 @@ from analysis.figures.source import of_run
 from analysis.page.build import Page, build
 from analysis.page.drawing import drawings
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table, differences, plain
+from analysis.page.tables import Row, Table, differences
 from analysis.page.words import CAVEATS, glossary, reading
 from analysis.report import paper_table, what_was_run
+from analysis.wording import plain
 from designs.hotset import HOT, NEITHER
 from logs.parts import write_text
 from paper.connections.figure import CALLING, PANELS, delay_against_connections
@@ -74,7 +75,7 @@ def _page(
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=CAVEATS,
-        reading=list(reading(first.summary.run_arms, is_virtual=False)),
+        reading=reading(first.summary.run_arms, is_virtual=False),
         glossary=list(glossary(first.summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.claims import claims
+from analysis.claims import claims, rows_of
 from analysis.facts import without_intervals
-from analysis.metrics import Metric, shown_in
-from analysis.summary import LoadSummary, Summary
-from analysis.wording import Sentence, Span, Tone, difference, text_of
+from analysis.metrics import shown_in
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from analysis.wording import Sentence, Span, Tone, difference, plain, text_of
 from common.words import counted
 from designs.arms import compared, ordered
-from designs.interface import Arm
 
 Row = Sequence[str | Sentence]
 """A title, and cells."""
@@ -37,46 +37,22 @@ class Table:
         return [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in self.rows]
 
 
-def plain(text: str) -> Sentence:
-    """A cell without colours."""
-    return (Span(text=text),)
-
-
 def differences(summary: Summary, name: str) -> Iterator[Table]:
     """For each baseline, what others have of each metric at a load: in % of it, as on the terminal."""
     load = summary.loads[name]
     offered = f"{load.offered_rate:,.1f} steps/s offered, {counted(load.rounds, 'round')}"
     for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
-        # What a repetition differs by is noise, and neither better nor worse.
-        tones: Tones = {
-            arm.name: {metric: each.tone for metric, each in claims(summary, name, arm.name).items()}
-            for arm in arms
-            if not arm.is_repetition
-        }
         rows: list[Row] = [
-            _row(metric, load, arms, tones)
-            for metric in shown_in("differences")
-            if arms and metric.name in load.differences[arms[0].name]
+            (metric.title, plain(metric.written(value)), *(_cell(found, tone) for _, found, tone in cells))
+            for metric, value, cells in rows_of(summary, name, arms)
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         notes = list(without_intervals(load)) if rows else ["No round is complete."]
         yield Table(f"Load {name}: {offered}; in % of {baseline}", head, rows, notes)
 
 
-Tones = Mapping[str, Mapping[str, Tone]]
-"""Arm -> metric -> whether what is claimed of it is better or worse."""
-
-
-def _row(metric: Metric, load: LoadSummary, arms: Sequence[Arm], tones: Tones) -> Row:
-    baseline = load.differences[arms[0].name][metric.name].baseline
-    cells: list[str | Sentence] = [metric.title, plain(metric.written(baseline))]
-    for arm in arms:
-        found = load.differences[arm.name].get(metric.name)
-        if found is None or found.ratio is None:
-            cells.append(plain("–"))
-        else:
-            cells.append((difference(found, tones.get(arm.name, {}).get(metric.name, "")),))
-    return cells
+def _cell(found: Comparison | None, tone: Tone) -> Sentence:
+    return plain("–") if found is None or found.ratio is None else (difference(found, tone),)
 
 
 def durability(summary: Summary) -> Table:

@@ -15,12 +15,19 @@ _DIFFERENCES = (
     " is what the signs of the rounds allow: as the order is random, each round of an arm that is like "
     "the one it is compared with is as likely above it as below."
 )
-_CLAIMS = (
-    "Each claim stands for itself: what noise covers is not told apart, and what many disturbed blocks touch "
-    "is not claimed; the rest stands.",
+_CLAIMED = "A difference is claimed, and coloured, where its interval leaves out 0"
+_NULL = (
+    " and it is farther from 0 than the interval of an arm reaches that only repeats the baseline, of the "
+    "same metric at the same load"
+)
+_EACH = (
+    " Each claim stands for itself: what noise covers is not told apart, and what many disturbed blocks "
+    "touch is not claimed; the rest stands."
+)
+_LEARNING = (
     "The mean log loss is of the run: an arm trains one model at all loads, and rounds are not repetitions "
     "of it. Arms are: those with their parameters in the same place train alike, and how far they are apart "
-    "gives the interval (Student's t).",
+    "gives the interval (Student's t)."
 )
 READING_LOGS = (
     "These are somebody's own logs: nothing was run for this report, and there is nothing to compare "
@@ -54,41 +61,18 @@ _GLOSSARY = (
 )
 
 
-def reading(arms: Sequence[Arm], is_virtual: bool) -> Iterator[str]:
+def reading(arms: Sequence[Arm], is_virtual: bool) -> list[str]:
     """How to read the differences of a run of these arms."""
-    yield _DIFFERENCES
-    nulls = [arm for arm in arms if arm.is_repetition and not is_virtual]
-    reach = "".join(
-        f" and it is farther from 0 than the interval of the arm {arm.name} reaches, of the same metric at "
-        "the same load"
-        for arm in nulls
-    )
-    coloured = f"A difference is claimed, and coloured, where its interval leaves out 0{reach}. {_colours()}"
-    if is_virtual:
-        yield coloured
-        return
-    claimed, learning = _CLAIMS
-    yield f"{coloured} {claimed}"
-    yield learning
-    of_nulls = [
-        f"The arm {arm.name} is {arm.baseline} once more: its differences are noise, and show how much of it "
-        "there is."
-        for arm in nulls
-    ]
-    notes = [*of_nulls, *(arm.note for arm in arms if arm.note)]
-    if notes:
-        yield " ".join(notes)
-
-
-def _colours() -> str:
     more = [metric.spoken for metric in shown_in("differences") if metric.better == "more"]
-    but = f"more is better of {', '.join(more)}, and of all else" if more else "of all"
-    return f"Green is better, red is worse; {but} that is compared here less is better."
+    of = f"more is better of {', '.join(more)}; of all else" if more else "of all"
+    colours = f"Green is better, red is worse; {of} that is compared here less is better."
+    if is_virtual:
+        return [_DIFFERENCES, f"{_CLAIMED}. {colours}"]
+    notes = " ".join(arm.note for arm in arms if arm.note)
+    return [_DIFFERENCES, f"{_CLAIMED}{_NULL}. {colours}{_EACH}", _LEARNING, *filter(None, [notes])]
 
 
 def glossary(arms: Sequence[Arm] = ()) -> Iterator[tuple[str, str]]:
-    """Words of the page, with the arms that are on it."""
-    for word, meaning in _GLOSSARY:
-        yield word, meaning
-        if word == "job":
-            yield from ((arm.name, f"the arm {arm.about}") for arm in arms)
+    """Words of the page, the arms that are on it first."""
+    yield from ((arm.name, f"the arm {arm.about}") for arm in arms)
+    yield from _GLOSSARY

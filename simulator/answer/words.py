@@ -67,17 +67,13 @@ def _rate(cluster: Cluster, sides: Sides) -> str:
 def differences(sides: Sides) -> Iterator[str]:
     """What servers, workers and operations gain or lose."""
     for whose, subject in _SUBJECTS.items():
-        spoken = [each for each in spoken_in("cluster", whose) if each[0].name in sides.differences]
-        for better in dict.fromkeys(metric.better for metric, _ in spoken):
-            parts = [
-                (sides.differences[metric.name], metric, told)
-                for metric, told in spoken
-                if metric.better == better
-            ]
-            tones = {metric.tone(found.sign) for found, metric, _ in parts} - {""}
+        spoken = [metric for metric in spoken_in("cluster", whose) if metric.name in sides.differences]
+        for better in dict.fromkeys(metric.better for metric in spoken):
+            found = {metric: sides.differences[metric.name] for metric in spoken if metric.better == better}
+            tones = {metric.tone(each.sign) for metric, each in found.items()} - {""}
             verb = VERBS[whose][better, tones.pop()] if len(tones) == 1 else _OPEN[len(tones)]
-            said = ", ".join(f"{difference(found).text} {told.behind}" for found, _, told in parts)
-            yield f"{subject} {verb}: {said}."
+            told = ", ".join(f"{difference(each).text} {metric.behind}" for metric, each in found.items())
+            yield f"{subject} {verb}: {told}."
 
 
 _SUBJECTS: dict[Whose, str] = {"servers": "The servers", "workers": "The workers", "operations": "Operations"}

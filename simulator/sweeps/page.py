@@ -8,7 +8,8 @@ from pathlib import Path
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table, plain
+from analysis.page.tables import Row, Table
+from analysis.wording import plain
 from designs.arms import baseline_of, ordered
 from designs.interface import Arm
 from logs.parts import write_text

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from analysis.differences import by_round, complete_rounds, differences
+from analysis.metrics import METRICS
 from analysis.precision import goals, widest, widths
 from analysis.statistics import Rounds
 from logs.columns import load_name
@@ -78,8 +79,9 @@ class RoundCount:
             at_load = measured.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
             rounds = complete_rounds(at_load, self._config.arms)
             arms = self._config.arms if rounds else ()
-            for arm, metrics in by_round("operations", at_load, arms, rounds).items():
-                for metric in goals():
+            wanted = [METRICS[name] for name in goals()]
+            for arm, metrics in by_round("operations", at_load, arms, rounds, wanted).items():
+                for metric in metrics:
                     self._estimates.setdefault((load_name(load), arm, metric), []).append(metrics[metric])
 
     def _is_precise(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.answer import Answer, answer, nouns
+from analysis.facts import facts, without_intervals
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from tests.harness.summaries import a_load, a_summary, of_ratio
@@ -147,6 +148,35 @@ def test_few_rounds_bear_no_claim() -> None:
         "Without an interval, which takes 6 complete rounds: the servers' CPU a step +10 %, pulls +10 %, "
         "pushes +10 %."
     ]
+
+
+def test_one_metric_without_an_interval_keeps_no_other_from_being_claimed() -> None:
+    found = answer(summary({PULL: LESS, PUSH: LESS, CPU: NOT_KNOWN}))
+    assert found.headline == (
+        "Do it for the latency: the servers' CPU is not told apart, and operations complete sooner."
+    )
+
+
+@pytest.mark.parametrize("open_", [PULL, PUSH])
+def test_operations_of_which_one_has_no_interval_are_no_fact(open_: str) -> None:
+    known = summary({PULL: LESS, PUSH: LESS})
+    assert [fact for fact in facts(known) if fact.startswith("Load 0.5")]
+    other = summary({PULL: LESS, PUSH: LESS, open_: NOT_KNOWN})
+    assert not [fact for fact in facts(other) if fact.startswith("Load 0.5")]
+    # That there are no intervals is said where all lack theirs.
+    assert not list(without_intervals(other.loads["0.5"]))
+    none = a_load(differences={"hot": {PULL: NOT_KNOWN, PUSH: NOT_KNOWN}})
+    assert len(list(without_intervals(none))) == 1
+
+
+@pytest.mark.parametrize(("first", "other", "saves"), [(LESS, OPEN, True), (OPEN, LESS, False)])
+def test_a_saving_at_another_load_is_not_the_answers(
+    first: Comparison, other: Comparison, saves: bool
+) -> None:
+    of_loads = {name: a_load(differences={"hot": {CPU: of}}) for name, of in (("0.5", first), ("0.8", other))}
+    found = answer(a_summary(of_loads))
+    assert any(text.startswith("The servers save") for text in found.texts()) == saves
+    assert found.headline.startswith("Do it") == saves
 
 
 def test_without_again_the_null_is_left_out_and_that_is_said() -> None:

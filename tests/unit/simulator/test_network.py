@@ -238,6 +238,18 @@ def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     assert (rows["ps_proc"][mixed] == 1_000 + 100 * (lanes - served)[mixed]).all()
 
 
+@pytest.mark.parametrize(("arm", "connections"), [(NEITHER, 3), (PROXY, 1)], ids=["neither", "proxy"])
+def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, connections: int) -> None:
+    """The RPC that waits least has only waited for that; each of three workers has a connection."""
+
+    def least(connection_ns: int) -> int:
+        bed = Bed(arm, hosts=Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns))
+        bed.operate(2)
+        return min(int(client.records["ps_queue"].min()) for client in bed.network.clients)
+
+    assert least(0) == 0 and least(1_000) == 1_000 * connections
+
+
 def test_agents_of_one_core_take_turns() -> None:
     """Four workers that share one take four times as long as with one each, where all is computing."""
 

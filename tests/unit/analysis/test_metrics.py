@@ -1,0 +1,118 @@
+"""A metric is an entry: from the logs to summary, answer, terminal, page and `hotline compare`."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from analysis.answer import answer
+from analysis.metrics import METRICS, Metric
+from analysis.record import Block
+from analysis.report import write_report
+from analysis.summary import Summary, summarise
+from analysis.table import render
+from cli.commands import hotline
+from simulator.answer.sides import Busy, Side, Sides
+from simulator.answer.words import differences
+from tests.harness.summaries import of_ratio
+from tests.unit.analysis.synthetic import SyntheticRun
+
+LANES = Metric(
+    "lanes_and_served",
+    "lanes/RPC",
+    "",
+    "count",
+    # 32 lanes, of which the switch serves 16 in arms hot and both.
+    (pl.col("lanes").cast(pl.Float64) + pl.col("served")).mean(),
+    "rpc",
+    format=",.1f",
+    better="more",
+    shown=("differences", "answer", "compare", "breakdown", "cluster"),
+    whose="servers",
+    alone="lanes that were served",
+    behind="lanes",
+)
+
+
+def _cpu(block: Block) -> float:
+    return block.servers.proc_cpu_ns
+
+
+PACE = Metric(
+    "pace", "ns a packet", "ns", "cpu", _cpu, per=lambda block: block.servers.packets, place="paces.servers"
+)
+
+
+@pytest.fixture
+def summary(monkeypatch: pytest.MonkeyPatch, synthetic_run: SyntheticRun) -> Summary:
+    """Of a run of which two more metrics are known."""
+    for metric in (LANES, PACE):
+        monkeypatch.setitem(METRICS, metric.name, metric)
+    return summarise(synthetic_run.folder, synthetic_run.record)
+
+
+def coloured(summary: Summary) -> list[str]:
+    output = io.StringIO()
+    Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
+    return output.getvalue().splitlines()
+
+
+def test_it_is_in_the_summary(summary: Summary) -> None:
+    written = json.loads(summary.model_dump_json())
+    of_arms = {arm: (of["lanes_and_served"], of["paces"]["servers"]) for arm, of in written["arms"].items()}
+    # 1 ms or 0.4 ms of CPU time for 400 packets of a block.
+    assert of_arms == {
+        "neither": (32, 2500), "again": (32, 2500), "proxy": (32, 2500),
+        "hot": (48, 1000), "both": (48, 1000),
+    }  # fmt: skip
+    for load in written["loads"].values():
+        assert load["differences"]["hot"]["lanes_and_served"]["ratio"] == pytest.approx(0.5)
+        assert load["differences"]["again"]["pace"]["difference"] == 0
+    assert Summary.model_validate(written).arms["hot"].of(PACE) == 1000
+
+
+def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
+    assert "The servers gain: +50 % [+50, +50] lanes." in answer(summary).texts()
+    lines = coloured(summary)
+    [row, _] = [line for line in lines if line.startswith("lanes/RPC") and "[" in line]
+    green = "\x1b[32m+50 [+50, +50]\x1b[0m"
+    assert row.count(green) == 2 and " 32.0 " in row
+    assert [line.split()[1:] for line in lines if line.startswith("lanes/RPC") and "[" not in line] == [
+        ["32.0", "32.0", "32.0", "48.0", "48.0"]
+    ]
+    page = write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
+    assert page.count('<span class="better">+50 % [+50, +50]</span>') == 5
+    assert "more is better of lanes/RPC; of all else" in page
+    assert "more is better" not in "".join(line for line in page.splitlines() if "ns a packet" in line)
+
+
+def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) -> None:
+    assert summary.arms
+    runs = [str(synthetic_run.folder)] * 2
+    told = CliRunner().invoke(hotline, ["compare", *runs])
+    assert told.exit_code == 0, told.output
+    # Of neither, hot and proxy, and of hot against neither, at two loads.
+    assert len([line for line in told.output.splitlines() if "lanes/RPC" in line]) == 8
+    assert "ns a packet" not in told.output
+    found = json.loads(CliRunner().invoke(hotline, ["compare", *runs, "--json"]).output)
+    of_hot = next(iter(found.values()))["differences"]["0.5"]["hot"]
+    assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
+
+
+@pytest.mark.parametrize(("ratio", "verb"), [(0.5, "gain"), (-0.5, "lose")])
+def test_a_cluster_gains_by_what_more_is_better_of(summary: Summary, ratio: float, verb: str) -> None:
+    assert summary.arms
+    busy = Busy(workers=0.5, servers=0.5)
+    side = Side(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
+    found = {
+        "lanes_and_served": of_ratio(ratio, ratio - 0.1, ratio + 0.1),
+        "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
+    }
+    sides = Sides(rate=50, rounds=10, neither=side, hot=side, differences=found)
+    packets, lanes = differences(sides)
+    assert packets.startswith("The servers save: -20 %") and lanes.startswith(f"The servers {verb}: ")
