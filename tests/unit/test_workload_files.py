@@ -192,7 +192,7 @@ def test_fixed_point_is_clipped() -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none: cannot be read: No such file"):
-        libsvm.load(tmp_path / "none", 2, 2)
+        is_update_log(tmp_path / "none")
 
 
 def test_more_keys_a_step_than_the_hottest_allows() -> None:
