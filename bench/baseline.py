@@ -40,7 +40,6 @@ C_LOOP = "C loop"
 PORT_LOOP = "port loop"
 
 _MSG_DONTWAIT = 0x40
-_MMSGHDR_BYTES = MMSGHDR.itemsize
 _MAX_PORTS = 65
 _VECTOR = np.dtype([("base", "i8"), ("length", "i8")])
 _PORT = np.dtype(

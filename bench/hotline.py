@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import finsy as fy
 import numpy as np
 from finsy.proto import p4r
 
 from bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
-from controller.encoding import Encoder
-from controller.tables import HotParam, Job, Route, Row, Server, State, Update, UpdateType, Worker
+from controller.tables import HotParam, Job, Route, Row, Server, State, Worker
 from designs.registry import DEFAULT, design
 from protocol import addressing, frames
 from protocol.codec import Keys
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
+from softswitch.pipeline import Change
+from targets.encoding import EntityEncoder
+from targets.p4runtime import read_p4info
 
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
@@ -36,9 +37,9 @@ def cold(lanes: int = LANES) -> Workload:
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
     """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
-    encoder = Encoder(fy.P4Schema(program.p4info))
+    encoder = EntityEncoder(read_p4info(program.path))
     rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
-    return Setup(program, [encoder.encode(Update(UpdateType.INSERT, row)) for row in rows])
+    return Setup(program, [encoder.update(row.write(Change.INSERT)) for row in rows])
 
 
 def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:

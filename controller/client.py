@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,13 +20,13 @@ from typing_extensions import Self
 
 from common.concurrency import together
 from common.words import counted
-from controller.encoding import Encoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import Update
+from controller.tables import INGRESS, Row, Update
 from designs.interface import Design
 from designs.registry import DEFAULT, known
 from designs.registry import design as find_design
 from protocol.header import VERSION
+from targets.encoding import EntityEncoder
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
@@ -45,6 +45,7 @@ _BEFORE_IT_WAS_SAID = "1"
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 
 
@@ -123,14 +124,14 @@ class SwitchClient:
                 f"the tables {tables[:120] or 'none'}; nothing was changed"
             )
 
-    async def read(self, tables: Sequence[str], of: Callable[[fy.P4TableEntry], T]) -> list[T]:
-        """All entries of the tables, each read with `of`."""
+    async def read(self, kind: type[R]) -> list[R]:
+        """All rows of a kind."""
         # One request a table keeps every answer below gRPC's 4 MB.
-        rows: list[T] = []
+        rows: list[R] = []
         with self._failures("read"):
-            for table in tables:
-                entries = await self._unless_closed(self._entities(fy.P4TableEntry(table)))
-                rows += [of(entry) for entry in entries]
+            for table in kind.TABLES:
+                entries = await self._unless_closed(self._entities(fy.P4TableEntry(INGRESS + table)))
+                rows += [kind.of(entry) for entry in entries]
         return rows
 
     async def counter(self, name: str) -> list[int]:
@@ -146,7 +147,7 @@ class SwitchClient:
     async def write(self, updates: Sequence[Update]) -> None:
         """Apply updates of different entries, in any order, `BATCH` in a Write."""
         # Side by side: the switch works on one batch while the next is encoded.
-        encoder = Encoder(self._switch.p4info)
+        encoder = EntityEncoder(_schema(self._design).p4info)
         await together(
             self._write_batch(encoder, updates[start : start + BATCH])
             for start in range(0, len(updates), BATCH)
@@ -184,10 +185,10 @@ class SwitchClient:
             packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
             await self._unless_closed(self._switch.write([packet]))
 
-    async def _write_batch(self, encoder: Encoder, batch: Sequence[Update]) -> None:
+    async def _write_batch(self, encoder: EntityEncoder, batch: Sequence[Update]) -> None:
         with self._failures("write"):
             try:
-                encoded = [encoder.encode(update) for update in batch]
+                encoded = [encoder.update(update.write()) for update in batch]
                 await self._unless_closed(self._switch.write(encoded))
             except fy.P4ClientError as error:
                 if not error.details:
@@ -196,7 +197,7 @@ class SwitchClient:
                 updates = counted(len(batch), "update")
                 raise DeviceError(
                     f"switch {self.address} refused {len(error.details)} of {updates}, first: "
-                    f"{batch[index].type.value} of {batch[index].row}: "
+                    f"{batch[index].change.name.lower()} of {batch[index].row}: "
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error
 

@@ -17,16 +17,13 @@ from controller.inband import PATIENCE, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
-    HOT_TABLES,
     KIND_PRIVILEGED,
     ROWS,
-    SETTINGS,
     HotParam,
     Job,
     Server,
     Settings,
     Update,
-    UpdateType,
     Worker,
 )
 from designs.registry import DEFAULT
@@ -34,6 +31,7 @@ from protocol import addressing
 from protocol.codec import Keys, Values
 from protocol.control import Command
 from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
+from softswitch.pipeline import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +85,18 @@ class Controller:
     async def install(self, *rows: Settings) -> None:
         """Insert rows, or modify those whose key is there with other data."""
         self._switch.check_pipeline()
-        present: dict[tuple[object, ...], Settings] = {}
-        for table in {row.TABLE for row in rows}:
-            present |= {row.key: row for row in await self._switch.read([table], SETTINGS[table])}
-        changed = [row for row in rows if present.get(row.key) != row]
+        present = {
+            row.identity: row for kind in {type(row) for row in rows} for row in await self._switch.read(kind)
+        }
+        changed = [row for row in rows if present.get(row.identity) != row]
         await self._switch.write(
-            [Update(UpdateType.MODIFY if row.key in present else UpdateType.INSERT, row) for row in changed]
+            [Update(Change.MODIFY if row.identity in present else Change.INSERT, row) for row in changed]
         )
 
     async def remove(self, *rows: Settings) -> None:
         """Delete rows that are there."""
         self._switch.check_pipeline()
-        await self._switch.write([Update(UpdateType.DELETE, row) for row in rows])
+        await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
         """What `load` would do."""
@@ -145,7 +143,7 @@ class Controller:
             await self._renew(inband, servers)
 
     async def _renew(self, inband: InBand, servers: Sequence[Server]) -> None:
-        rows = await self._switch.read([Worker.TABLE], Worker.of)
+        rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         known = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
         await together(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
@@ -213,12 +211,12 @@ class Controller:
         return moves
 
     async def _params(self) -> list[HotParam]:
-        return await self._switch.read(HOT_TABLES, HotParam.of)
+        return await self._switch.read(HotParam)
 
     async def job(self, job: int) -> Job:
         """A job's settings."""
         self._switch.check_pipeline()
-        jobs = {row.job: row for row in await self._switch.read([Job.TABLE], Job.of)}
+        jobs = {row.job: row for row in await self._switch.read(Job)}
         if job not in jobs:
             known = ", ".join(map(str, sorted(jobs))) or "none"
             raise UnknownJob(f"job {job} is not on the switch; its jobs: {known}")
@@ -227,7 +225,7 @@ class Controller:
     async def _servers(self, job: int) -> list[Server]:
         """The job's servers by id."""
         await self.job(job)
-        rows = await self._switch.read([Server.TABLE], Server.of)
+        rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
         if not servers or [row.ps for row in servers] != list(range(len(servers))):
             ids = ", ".join(str(row.ps) for row in servers) or "none"
@@ -239,7 +237,7 @@ class Controller:
     @asynccontextmanager
     async def _caller(self, epoch: int, job: int) -> AsyncIterator[None]:
         """Make this controller a privileged caller of the job for a while."""
-        workers = await self._switch.read([Worker.TABLE], Worker.of)
+        workers = await self._switch.read(Worker)
         # A controller that was killed could not remove its own.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
         free = sorted(set(range(ROWS)) - {row.row for row in workers})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.client import SwitchClient
-from controller.tables import HOT_TABLES, KIND_WORKER, HotParam, Job, Server, State, Worker
+from controller.tables import KIND_WORKER, HotParam, Job, Server, State, Worker
 from protocol.header import LANES
 
 DROP_REASONS = (
@@ -100,10 +100,10 @@ async def read_counters(switch: SwitchClient) -> Counters:
 async def read_status(switch: SwitchClient) -> SwitchStatus:
     """Read all tables and counters."""
     return SwitchStatus(
-        jobs=tuple(await switch.read([Job.TABLE], Job.of)),
-        servers=tuple(await switch.read([Server.TABLE], Server.of)),
-        workers=tuple(await switch.read([Worker.TABLE], Worker.of)),
-        params=tuple(await switch.read(HOT_TABLES, HotParam.of)),
+        jobs=tuple(await switch.read(Job)),
+        servers=tuple(await switch.read(Server)),
+        workers=tuple(await switch.read(Worker)),
+        params=tuple(await switch.read(HotParam)),
         counters=await read_counters(switch),
     )
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from controller.hotset.migrate import plan
-from controller.tables import HotParam, Row, Update, UpdateType
+from controller.tables import INGRESS, HotParam, Row, Update
 from designs.interface import Design
 from hosts.keys import KeySpace
 from protocol.codec import Values
@@ -21,9 +19,7 @@ from softswitch.errors import StateError
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import ActionCall, Change, EntryWrite
-
-_INGRESS = "HotlineIngress."
+from softswitch.pipeline import Change
 
 
 class Switchboard:
@@ -37,16 +33,15 @@ class Switchboard:
     ) -> None:
         program, code = compiled or _compiled(design.program, buffered)
         self.pipeline = CompiledPipeline(program, code)
-        self._names = _by_alias(program)
         self._params: list[HotParam] = []
 
     def install(self, rows: Iterable[Row]) -> None:
         """Insert rows; raises `StateError` for the first that the switch refuses."""
-        self.write(Update(UpdateType.INSERT, row) for row in rows)
+        self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:
         """Insert, modify or delete rows; raises `StateError` for the first that the switch refuses."""
-        writes = [self._write_of(update.row, Change[update.type.name]) for update in updates]
+        writes = [update.write() for update in updates]
         for write, error in zip(writes, self.pipeline.write_entries(writes), strict=True):
             if error is not None:
                 raise StateError(f"{write}: {error}")
@@ -69,29 +64,15 @@ class Switchboard:
             by_lane.setdefault(param.lane, []).append(param)
         for lane, params in by_lane.items():
             slots = [param.slot for param in params]
-            cells = self.pipeline.read_register(f"{_INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
+            cells = self.pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
             keys = np.array([param.key for param in params], np.uint64)
             held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
         return held
 
     def overflows(self) -> int:
         """Additions that overflowed, by the switch's own counters."""
-        names = [f"{_INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
+        names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
         return sum(self.pipeline.read_counter(name, 2, 3)[0].packets for name in names)
-
-    def _write_of(self, row: Row, change: Change) -> EntryWrite:
-        if isinstance(row, HotParam):  # of which there are tens of thousands
-            lane = f"{_INGRESS}lookup_{row.lane:02d}."
-            action = None if change is Change.DELETE else ActionCall(lane + row.state.value, (row.slot,))
-            return EntryWrite(change, f"{lane}hot_params", (row.job, row.key), action)
-        entry: Any = row.entry()
-        table = self._names[entry.table_id]
-        prefix = table.rpartition(".")[0]
-        name = entry.action.name.rpartition(".")[2]
-        arguments = tuple(_number(value) for value in entry.action.args.values())
-        key = tuple(_number(value) for value in entry.match.values())
-        action = None if change is Change.DELETE else ActionCall(f"{prefix}.{name}", arguments)
-        return EntryWrite(change, table, key, action)
 
 
 @cache
@@ -99,20 +80,3 @@ def _compiled(file: Path, buffered: bool) -> tuple[Program, MachineCode]:
     """A program and its machine code, which have no state."""
     program = load_program(file.read_bytes())
     return program, MachineCode(program, buffered=buffered)
-
-
-def _by_alias(program: Program) -> Mapping[str, str]:
-    """Table by the name that rows have: the last parts of its full name."""
-    found: dict[str, str] = {}
-    for table in program.tables:
-        parts = table.split(".")
-        found |= {".".join(parts[k:]): table for k in range(len(parts))}
-    return found
-
-
-def _number(value: object) -> int:
-    """What an entry has: a number, a MAC or an IPv4 address."""
-    if isinstance(value, int):
-        return value
-    text = str(value)
-    return int(text.replace(":", ""), 16) if ":" in text else int(IPv4Address(text))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from finsy.p4values import encode_exact
 from finsy.proto import p4i, p4r
 
 from softswitch.ir import Between, Masked, Match
-from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -45,10 +45,9 @@ class EntityEncoder:
     def update(self, write: EntryWrite) -> p4r.Update:
         """The update of a table entry."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
-        entry = self.entry(EntryKey(write.table, write.key, write.priority))
+        self._fill(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
         if write.action is not None:
-            self._invoke(entry, write.action)
-        update.entity.table_entry.CopyFrom(entry)
+            self._invoke(update.entity.table_entry, write.action)
         return update
 
     def default(self, table: str, action: EntryAction | None) -> p4r.Entity:
@@ -60,18 +59,26 @@ class EntityEncoder:
 
     def entry(self, key: EntryKey) -> p4r.TableEntry:
         """An entry without its action, as queries name it."""
-        declared = self._tables[key.table]
-        entry = p4r.TableEntry(table_id=declared.preamble.id, priority=key.priority)
-        matches = map(_field_match, declared.match_fields, key.key)
-        entry.match.extend(match for match in matches if match is not None)
+        entry = p4r.TableEntry()
+        self._fill(entry, key)
         return entry
 
     def call(self, call: ActionCall) -> p4r.Action:
         """An action with its arguments."""
-        action = p4r.Action(action_id=self._ids[call.name])
-        for number, value in enumerate(call.args, start=1):
-            action.params.add(param_id=number, value=values.encode(value))
+        action = p4r.Action()
+        self._call(action, call)
         return action
+
+    def _fill(self, entry: p4r.TableEntry, key: EntryKey) -> None:
+        declared = self._tables[key.table]
+        entry.table_id, entry.priority = declared.preamble.id, key.priority
+        for field, match in zip(declared.match_fields, key.key, strict=True):
+            _add_match(entry, field, match)
+
+    def _call(self, action: p4r.Action, call: ActionCall) -> None:
+        action.action_id = self._ids[call.name]
+        for number, value in enumerate(call.args, start=1):
+            action.params.add(param_id=number, value=_octets(value))
 
     def _invoke(self, entry: p4r.TableEntry, action: EntryAction) -> None:
         match action:
@@ -80,7 +87,7 @@ class EntityEncoder:
             case UseGroup(group):
                 entry.action.action_profile_group_id = group
             case ActionCall():
-                entry.action.action.CopyFrom(self.call(action))
+                self._call(entry.action.action, action)
 
     # -- action profiles
 
@@ -159,22 +166,28 @@ def _rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
     )
 
 
-def _field_match(field: p4i.MatchField, match: Match) -> p4r.FieldMatch | None:
-    """A match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
-    message = p4r.FieldMatch(field_id=field.id)
+def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> None:
+    """Add a match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
     match match:
-        case Masked(_, 0):
-            return None
-        case Between(0, high) if high == (1 << field.bitwidth) - 1:
-            return None
-        case Between(low, high):
-            message.range.low, message.range.high = values.encode(low), values.encode(high)
-        case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
-            message.lpm.value, message.lpm.prefix_len = values.encode(value), mask.bit_count()
-        case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
-            message.ternary.value, message.ternary.mask = values.encode(value), values.encode(mask)
-        case Masked(value, _):
-            message.optional.value = values.encode(value)
         case int(value):
-            message.exact.value = values.encode(value)
-    return message
+            entry.match.add(field_id=field.id).exact.value = _octets(value)
+        case Masked(_, 0):
+            pass
+        case Between(0, high) if high == (1 << field.bitwidth) - 1:
+            pass
+        case Between(low, high):
+            bounds = entry.match.add(field_id=field.id).range
+            bounds.low, bounds.high = _octets(low), _octets(high)
+        case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
+            lpm = entry.match.add(field_id=field.id).lpm
+            lpm.value, lpm.prefix_len = _octets(value), mask.bit_count()
+        case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
+            ternary = entry.match.add(field_id=field.id).ternary
+            ternary.value, ternary.mask = _octets(value), _octets(mask)
+        case Masked(value, _):
+            entry.match.add(field_id=field.id).optional.value = _octets(value)
+
+
+def _octets(value: int) -> bytes:
+    """The canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
+    return encode_exact(value, value.bit_length() or 1)

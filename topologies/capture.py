@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-_FIRST_LINE_S = 10
 _STOP_S = 5.0
 
 

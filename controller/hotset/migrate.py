@@ -21,10 +21,11 @@ import numpy as np
 
 from common.concurrency import together
 from controller.errors import HotSetError
-from controller.tables import SLOTS, HotParam, State, Update, UpdateType
+from controller.tables import SLOTS, HotParam, State, Update
 from protocol.control import MAX_KEYS, Command
 from protocol.hashing import lanes_of, ps_ids_of
 from protocol.header import LANES
+from softswitch.pipeline import Change
 
 WAVE = 1024
 """Keys that change their home at a time: workers are refused these, and only these."""
@@ -67,8 +68,8 @@ class Move:
 
     def _update(self, start: State | None, goal: State | None) -> Update:
         if goal is None:
-            return Update(UpdateType.DELETE, self.param)
-        kind = UpdateType.INSERT if start is None else UpdateType.MODIFY
+            return Update(Change.DELETE, self.param)
+        kind = Change.INSERT if start is None else Change.MODIFY
         return Update(kind, replace(self.param, state=goal))
 
 
@@ -86,12 +87,12 @@ class Plan:
 
     def summary(self) -> dict[str, int]:
         """Numbers of table updates and of keys that change their home."""
-        updates = Counter(update.type for move in self.moves for update in (*move.before(), move.after()))
+        updates = Counter(update.change for move in self.moves for update in (*move.before(), move.after()))
         commands = Counter(move.command for move in self.moves)
         return {
-            "inserts": updates[UpdateType.INSERT],
-            "modifies": updates[UpdateType.MODIFY],
-            "deletes": updates[UpdateType.DELETE],
+            "inserts": updates[Change.INSERT],
+            "modifies": updates[Change.MODIFY],
+            "deletes": updates[Change.DELETE],
             "seeded": commands[Command.SEED],
             "collected": commands[Command.COLLECT],
         }

@@ -1,4 +1,4 @@
-control NoneDeparser(packet_out packet, in headers_t hdr) {
+control HotlineDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
     }

@@ -1,3 +1,3 @@
-control NoneEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     apply {}
 }

@@ -5,11 +5,12 @@
 #include "headers.p4"
 #include "parser.p4"
 #include "checksums.p4"
+#include "forward.p4"
 #include "ingress.p4"
 #include "egress.p4"
 #include "deparser.p4"
 
 // The version is the wire's: a controller tells by it whether agents of its own can be understood here.
 @pkginfo(name="none", version="2")
-V1Switch(NoneParser(), NoneVerifyChecksum(), NoneIngress(), NoneEgress(), NoneComputeChecksum(),
-         NoneDeparser()) main;
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
+         HotlineDeparser()) main;

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import plan
-from controller.tables import HotParam, Update, UpdateType
+from controller.tables import HotParam, Update
 from designs.interface import Arm
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
@@ -24,7 +24,7 @@ from simulator.costs import Hosts, Network
 from simulator.faults.operations import KEYS, give_up, make_operations, play
 from simulator.faults.schedule import SERVERS, WORKERS, Schedule
 from simulator.faults.servers import VirtualServer
-from simulator.faults.switch import VirtualSwitch, key_of
+from simulator.faults.switch import VirtualSwitch
 from simulator.links import carry
 from simulator.loop import awake
 from simulator.state import AT_SWITCH, FRAME, ME, World
@@ -32,6 +32,7 @@ from simulator.switch import pass_from
 from simulator.world import Simulated
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
+from softswitch.pipeline import Change
 from topologies.phases.provision import rows
 
 _COSTS = Hosts(
@@ -71,7 +72,7 @@ class Bed:
         self.operations = make_operations(WORKERS)
         self._lent_operations = lent(self.operations)
         self.rows = rows(self.config, [arm])
-        self.switch.write([Update(UpdateType.INSERT, row) for row in self.rows])
+        self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned = self.switch.image()
         self._me = self.world.me.copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
@@ -118,9 +119,9 @@ class Bed:
         switch.restart()
         switch.restarts = switch.sessions = 0
         switch.board.pipeline.load_image(self._provisioned)
-        switch.rows = {key_of(row): row for row in self.rows}
+        switch.rows = {row.identity: row for row in self.rows}
         params = [move.param for move in plan([], self.arm.job, hot, offload=True).arriving]
-        switch.write([Update(UpdateType.INSERT, param) for param in params])
+        switch.write([Update(Change.INSERT, param) for param in params])
         keys = np.array(hot, np.uint64)
         for server in self.servers:
             at = server.store.locate(keys)

@@ -104,18 +104,16 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
         share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
         is_extreme=random.random() < 0.25,
     )  # fmt: skip
+    rates: dict[str, Any]
     if fault in ON_THE_WAY:
-        return replace(schedule, **_rates({fault: random.choice([0.01, 0.05, 0.1, 0.3])}))
+        rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
+        return replace(schedule, **rates)
     if fault != "everything":
         return replace(schedule, strikes=(_strike(fault, random),))
     kinds = [kind for kind in FAULTS if kind not in (*ON_THE_WAY, "everything", "worker killed")]
     strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
-    rates = _rates({kind: random.choice([0.0, 0.01, 0.1]) for kind in ON_THE_WAY})
+    rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in ON_THE_WAY}
     return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
-
-
-def _rates(of: dict[str, float]) -> Any:
-    return of
 
 
 def _strike(kind: str, random: Random) -> Strike:
@@ -132,8 +130,3 @@ def _strike(kind: str, random: Random) -> Strike:
         who=random.randrange(of.get(kind, SERVERS)),
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
-
-
-def all_of(rows: int) -> list[tuple[str, str, range]]:
-    """The matrix: fault, arm and seeds of each row."""
-    return [(fault, arm, range(rows)) for fault in FAULTS for arm in ARMS]

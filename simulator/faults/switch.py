@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from typing_extensions import Self
 
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
-from controller.tables import HOT_TABLES, HotParam, Row, Update, UpdateType
+from controller.tables import HotParam, Row, Update
 from designs.registry import DEFAULT, design
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
@@ -24,8 +24,9 @@ from softswitch.ir.tables import Table
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.memory.rows import Words
+from softswitch.pipeline import Change
 
-T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 _LARGEST = 64
 """Rows of a table: what a schedule needs, so that a switch that restarts is soon empty."""
 _WINDOW = 64
@@ -89,20 +90,15 @@ class VirtualSwitch:
         except StateError as error:
             raise DeviceError(f"the switch refused {error}") from error
         for update in updates:
-            if update.type is UpdateType.DELETE:
-                del self.rows[key_of(update.row)]
+            if update.change is Change.DELETE:
+                del self.rows[update.row.identity]
             else:
-                self.rows[key_of(update.row)] = update.row
+                self.rows[update.row.identity] = update.row
 
     @property
     def params(self) -> list[HotParam]:
         """Entries of hot keys."""
         return [row for row in self.rows.values() if isinstance(row, HotParam)]
-
-
-def key_of(row: Any) -> object:
-    """What makes two rows the same entry."""
-    return (row.job, row.key) if isinstance(row, HotParam) else row.key
 
 
 class Session(SwitchClient):
@@ -147,13 +143,11 @@ class Session(SwitchClient):
         """A switch that is on has our pipeline."""
         self._check_is_on()
 
-    async def read(self, tables: Sequence[str], of: Callable[[Any], T]) -> list[T]:
-        """Rows of the tables as they are."""
+    async def read(self, kind: type[R]) -> list[R]:
+        """Rows of a kind as they are."""
         await self._pause()
         self._check_is_on()
-        names = set(tables)
-        found: list[Any] = [row for row in self._virtual.rows.values() if _table_of(row) in names]
-        return found
+        return [row for row in self._virtual.rows.values() if isinstance(row, kind)]
 
     async def write(self, updates: Sequence[Update]) -> None:
         """Apply updates, a few at a time."""
@@ -193,7 +187,3 @@ class Session(SwitchClient):
         self._check_is_on()
         if not self.killed and self._virtual.primary is not self:
             raise NotPrimary("another controller has become primary")
-
-
-def _table_of(row: Any) -> str:
-    return HOT_TABLES[row.lane] if isinstance(row, HotParam) else str(row.TABLE)

@@ -144,7 +144,6 @@ _SWEEPS: dict[str, Callable[[str], Sweep]] = {
     "incast": _incast,
     "connections": _connections,
 }
-NAMES = tuple(_SWEEPS)
 
 
 def points_of(swept: Sequence[Sweep]) -> Iterator[Point]:

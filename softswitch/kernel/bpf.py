@@ -17,7 +17,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 # enum bpf_cmd of linux/bpf.h
 _MAP_CREATE = 0
-_MAP_LOOKUP = 1
 _MAP_UPDATE = 2
 _MAP_DELETE = 3
 _PROG_LOAD = 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,6 @@ from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
-
-Maker = Callable[..., list[ir.Statement]]
 
 _JUMPS = {"_jump": 0, "_jump_if_zero": 1}
 """Primitives that say where an action goes on, with how many conditions each has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,28 @@ P4SRC = Path(__file__).parents[2] / "p4src" / "hotset"
 _CONSTANT = re.compile(r"(#define|const \S+) +(\w+) +=? *([^;]+)")
 
 
-def _definitions() -> list[tuple[str, str, int]]:
-    """Type (or #define), name and value of all that p4src/constants.p4 defines."""
+def _definitions(given: Mapping[str, int]) -> list[tuple[str, str, int]]:
+    """Type (or #define), name and value of all that p4src/constants.p4 defines, some given otherwise."""
     known: dict[str, int] = {}
     found = []
     for line in (P4SRC / "constants.p4").read_text().splitlines():
         if definition := _CONSTANT.match(line.partition("//")[0]):
             kind, name, value = definition.groups()
-            known[name] = eval(value.replace("/", "//"), {}, known)
+            known[name] = given.get(name, eval(value.replace("/", "//"), {}, known))
             found.append((kind.removeprefix("const "), name, known[name]))
     return found
 
 
-def constants() -> dict[str, int]:
-    """All of them by name."""
-    return {name: value for _, name, value in _definitions()}
+def constants(**given: int) -> dict[str, int]:
+    """All of them by name, where some are given other values."""
+    return {name: value for _, name, value in _definitions(given)}
 
 
 def family(prefix: str, kind: str) -> dict[int, str]:
     """The constants of a type and prefix, number -> what is behind the prefix, in small letters."""
     return {
         value: name.removeprefix(prefix).lower()
-        for its_kind, name, value in _definitions()
+        for its_kind, name, value in _definitions({})
         if its_kind == kind and name.startswith(prefix)
     }
 

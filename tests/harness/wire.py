@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from protocol.codec import Caller, Keys, Message, Values
-from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
+from protocol.header import HEADER_BYTES, KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
 from protocol.packing import Packing
 
 MODULUS = 2**32
@@ -50,7 +50,7 @@ def is_rpc(header: Header, length: int) -> bool:
     else:
         can_be_refused = used - done if flags & RESPONSE else set()
         fits = bool(used)
-    shapes_agree = length == 56 + len(lanes) * _LANE_BYTES[Op(op), flags]
+    shapes_agree = length == HEADER_BYTES + len(lanes) * _LANE_BYTES[Op(op), flags]
     return shapes_agree and fits and used <= lanes and done <= used and back <= can_be_refused
 
 

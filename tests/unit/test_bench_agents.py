@@ -28,7 +28,7 @@ from bench.switches import BMV2, KERNEL, SOFTSWITCH
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from protocol import codec
-from protocol.header import HOTLINE_PORT, LANES, Op
+from protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
 SIZE = 1000
@@ -55,7 +55,11 @@ def test_requests_are_rpcs_of_all_lanes(op: Op) -> None:
         assert message.header.op == op and message.header.live == 2**LANES - 1
         assert message.keys is not None and message.keys.tolist() == keys[k].tolist()
         assert (message.values is None) == (op == Op.PULL)
-    assert (made.octets, made.answer_octets) == ((312, 184) if op == Op.PULL else (440, 56))
+    assert (made.octets, made.answer_octets) == (
+        (HEADER_BYTES + 8 * LANES, HEADER_BYTES + 4 * LANES)
+        if op == Op.PULL
+        else (HEADER_BYTES + 12 * LANES, HEADER_BYTES)
+    )
 
 
 @pytest.mark.parametrize("hashed", [False, True])

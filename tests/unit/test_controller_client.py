@@ -16,12 +16,14 @@ from finsy.proto import p4r, rpc_code, rpc_status
 from controller import client
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import Job, Route, Update, UpdateType
+from controller.tables import HotParam, Job, Route, State, Update
 from designs.registry import design
+from protocol.header import LANES
+from softswitch.pipeline import Change
 
 OURS = design("hotset")
 ADDRESS = "10.0.0.1:7"
-ROUTES = [Update(UpdateType.INSERT, Route(f"02:00:00:00:00:0{n}", n)) for n in range(3)]
+ROUTES = [Update(Change.INSERT, Route(f"02:00:00:00:00:0{n}", n)) for n in range(3)]
 CLOSED = f"switch {ADDRESS} has closed the connection"
 LOST = f"another controller has become primary of switch {ADDRESS}"
 Scenario = Callable[[SwitchClient], Awaitable[Any]]
@@ -109,7 +111,7 @@ def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
 
 ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
-    ("read", lambda c: c.read(["jobs"], Job.of)),
+    ("read", lambda c: c.read(Job)),
     ("read", lambda c: c.counter("rpcs")),
     ("read", lambda c: c.counter_cells("pushes", [1])),
     ("packet-out", lambda c: c.send(b"frame", 1)),
@@ -152,12 +154,12 @@ def test_updates_that_are_refused_are_counted_and_the_first_is_told(switch: type
     switch.error = failed(grpc.StatusCode.UNKNOWN, fine, there, full)
     assert told(lambda c: c.write(ROUTES)) == (
         f"switch {ADDRESS} refused 2 of 3 updates, first: insert of "
-        "Route(mac='02:00:00:00:00:01', port=1): ALREADY_EXISTS: is there"
+        "Route(dst_addr='02:00:00:00:00:01', port=1): ALREADY_EXISTS: is there"
     )
 
 
 def test_updates_are_written_1024_at_a_time_and_side_by_side(switch: type[Switch]) -> None:
-    updates = [Update(UpdateType.INSERT, Job(number, True, False)) for number in range(2500)]
+    updates = [Update(Change.INSERT, Job(number, True, False)) for number in range(2500)]
     on(lambda c: c.write(updates))
     assert [len(entities) for entities in switch.asked] == [1024, 1024, 452, 0, 0, 0]
     values = [update.entity.table_entry.match[0].exact.value for batch in switch.asked for update in batch]
@@ -221,9 +223,11 @@ def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch
 
 
 def test_each_table_is_a_request_of_its_own(switch: type[Switch]) -> None:
-    switch.answers = [1, 2]
-    assert on(lambda c: c.read(["jobs", "forward"], str)) == ["1", "2", "1", "2"]
-    assert switch.asked == [[fy.P4TableEntry("jobs")], [fy.P4TableEntry("forward")]]
+    action = fy.Action("lookup_03.hot", slot=2)
+    switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
+    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, State.HOT)] * LANES
+    names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
+    assert switch.asked == [[fy.P4TableEntry(name)] for name in names]
 
 
 async def _check(opened: SwitchClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import FrozenInstanceError, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import finsy as fy
 import pytest
@@ -15,7 +15,7 @@ from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
     CPU_PORT,
-    HOT_TABLES,
+    INGRESS,
     KIND_PRIVILEGED,
     ROWS,
     HotParam,
@@ -25,15 +25,18 @@ from controller.tables import (
     Server,
     State,
     Update,
-    UpdateType,
     Worker,
 )
 from designs.registry import design
 from protocol.control import Command
 from protocol.hashing import lane_of, ps_of
 from protocol.header import CONTROLLER_CALLER, LANES
+from softswitch.pipeline import Change
+from targets.encoding import EntityEncoder
 
 SCHEMA = fy.P4Schema(design("hotset").p4info)
+ENCODER = EntityEncoder(SCHEMA.p4info)
+R = TypeVar("R", bound=Row)
 EPOCH = 77
 MAC = "02:00:00:00:00:01"
 
@@ -73,10 +76,11 @@ class Switch:
     def check_pipeline(self) -> None:
         self.asked.append(("check",))
 
-    async def read(self, tables: Sequence[str], of: Callable[[fy.P4TableEntry], Any]) -> list[Any]:
-        encoded = (Update(UpdateType.INSERT, row).encode().encode_update(SCHEMA).entity for row in self.rows)
-        entries = [fy.P4TableEntry.decode(entity, SCHEMA) for entity in encoded]
-        return [of(entry) for entry in entries if entry.table_id in tables]
+    async def read(self, kind: type[R]) -> list[R]:
+        encoded = (ENCODER.update(row.write(Change.INSERT)).entity for row in self.rows)
+        entries = [(fy.P4TableEntry.decode(entity, SCHEMA), entity) for entity in encoded]
+        ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
+        return [kind.of(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
 
     async def counter(self, name: str) -> list[int]:
         if name == "rpcs":
@@ -89,16 +93,9 @@ class Switch:
     async def write(self, updates: Sequence[Update]) -> None:
         for update in updates:
             self.written.append(update)
-            self.rows[:] = [row for row in self.rows if _key(row) != _key(update.row)]
-            if update.type is not UpdateType.DELETE:
+            self.rows[:] = [row for row in self.rows if row.identity != update.row.identity]
+            if update.change is not Change.DELETE:
                 self.rows.append(update.row)
-
-
-def _key(row: Row) -> tuple[object, ...]:
-    if isinstance(row, HotParam):
-        return row.job, row.key
-    assert isinstance(row, Job | Server | Worker | Route)
-    return row.key
 
 
 class Calls:
@@ -172,15 +169,15 @@ def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
     route = Route("02:00:00:00:00:09", 4)
     on(lambda c: c.install(Job(4, True, False), Job(5, True, True), server(5, 0), route))
     assert switch.written == [
-        Update(UpdateType.MODIFY, Job(5, True, True)),
-        Update(UpdateType.INSERT, server(5, 0)),
-        Update(UpdateType.INSERT, route),
+        Update(Change.MODIFY, Job(5, True, True)),
+        Update(Change.INSERT, server(5, 0)),
+        Update(Change.INSERT, route),
     ]
     switch.written.clear()
     on(lambda c: c.install(route, server(5, 0)))
     assert switch.written == []
     on(lambda c: c.remove(route, server(5, 0)))
-    assert switch.written == [Update(UpdateType.DELETE, route), Update(UpdateType.DELETE, server(5, 0))]
+    assert switch.written == [Update(Change.DELETE, route), Update(Change.DELETE, server(5, 0))]
     assert switch.asked.count(("check",)) == 3
 
 
@@ -276,9 +273,9 @@ def test_offload_is_on_as_long_as_a_value_is_in_the_switch(switch: type[Switch])
 
 def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
     on(lambda c: c.set_proxy(4, True))
-    assert switch.written == [Update(UpdateType.MODIFY, Job(4, True, True))]
+    assert switch.written == [Update(Change.MODIFY, Job(4, True, True))]
     on(lambda c: c.set_proxy(5, False))
-    assert switch.written[1:] == [Update(UpdateType.MODIFY, Job(5, False, False))]
+    assert switch.written[1:] == [Update(Change.MODIFY, Job(5, False, False))]
 
 
 def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> None:
@@ -298,9 +295,9 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
         4, CONTROLLER_CALLER, EPOCH, 4, "02:00:00:00:04:01", "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED
     )
     assert switch.written == [
-        Update(UpdateType.DELETE, left),
-        Update(UpdateType.INSERT, me),
-        Update(UpdateType.DELETE, me),
+        Update(Change.DELETE, left),
+        Update(Change.INSERT, me),
+        Update(Change.DELETE, me),
     ]
     assert Calls.asked == [("patience", 0.25), ("read", [0, 1], [7, 9, 30], [*others, me])]
     assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], -30)]
@@ -353,5 +350,4 @@ def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
 def test_every_lanes_table_is_read(switch: type[Switch]) -> None:
     keys = {lane: next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)}
     switch.rows += [hot(4, key) for key in keys.values()]
-    assert len(HOT_TABLES) == LANES
     assert {param.key for param in on(lambda c: c.status()).params} == set(keys.values())

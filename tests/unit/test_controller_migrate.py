@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from controller.errors import HotSetError
 from controller.hotset.migrate import WAVE, Move, execute, plan
-from controller.tables import HotParam, State, Update, UpdateType
+from controller.tables import HotParam, State, Update
 from protocol.control import MAX_KEYS, Command
 from protocol.hashing import lane_of, ps_of
+from softswitch.pipeline import Change
 
 JOB = 7
 OTHER_JOB = 8
@@ -92,13 +93,13 @@ class World:
         assert isinstance(param, HotParam)
         name = (param.job, param.key)
         assert param.job == JOB
-        assert (name in self.params) == (update.type is not UpdateType.INSERT)
-        if update.type is UpdateType.DELETE:
+        assert (name in self.params) == (update.change is not Change.INSERT)
+        if update.change is Change.DELETE:
             assert param.key not in self.away, "the value would be lost"
             assert self.registers[self._cell(param.key)] == 0
             del self.params[name]
             return
-        if update.type is UpdateType.INSERT:
+        if update.change is Change.INSERT:
             assert (param.lane, param.slot) not in {(row.lane, row.slot) for row in self.params.values()}
             assert param.slot < SLOTS
             assert self.registers[param.lane, param.slot] == 0
@@ -249,9 +250,9 @@ def test_commands_take_four_keys_of_each_lane() -> None:
 def test_a_seeded_key_is_reserved_first() -> None:
     param = HotParam(JOB, 5, lane_of(5), 0, State.HOT)
     move = Move(param, None, State.HOT)
-    assert [(update.type, update.row) for update in [*move.before(), move.after()]] == [
-        (UpdateType.INSERT, replace(param, state=State.RESERVED)),
-        (UpdateType.MODIFY, param),
+    assert [(update.change, update.row) for update in [*move.before(), move.after()]] == [
+        (Change.INSERT, replace(param, state=State.RESERVED)),
+        (Change.MODIFY, param),
     ]
 
 

@@ -12,14 +12,12 @@ import pytest
 
 from bench.workload import RUNS
 from controller import inband
-from controller.encoding import Encoder
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
     CPU_PORT,
-    HOT_TABLES,
+    INGRESS,
     KIND_PRIVILEGED,
     ROWS,
-    SETTINGS,
     SLOTS,
     HotParam,
     Job,
@@ -27,8 +25,6 @@ from controller.tables import (
     Row,
     Server,
     State,
-    Update,
-    UpdateType,
     Worker,
 )
 from designs import hotset
@@ -37,13 +33,15 @@ from protocol import addressing, header
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from protocol.scapy_layer import Hotline
+from softswitch.pipeline import Change
+from targets.encoding import EntityEncoder
 from tests.harness import p4_source, testnet
 from topologies.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 
 P4 = p4_source.constants()
 DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 SCHEMA = fy.P4Schema(design("hotset").p4info)
-INGRESS = "HotlineIngress."
+ENCODER = EntityEncoder(p4_source.p4info())
 
 
 def sizes(kind: str) -> dict[str, int]:
@@ -119,6 +117,7 @@ def test_the_header_is_the_documented_one() -> None:
     documented = [(name, int(at), 8 * int(size)) for at, size, name in rows]
     bits = header.bits_of_fields()
     assert documented == [(name, header.offset_of(name), bits[name]) for name in bits]
+    assert f"\n| {HEADER_BYTES} | 8 · count | keys |" in table
 
 
 def test_scapys_fields_are_the_programs() -> None:
@@ -129,8 +128,7 @@ def test_scapys_fields_are_the_programs() -> None:
 
 @pytest.mark.parametrize("lanes", [8, 16, 32, 64])
 def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int) -> None:
-    assert header.layout(lanes).size == 44 + 3 * lanes // 8
-    assert "44 + 3 * (LANES / 8)" in (p4_source.P4SRC / "constants.p4").read_text()
+    assert header.layout(lanes).size == p4_source.constants(LANES=lanes)["RPC_BYTES"]
 
 
 def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
@@ -193,11 +191,11 @@ ROWS_OF_TABLES: list[Row] = [
 @pytest.mark.parametrize("row", ROWS_OF_TABLES)
 def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> None:
     """The P4Info gives each name a place: one that is not there, left out or too wide for it is an error."""
-    encoded = Update(UpdateType.INSERT, row).encode().encode_update(SCHEMA)
+    encoded = ENCODER.update(row.write(Change.INSERT))
     entry = fy.P4TableEntry.decode(encoded.entity, SCHEMA)
     table = SCHEMA.tables[entry.table_id]
-    of = HotParam.of if isinstance(row, HotParam) else SETTINGS[table.alias]
-    assert of(entry) == row
+    assert type(row).of(entry) == row
+    assert table.name in [INGRESS + name for name in row.TABLES]
     action = encoded.entity.table_entry.action.action
     written = {param.param_id: param.value for param in action.params}
     wanted = {param.id: _number(row, param.name) for param in SCHEMA.actions[action.action_id].params}
@@ -208,34 +206,46 @@ def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> N
 
 
 def _number(row: Row, name: str) -> int:
-    """What a row has for a match field or parameter; they have the same names, but for a route's key."""
-    value = getattr(row, {"dst_addr": "mac"}.get(name, name))
+    """What a row has for a match field or parameter."""
+    value = getattr(row, name)
     return value if isinstance(value, int) else testnet.number(value)
 
 
 def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
-    assert {name.rpartition(".")[2] for name in tables if not name.startswith("lookup_")} == set(SETTINGS)
-    assert {name for name in tables if name.startswith("lookup_")} == set(HOT_TABLES)
+    assert tables == {name for kind in (Job, Server, Worker, Route, HotParam) for name in kind.TABLES}
     actions = [action.alias.split(".") for action in SCHEMA.actions]
     assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in State}
 
 
-def test_updates_of_a_hot_set_are_what_finsy_encodes() -> None:
-    """All but the first of a kind are copies of it with another key and slot."""
-    encoder = Encoder(SCHEMA)
-    for change in UpdateType:
-        for key, slot in ((7, 0), (2**63 + 5, SLOTS - 1), (0, 300)):
-            for state in State:
-                update = Update(change, HotParam(3, key, 12, slot, state))
-                assert encoder.encode(update) == update.encode().encode_update(SCHEMA)
+def finsys(row: Row) -> fy.P4TableEntry:
+    """The entry as finsy is told it: by names, and addresses as text."""
+    if isinstance(row, HotParam):
+        action = fy.Action(f"lookup_{row.lane:02d}.{row.state.value}", slot=row.slot)
+        match = fy.Match(job=row.job, key=row.key)
+        return fy.P4TableEntry(f"lookup_{row.lane:02d}.hot_params", match=match, action=action)
+    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    table = SCHEMA.tables[INGRESS + row.TABLES[0]]
+    match = fy.Match(**{field.alias: values.pop(field.alias) for field in table.match_fields})
+    return fy.P4TableEntry(
+        table.alias, match=match, action=fy.Action(row.ACTION.rpartition(".")[2], **values)
+    )
+
+
+@pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, State.HOT), Job(0, False, True)])
+def test_updates_are_what_finsy_encodes(row: Row) -> None:
+    assert ENCODER.update(row.write(Change.INSERT)) == (+finsys(row)).encode_update(SCHEMA)
+    assert ENCODER.update(row.write(Change.MODIFY)) == (~finsys(row)).encode_update(SCHEMA)
+    deleted = (-finsys(row)).encode_update(SCHEMA)
+    deleted.entity.table_entry.ClearField("action")  # by which nothing is deleted
+    assert ENCODER.update(row.write(Change.DELETE)) == deleted
 
 
 def test_sizes_of_tables_and_registers() -> None:
     tables = sizes("tables")
     assert tables["identify.workers"] == ROWS
     assert tables["identify.servers"] == SERVER_ROWS
-    assert {tables[name] for name in HOT_TABLES} == {SLOTS}
+    assert {tables[name] for name in HotParam.TABLES} == {SLOTS}
     registers = {
         each["name"]: (each["size"], each["bitwidth"]) for each in p4_source.bmv2()["register_arrays"]
     }

@@ -17,9 +17,9 @@ from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follow.follower import Follower, Period, follow
 from controller.hotset.follow.selection import Rule
-from controller.tables import HotParam, State, Update, UpdateType
+from controller.tables import HotParam, State, Update
 from protocol.hashing import lane_of
-from softswitch.pipeline import CounterValue
+from softswitch.pipeline import Change, CounterValue
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
 from tests.unit.test_controller_live import JOB, check_sums, hotline, start_hotline, states
@@ -195,7 +195,7 @@ def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change() -> None:
         async with SwitchClient(net.address) as switch:
             (entry,) = [entry for entry in await controller_entries(net) if entry.key == 7]
             left = HotParam(entry.job, entry.key, entry.lane, entry.slot, State.DRAINING)
-            await switch.write([Update(UpdateType.MODIFY, left)])
+            await switch.write([Update(Change.MODIFY, left)])
         async with Controller(net.address) as controller:
             assert changes(await Follower(controller, JOB, RULE).period()) == (0, 0, 20)
         assert await hot(net) == set(FIRST)
@@ -218,7 +218,7 @@ def test_what_cannot_be_followed() -> None:
             await controller.set_offload(JOB, True)
             others = HotParam(8, 5, lane_of(5), 0, State.HOT)
             async with SwitchClient(net.address) as switch:
-                await switch.write([Update(UpdateType.INSERT, others)])
+                await switch.write([Update(Change.INSERT, others)])
         async with Controller(net.address) as controller:
             text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
             with pytest.raises(HotSetError, match=text):

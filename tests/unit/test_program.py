@@ -7,7 +7,16 @@ import pytest
 from controller.status import RPC_OUTCOMES
 from controller.tables import CPU_PORT
 from protocol.hashing import lane_of
-from protocol.header import CONTROLLER_CALLER, PS_CALLER_BASE, RESPONSE, VALUES, WINDOW_BITS, Header, Op
+from protocol.header import (
+    CONTROLLER_CALLER,
+    HEADER_BYTES,
+    PS_CALLER_BASE,
+    RESPONSE,
+    VALUES,
+    WINDOW_BITS,
+    Header,
+    Op,
+)
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change, EntryKey, EntryWrite
@@ -80,8 +89,8 @@ def test_a_push_that_hits_in_every_lane_is_answered_by_the_switch(switch: Compil
     assert answer.rpc.served == answer.rpc.live == 0b1001
     assert (answer.src_mac, answer.src, answer.src_port) == testnet.SERVICE
     assert (answer.dst_mac, answer.dst, answer.dst_port) == testnet.WORKER[1]
-    assert answer.length == 42 + 56
-    assert answer.total_len == answer.udp_length + 20 == 84
+    assert answer.length == 42 + HEADER_BYTES
+    assert answer.total_len == answer.udp_length + 20 == 28 + HEADER_BYTES
     assert answer.checksum_ok
     assert answer.udp_checksum == 0
     assert testnet.held(switch, 0, 5) == testnet.held(switch, 3, 5) == 10
@@ -96,7 +105,7 @@ def test_a_pull_that_hits_gets_the_sum_of_pushes(switch: CompiledPipeline) -> No
     assert answer.rpc.flags == RESPONSE | VALUES
     assert answer.keys is None
     assert answer.values == [0] * 7 + [43]
-    assert answer.length == 42 + 56 + 8 * 4
+    assert answer.length == 42 + HEADER_BYTES + 8 * 4
 
 
 def test_a_mixed_rpc_goes_on_to_the_ps_with_the_served_lanes_marked(switch: CompiledPipeline) -> None:
@@ -367,7 +376,7 @@ def test_a_frame_cut_in_its_lanes_adds_nothing(switch: CompiledPipeline) -> None
 
 def test_an_empty_rpc_reaches_the_ps(switch: CompiledPipeline) -> None:
     [(port, request)] = call(switch, Op.EMPTY, {}, 1)
-    assert (port, request.length) == (testnet.SERVER_PORT, 42 + 56)
+    assert (port, request.length) == (testnet.SERVER_PORT, 42 + HEADER_BYTES)
 
 
 def test_packet_out_with_a_port_leaves_as_it_is(switch: CompiledPipeline) -> None:

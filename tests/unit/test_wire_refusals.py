@@ -13,7 +13,7 @@ from protocol.codec import Message
 from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
 from protocol.errors import MalformedDatagram
 from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.header import CONTROLLER_CALLER, KEYS, RESPONSE, VALUES, Header, Op, check
+from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op, check
 
 END = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 5001)
 FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))
@@ -22,29 +22,37 @@ FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))
 @pytest.mark.parametrize(
     ("changes", "length", "text"),
     [
-        ({"version": 1}, 72, "version is 1, not 2"),
-        ({"op": 9}, 72, "op 9 with flags 0x0002 is no RPC"),
-        ({"flags": 0x10}, 72, "op 1 with flags 0x0010 is no RPC"),
+        ({"version": 1}, HEADER_BYTES + 16, "version is 1, not 2"),
+        ({"op": 9}, HEADER_BYTES + 16, "op 9 with flags 0x0002 is no RPC"),
+        ({"flags": 0x10}, HEADER_BYTES + 16, "op 1 with flags 0x0010 is no RPC"),
         (
             {"op": Op.CONTROL, "flags": 0, "live": 0},
-            72,
+            HEADER_BYTES + 16,
             "a CONTROL has no lanes, this has count 2 and live 0x0",
         ),
         (
             {"op": Op.CONTROL, "flags": 0, "count": 0},
-            56,
+            HEADER_BYTES,
             "a CONTROL has no lanes, this has count 0 and live 0x3",
         ),
-        ({"count": 33}, 56 + 33 * 8, "count is 33 and reserved 0, not 0..32 and 0"),
-        ({"reserved": 4}, 72, "count is 2 and reserved 4, not 0..32 and 0"),
-        ({}, 71, "71 bytes, not 72 for 2 lanes"),
-        ({}, 73, "73 bytes, not 72 for 2 lanes"),
-        ({"flags": KEYS | VALUES}, 72, "72 bytes, not 80 for 2 lanes"),
-        ({"live": 4}, 72, "bitmaps disagree: count 2, live 0x4, served 0x0, refused 0x0"),
-        ({"live": 1, "served": 2}, 72, "bitmaps disagree: count 2, live 0x1, served 0x2, refused 0x0"),
-        ({"refused": 1}, 72, "bitmaps disagree: count 2, live 0x3, served 0x0, refused 0x1"),
-        ({"live": 0}, 72, "op 1 with count 2 and live 0x0"),
-        ({"op": Op.EMPTY, "flags": 0, "live": 0}, 56, "op 3 with count 2 and live 0x0"),
+        ({"count": 33}, HEADER_BYTES + 33 * 8, "count is 33 and reserved 0, not 0..32 and 0"),
+        ({"reserved": 4}, HEADER_BYTES + 16, "count is 2 and reserved 4, not 0..32 and 0"),
+        ({}, HEADER_BYTES + 15, f"{HEADER_BYTES + 15} bytes, not {HEADER_BYTES + 16} for 2 lanes"),
+        ({}, HEADER_BYTES + 17, f"{HEADER_BYTES + 17} bytes, not {HEADER_BYTES + 16} for 2 lanes"),
+        (
+            {"flags": KEYS | VALUES},
+            HEADER_BYTES + 16,
+            f"{HEADER_BYTES + 16} bytes, not {HEADER_BYTES + 24} for 2 lanes",
+        ),
+        ({"live": 4}, HEADER_BYTES + 16, "bitmaps disagree: count 2, live 0x4, served 0x0, refused 0x0"),
+        (
+            {"live": 1, "served": 2},
+            HEADER_BYTES + 16,
+            "bitmaps disagree: count 2, live 0x1, served 0x2, refused 0x0",
+        ),
+        ({"refused": 1}, HEADER_BYTES + 16, "bitmaps disagree: count 2, live 0x3, served 0x0, refused 0x1"),
+        ({"live": 0}, HEADER_BYTES + 16, "op 1 with count 2 and live 0x0"),
+        ({"op": Op.EMPTY, "flags": 0, "live": 0}, HEADER_BYTES, "op 3 with count 2 and live 0x0"),
     ],
 )
 def test_a_header_that_is_wrong(changes: dict[str, int], length: int, text: str) -> None:
@@ -63,22 +71,24 @@ def test_an_answer_refuses_only_lanes_that_are_live_and_not_served(
 ) -> None:
     answer = Header(op=Op.PUSH, flags=RESPONSE, count=2, live=0b11, served=served, refused=refused)
     if is_right:
-        check(answer, 56)
+        check(answer, HEADER_BYTES)
     else:
         with pytest.raises(MalformedDatagram, match=r"^bitmaps disagree"):
-            check(answer, 56)
+            check(answer, HEADER_BYTES)
 
 
 def test_all_lanes_and_no_lanes_are_right() -> None:
-    check(Header(flags=KEYS, count=32, live=2**32 - 1), 56 + 32 * 8)
-    check(Header(op=Op.EMPTY), 56)
+    check(Header(flags=KEYS, count=32, live=2**32 - 1), HEADER_BYTES + 32 * 8)
+    check(Header(op=Op.EMPTY), HEADER_BYTES)
     check(Header(op=Op.CONTROL, worker=CONTROLLER_CALLER), 1000)
 
 
 def test_a_datagram_shorter_than_a_header() -> None:
     for parse in (header.unpack, codec.parse):
-        with pytest.raises(MalformedDatagram, match=r"^55 bytes, less than the header's 56$"):
-            parse(bytes(55))
+        with pytest.raises(
+            MalformedDatagram, match=f"^{HEADER_BYTES - 1} bytes, less than the header's {HEADER_BYTES}$"
+        ):
+            parse(bytes(HEADER_BYTES - 1))
     assert header.unpack(bytes(codec.build(Message(Header(op=Op.EMPTY, seq=3))))).seq == 3
 
 
@@ -96,11 +106,11 @@ def test_a_controls_bytes() -> None:
     assert header.unpack(request) == Header(
         op=Op.CONTROL, job=1, worker=CONTROLLER_CALLER, epoch=3, ps=2, seq=4
     )
-    assert request[56:] == struct.pack("!BBHIQQ", 3, 0, 0, 2, 0, 1)
+    assert request[HEADER_BYTES:] == struct.pack("!BBHIQQ", 3, 0, 0, 2, 0, 1)
     answer = command(Command.VALUES, 2, answer=Status.OK, values=True)
     assert header.unpack(answer).flags == RESPONSE
-    assert answer[56:] == struct.pack("!BBHIQQII", 3, 0, 0, 2, 0, 1, 0, 1)
-    assert command(Command.SEED, 2, answer=Status.NO_ENTRY)[56:] == struct.pack("!BBHI", 1, 2, 0, 2)
+    assert answer[HEADER_BYTES:] == struct.pack("!BBHIQQII", 3, 0, 0, 2, 0, 1, 0, 1)
+    assert command(Command.SEED, 2, answer=Status.NO_ENTRY)[HEADER_BYTES:] == struct.pack("!BBHI", 1, 2, 0, 2)
 
 
 def test_a_control_comes_back_as_it_was() -> None:
@@ -168,13 +178,22 @@ def test_the_busiest_are_told_with_their_counts(keys: int) -> None:
 @pytest.mark.parametrize(
     ("datagram", "text"),
     [
-        (command(Command.SEED, 2)[:63], "63 bytes, too short for a CONTROL"),
-        (command(Command.SEED, 2)[:-1], "79 bytes, not 80 for a SEED of 2 keys"),
-        (command(Command.SEED, 2) + b"!", "81 bytes, not 80 for a SEED of 2 keys"),
-        (command(Command.SEED, 2, answer=Status.OK) + b"!", "65 bytes, not 64 for a SEED of 2 keys"),
+        (command(Command.SEED, 2)[: HEADER_BYTES + 7], f"{HEADER_BYTES + 7} bytes, too short for a CONTROL"),
+        (
+            command(Command.SEED, 2)[:-1],
+            f"{HEADER_BYTES + 23} bytes, not {HEADER_BYTES + 24} for a SEED of 2 keys",
+        ),
+        (
+            command(Command.SEED, 2) + b"!",
+            f"{HEADER_BYTES + 25} bytes, not {HEADER_BYTES + 24} for a SEED of 2 keys",
+        ),
+        (
+            command(Command.SEED, 2, answer=Status.OK) + b"!",
+            f"{HEADER_BYTES + 9} bytes, not {HEADER_BYTES + 8} for a SEED of 2 keys",
+        ),
         (
             command(Command.VALUES, 2, answer=Status.OK, values=True)[:-4],
-            "84 bytes, not 88 for a VALUES of 2 keys",
+            f"{HEADER_BYTES + 28} bytes, not {HEADER_BYTES + 32} for a VALUES of 2 keys",
         ),
     ],
 )
@@ -196,7 +215,7 @@ def test_a_control_of_another_length(datagram: bytes, text: str) -> None:
 )
 def test_a_control_with_a_wrong_byte(at: int, value: int, text: str) -> None:
     datagram = bytearray(command(Command.SEED, 2))
-    datagram[56 + at] = value
+    datagram[HEADER_BYTES + at] = value
     with pytest.raises(MalformedDatagram) as refusal:
         control.parse(bytes(datagram))
     assert str(refusal.value) == text

@@ -11,7 +11,7 @@ from hosts.worker.machine import COMPILED, Machine, plain_machine
 from protocol import codec
 from protocol.codec import Caller, Message
 from protocol.hashing import lanes_of
-from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
+from protocol.header import HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op
 
 MS = 1_000_000
 SIZE = 200
@@ -254,5 +254,5 @@ def test_the_record_has_the_papers_metrics() -> None:
     (record,) = bench.client.records
     assert (record.t0, record.arrival, record.w_queue, record.w_proc) == (1000, 4000, 1500, 500)
     assert (record.ps_proc, record.ps_queue, record.residence_us) == (10, 20, 3)
-    assert (record.request_bytes, record.response_bytes, record.lanes) == (56, 56, 0)
+    assert (record.request_bytes, record.response_bytes, record.lanes) == (HEADER_BYTES, HEADER_BYTES, 0)
     assert not request.header.flags & KEYS

@@ -30,7 +30,7 @@ from native.records import records
 from protocol import codec, scapy_layer
 from protocol.codec import Caller, Message
 from protocol.errors import MalformedDatagram
-from protocol.header import RESPONSE, VALUES, Op
+from protocol.header import HEADER_BYTES, RESPONSE, VALUES, Op
 from tests.harness.waiting import PATIENCE_S
 
 SIZE = 200
@@ -125,8 +125,9 @@ def test_operations_run_to_their_end(bench: Bench) -> None:
     assert rows["op"].tolist() == [Op.PULL] * 7 + [Op.PUSH] * 7 + [Op.EMPTY]
     assert rows["iteration"].tolist() == [5] * 7 + [6] * 7 + [0]
     assert rows["lanes"].tolist() == ([32] * 6 + [8]) * 2 + [0]
-    assert rows["request_bytes"].tolist() == [312] * 6 + [120] + [440] * 6 + [152, 56]
-    assert rows["response_bytes"].tolist() == [184] * 6 + [88] + [56] * 8
+    request, response = (rows[name] - HEADER_BYTES for name in ("request_bytes", "response_bytes"))
+    assert request.tolist() == [8 * 32] * 6 + [8 * 8] + [12 * 32] * 6 + [12 * 8, 0]
+    assert response.tolist() == [4 * 32] * 6 + [4 * 8] + [0] * 8
     assert (rows["ps_proc"] == 7).all() and (rows["residence_us"] == 9).all()
     assert (
         (rows["w_proc"] > 0).all() and (rows["w_queue"] >= 0).all() and (rows["t0"] < rows["arrival"]).all()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gzip
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from hosts.model.logistic import to_fixed_point
 from hosts.workload import libsvm, replay
-from hosts.workload.__main__ import main
+from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from logs.errors import DataError
 from logs.update_log import is_update_log
@@ -190,33 +190,11 @@ def test_fixed_point_is_clipped() -> None:
     assert to_fixed_point(numbers, 2.0).view(np.int32).tolist() == [3, -2, 2**31 - 1, -(2**31)]
 
 
-def test_numbers_out_of_range_on_the_command_line(tmp_path: Path) -> None:
-    out = ["-o", str(tmp_path / "out")]
-    result = CliRunner().invoke(main, ["--seed", "-1", *out])
-    assert result.exit_code == 2 and "'--seed': -1 is not in the range x>=0" in result.stderr
-    result = CliRunner().invoke(main, ["--keys-per-step", "100000000", *out])
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: 100000000 keys per step are too many for workload R1")
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none: cannot be read: No such file"):
+        is_update_log(tmp_path / "none")
 
 
-def test_command_line(tmp_path: Path) -> None:
-    path = tmp_path / "set"
-    path.write_text(SET)
-    arguments = [
-        "--data",
-        str(path),
-        "--workers",
-        "2",
-        "--samples-per-step",
-        "2",
-        "-o",
-        str(tmp_path / "out"),
-    ]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0 and "set, 2 workers x 1 step, 5 updates" in result.stdout
-    assert Trace.load(tmp_path / "out").steps == 1
-    result = CliRunner().invoke(main, ["--data", str(tmp_path / "none"), "-o", str(tmp_path / "out")])
-    assert result.exit_code == 1 and "none: cannot be read: No such file" in result.stderr
-    arguments = ["--steps", "3", "--keys-per-step", "50", "-o", str(tmp_path / "r1")]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0 and "R1, 4 workers x 3 steps" in result.stdout
+def test_more_keys_a_step_than_the_hottest_allows() -> None:
+    with pytest.raises(DataError, match=r"^100000000 keys per step are too many for workload R1"):
+        generate(replace(R1, keys_per_step=100_000_000), 4, 1, 1)

@@ -19,7 +19,7 @@ def test_every_caller_has_a_row_of_its_own(workers: int, servers: int) -> None:
     assert len({caller.row for caller in callers}) == len(callers)
     # One row is left for the controller's own calls.
     assert max(caller.row for caller in callers) < ROWS - 1
-    assert len({caller.key for caller in callers}) == len(callers)
+    assert len({caller.identity for caller in callers}) == len(callers)
 
 
 def test_arms_differ_in_offload_and_proxy_only() -> None:
