@@ -16,6 +16,8 @@ from hosts.udp import make_udp
 from hosts.worker.client import Client
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
+from hosts.worker.replay import ReplayLog
+from hosts.worker.state import HELD
 from protocol.codec import Caller
 
 _NO_FILE = -1
@@ -32,7 +34,9 @@ def warm_worker() -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, kept=np.zeros((2, 1), np.uint32))
+    log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1)
+    client = Client(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
+    log.kept[HELD] = 1
     client.renew(1)
     client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))

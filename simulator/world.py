@@ -14,6 +14,7 @@ from hosts.ps.state import Server, make_server
 from hosts.ps.store import Store
 from hosts.udp import BURST
 from hosts.worker.client import Client
+from hosts.worker.replay import ReplayLog
 from hosts.worker.state import NEVER, Calls
 from native.plain import plain
 from native.records import records
@@ -102,7 +103,7 @@ class Simulated:
         self.clients = [
             VirtualClient(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest,
-                kept=np.zeros((2, space.size), np.uint32) if keeps else None,
+                log=ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest) if keeps else None,
             )
             for number in range(1, workers + 1)
         ]  # fmt: skip

@@ -12,7 +12,7 @@ from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_not
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
-from hosts.ps.state import CALLER
+from hosts.ps.state import CALLER, Server, make_server
 from hosts.ps.store import Store
 from hosts.worker.machine import COMPILED, plain_machine
 from protocol import control
@@ -25,7 +25,8 @@ _OP_AT = offset_of("op")
 class ParameterServer(Generic[ReplyTo]):
     """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch.
 
-    With a journal it is durable; workers that keep replay logs are what `replayed` says.
+    With a journal it is durable; workers that keep replay logs are what `replayed` says. `state` has the
+    arrays of a PS that has just been made; left out: there are none yet.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class ParameterServer(Generic[ReplyTo]):
         *,
         journal_bytes: int = 0,
         replayed: bool = False,
+        state: Server | None = None,
     ) -> None:
         self.ps = ps
         self._clock = clock
-        self.server = RpcServer(ps, list(epochs), make_share(space, ps, n_ps), clock, as_plain, journal_bytes)
+        made = state or make_server(ps, list(epochs), make_share(space, ps, n_ps), journal_bytes)
+        self.server = RpcServer(made, clock, as_plain)
         self.stores = {job: Store(self.server.state, job, replayed) for job in epochs}
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hosts.ps.journal import add_note
 from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, NOTHING, handle_one, stamp_one
-from hosts.ps.share import Share
-from hosts.ps.state import make_server, needs_room, with_room
+from hosts.ps.state import Server, needs_room, with_room
 from native.plain import plain
 from protocol.header import offset_of
 from protocol.rpc import BUFFER_BYTES, rpcs
@@ -27,21 +26,13 @@ def job_of(datagram: bytes) -> int:
 
 
 class RpcServer:
-    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing.
+    """Answers workers' RPCs. `clock` is monotonic, ns; it times the processing.
 
-    `as_plain` runs the same functions as plain Python; with a journal it is durable (`hosts.ps.journal`).
+    `as_plain` runs the same functions as plain Python.
     """
 
-    def __init__(
-        self,
-        ps: int,
-        jobs: Sequence[int],
-        share: Share,
-        clock: Callable[[], int],
-        as_plain: bool = False,
-        journal_bytes: int = 0,
-    ) -> None:
-        self.state = make_server(ps, jobs, share, journal_bytes)
+    def __init__(self, state: Server, clock: Callable[[], int], as_plain: bool = False) -> None:
+        self.state = state
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[Any] = []

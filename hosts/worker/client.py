@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
+from hosts.worker.replay import ReplayLog
 from hosts.worker.state import NEVER, NOTHING, OWED, ROW, make_calls
 from native.records import records
 from protocol.codec import Caller, Keys, Values
@@ -25,8 +26,8 @@ class Client:
 
     Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
     that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
-    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `kept` is the replay
-    log, uint32[2, size of the space]; left out: none is kept.
+    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `log` is the replay
+    log; left out: none is kept.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class Client:
         largest: int | None = None,
         machine: Machine = COMPILED,
         registers: bool = False,
-        kept: NDArray[np.uint32] | None = None,
+        log: ReplayLog | None = None,
     ) -> None:
+        self.log = log
+        kept = None if log is None else log.kept
         self._space = space
         self._clock = clock
         self._machine = machine
@@ -164,9 +167,13 @@ class Client:
 
     def replay(self) -> None:
         """Start to push the next part of what is owed; the client must be idle, and may stay so."""
-        n = self._machine.take_owed(self.state)
+        assert self.log is not None
+        n = self._machine.next_owed(self.state)
         if n:
-            self.state = self.state._replace(answered=np.zeros(n, np.bool_))
+            answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
+            self._machine.take_owed(self.state, n)
+            self.log.has_taken()
+            self.state = self.state._replace(answered=answered)
             self._machine.start(self.state, PUSH, 0, n)
 
     def free_numbers(self) -> list[int]:

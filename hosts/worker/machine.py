@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from hosts.worker.answers import receive
-from hosts.worker.recovery import renew, take_owed
+from hosts.worker.recovery import next_owed, renew, take_owed
 from hosts.worker.requests import deadline, start, start_empty, transmit, wake
 from hosts.worker.state import Calls
 from native.compile import entry_point
@@ -51,8 +51,13 @@ def _renew(state: Calls, epoch: int) -> None:
 
 
 @entry_point
-def _take_owed(state: Calls) -> int:
-    return take_owed(borrowed(state))
+def _next_owed(state: Calls) -> int:
+    return next_owed(borrowed(state))
+
+
+@entry_point
+def _take_owed(state: Calls, n: int) -> None:
+    take_owed(borrowed(state), n)
 
 
 class Machine(NamedTuple):
@@ -68,10 +73,13 @@ class Machine(NamedTuple):
     deadline: Callable[[Calls], int]
     receive: Callable[[Calls, Any, int, int, int], int]
     renew: Callable[[Calls, int], None]
-    take_owed: Callable[[Calls], int]
+    next_owed: Callable[[Calls], int]
+    take_owed: Callable[[Calls, int], None]
 
 
-COMPILED = Machine(_start, _start_empty, _transmit, _wake, _deadline, _receive, _renew, _take_owed)
+COMPILED = Machine(
+    _start, _start_empty, _transmit, _wake, _deadline, _receive, _renew, _next_owed, _take_owed
+)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hosts.worker.recovery import take_owed
+from hosts.worker.recovery import next_owed, take_owed
 from hosts.worker.requests import start
 from hosts.worker.state import NEVER, Calls
 from native.compile import compiled, int64
@@ -132,7 +132,8 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
     at, until = now, int64(NEVER)
     if calls.me.pending == 0:
         if calls.me.owes:
-            n = take_owed(calls)
+            n = next_owed(calls)
+            take_owed(calls, n)
             line.state = REPLAYING
             if n:
                 _start(calls, PUSH, 0, n)

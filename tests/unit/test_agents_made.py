@@ -20,6 +20,7 @@ from hosts.ps.config import PsConfig
 from hosts.ps.rpc import handle_one, stamp_one
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
+from hosts.ps.state import make_server
 from hosts.sockets import clock_offset
 from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
@@ -117,7 +118,7 @@ def test_a_worker_s_machine_is_compiled_unless_it_is_behind_scapy(tmp_path: Path
 
 @pytest.mark.parametrize("as_plain", [False, True])
 def test_a_ps_s_data_path_is_compiled_unless_it_is_to_be_read_along(as_plain: bool) -> None:
-    server = RpcServer(0, [1], make_share(KeySpace(9), 0, 1), lambda: 0, as_plain)
+    server = RpcServer(make_server(0, [1], make_share(KeySpace(9), 0, 1)), lambda: 0, as_plain)
     assert (server._handle is handle_one, server._stamp is stamp_one) == (not as_plain, not as_plain)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hosts.keys import KeySpace
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, keys_of, make_share, places_of
-from hosts.ps.state import CONTACTS, JOB_COUNTERS, slot_of
+from hosts.ps.state import CONTACTS, JOB_COUNTERS, make_server, slot_of
 from hosts.ps.store import Store
 from native.plain import plain
 from protocol.codec import FastCodec, Message
@@ -34,7 +34,9 @@ class Twins:
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
         self.space = space
-        self.server = RpcServer(PS, JOBS, make_share(space, PS, N_PS), lambda: self.now, as_plain)
+        self.server = RpcServer(
+            make_server(PS, JOBS, make_share(space, PS, N_PS)), lambda: self.now, as_plain
+        )
         self.stores = {job: Store(self.server.state, job) for job in JOBS}
         self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
         self.model = ModelServer(PS, self.models, CODEC, lambda: self.now)

@@ -12,11 +12,11 @@ from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from topologies.config import EPOCH, Config
 
 
-async def provision(address: str, config: Config, epoch: int = EPOCH) -> None:
-    """Commit the pipeline and install routes, jobs, servers and callers, who have an epoch."""
+async def provision(address: str, config: Config) -> None:
+    """Commit the pipeline and install routes, jobs, servers and callers."""
     async with Controller(address, undisturbed=True) as controller:
         await controller.commit_pipeline()
-        await controller.install(*rows(config, epoch=epoch))
+        await controller.install(*rows(config))
 
 
 def rows(

@@ -15,13 +15,13 @@ from hypothesis.extra.numpy import arrays
 from controller.controller import Register
 from controller.tables import HotParam, Job, State
 from hosts.keys import KeySpace
+from hosts.worker.ledger import mismatches
 from protocol.arms import ARMS, Arm
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,
     held_by_switch,
     is_changed,
-    mismatches,
     served_pushes,
     settle,
 )
