@@ -55,6 +55,8 @@ class Left:
 
     def __init__(self, run: Path) -> None:
         self.folder = run / FOLDER
+        if not (run / "run.json").is_file():
+            raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
         if not self.folder.is_dir():
             raise AgentConfigError(f"{run}: has no folder {FOLDER}: of this run nothing is owed")
         self.servers = _configs(run, "ps-*.json", PsConfig)

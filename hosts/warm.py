@@ -9,6 +9,7 @@ import numpy as np
 
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
+from hosts.ps.server import RpcServer
 from hosts.ps.service import make_service
 from hosts.ps.share import make_share, places_of
 from hosts.ps.state import make_server
@@ -51,7 +52,9 @@ def warm_ps() -> None:
     for space in (KeySpace(1), KeySpace(1, key)):
         share = make_share(space, 0, 2)
         places_of(share, key)
-    serve(make_server(0, [0], share), make_service(), make_udp(0), make_sources(_NO_FILE), 0)
+    server = RpcServer(make_server(0, [0], share), lambda: 0)
+    server.take_in(np.zeros(0, np.uint8), 0)
+    serve(server.state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 
 
 if __name__ == "__main__":

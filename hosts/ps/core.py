@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hosts.keys import KeySpace
 from hosts.ps.checkpoint import put_back, take_checkpoint
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
 from hosts.ps.moves import Mover, ReplyTo
 from hosts.ps.server import RpcServer
 from hosts.ps.share import make_share
@@ -109,22 +111,31 @@ class ParameterServer(Generic[ReplyTo]):
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             put_back(self.server.state, self._movers, parts)
         state.me.is_durable = 0
-        for source, datagram in chain.from_iterable(map(read_notes, journal)):
-            notes += 1
-            if source == FROM_WORKER:
-                self.server.handle(datagram, 0, 0)
-            elif source == FROM_CONTROLLER:
-                self.command(datagram, None)
-            else:
-                self.receive_own(datagram, self._clock())
-            for _ in self.transmit():
-                pass
+        for part in journal:
+            notes += self._take_in(np.array(np.frombuffer(part, np.uint8)))
         self.server.take_contacts()
         self.server.state.me.is_durable = 1
         if notes or parts:
             for store in self.stores.values():
                 store.count_from_here()
         return notes
+
+    def _take_in(self, notes: NDArray[np.uint8]) -> int:
+        """Let what has been noted happen again; how much that is."""
+        at, number = 0, 0
+        while at < len(notes):
+            at, taken = self.server.take_in(notes, at)
+            number += taken
+            if at < len(notes):
+                source, datagram, at = read_note(notes, at)
+                number += 1
+                if source == FROM_CONTROLLER:
+                    self.command(datagram, None)
+                else:
+                    self.receive_own(datagram, self._clock())
+                for _ in self.transmit():
+                    pass
+        return number
 
     def transmit(self) -> Iterator[memoryview]:
         """Register RPCs to be sent at once, to the PS's own service address."""

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hosts.ps.journal import FROM_WORKER, note
 from hosts.ps.share import locate
-from hosts.ps.state import AWAY, Server, find_caller, find_job
+from hosts.ps.state import AWAY, Server, find_caller, find_job, needs_room
 from native.compile import compiled, entry_point, int64
+from native.libc import memcpy
 from native.reference import borrowed
 from native.words import ones, swap16, swap32, swap64
 from protocol.header import (
@@ -194,6 +197,25 @@ def handle_one(server: Server, rpcs: Any, length: int, arrival: int) -> int:
     """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
     server = borrowed(server)
     return handle(server, rpcs[0], length, arrival, rpcs[1])
+
+
+@entry_point
+def take_in(server: Server, rpcs: Any, notes: Any, done: Any) -> None:
+    """Handle again what workers have sent, up to another's note, or until there is no room.
+
+    `done` has the place in the notes, and how many have been taken in.
+    """
+    server = borrowed(server)
+    while done[0] < len(notes) and not needs_room(server, 1):
+        at = int64(done[0])
+        head = notes[at : at + 16].view(np.int64)
+        if head[0] != FROM_WORKER:
+            return
+        length = int64(head[1])
+        memcpy(int64(rpcs.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
+        handle(server, rpcs[0], length, 0, rpcs[1])
+        done[0] = at + 16 + (length + 7 & ~7)
+        done[1] += 1
 
 
 @entry_point

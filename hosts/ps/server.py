@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.ps.journal import add_note
-from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, NOTHING, handle_one, stamp_one
+from hosts.ps.rpc import IS_CONTROL, IS_FOREIGN, NOTHING, handle_one, stamp_one, take_in
 from hosts.ps.state import Server, needs_room, with_room
 from native.plain import plain
 from protocol.header import offset_of
@@ -38,6 +39,7 @@ class RpcServer:
         self._full_logs: list[Any] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
+        self._take_in = plain(take_in) if as_plain else take_in
         self._stamp = plain(stamp_one) if as_plain else stamp_one
         self._rpcs = rpcs(2)
         self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
@@ -77,6 +79,16 @@ class RpcServer:
         self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
         octets = answer[:answered].tobytes()
         return job_of(octets), octets
+
+    def take_in(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
+        """Handle again what workers have sent, from a place in the journal on; the place of another's note,
+        or the end, and how many were taken in. Nobody is answered."""
+        done, before = np.array([at, 0]), -1
+        while done[0] != before:
+            self.make_room(1)
+            before = done[0]
+            self._take_in(self.state, self._rpcs, notes, done)
+        return int(done[0]), int(done[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
         """Note what somebody else than a worker has sent, if this PS is durable."""

@@ -13,7 +13,7 @@ from simulator.faults.player import MS, Player, StrikeKind
 from simulator.faults.schedule import WORKERS, Strike
 from simulator.faults.switch import Session
 
-_LOOK_NS = 100_000
+_LOOK_NS = 500_000
 """Between two looks whether who is to be killed is there again."""
 
 

@@ -33,6 +33,7 @@ class Run:
         self.folder = folder
         (folder / FOLDER).mkdir(parents=True)
         (folder / "logs").mkdir()
+        (folder / "run.json").write_text("{}")
         self.servers = [self._server(ps) for ps in range(N_PS)]
         self.pushed = np.zeros(SIZE, np.uint32)
         for worker in (1, 2):
@@ -122,7 +123,7 @@ def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
         assert ran.exit_code == 0, ran.output
         assert run.held().tolist() == run.pushed.tolist()
         assert Left(tmp_path).debts() == []
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", FOLDER]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", FOLDER, "run.json"]
 
 
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
@@ -154,5 +155,8 @@ def test_one_that_is_interrupted_leaves_all_as_it_was(
 
 
 def test_a_run_of_which_nothing_is_owed_is_told(tmp_path: Path) -> None:
+    ran = owed(tmp_path)
+    assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
+    (tmp_path / "run.json").write_text("{}")
     ran = owed(tmp_path)
     assert ran.exit_code == 1 and f"{tmp_path}: has no folder owed" in ran.output

@@ -1,8 +1,8 @@
-"""Each recovery is broken in one place, of the code that real processes run, and schedules of faults find it."""
+"""Each recovery is broken in one place, in the code that real processes run: schedules of faults find it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import pytest
 from controller.controller import Controller
 from hosts.ps import checkpoint, core
 from hosts.ps.core import ParameterServer
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
+from hosts.ps.server import RpcServer
 from hosts.ps.store import Store
 from hosts.worker import replay
 from hosts.worker.client import Client
@@ -31,11 +32,24 @@ async def nothing(*_: Any) -> None:
     pass
 
 
-def forget_notes_of(source: int) -> Break:
-    def read(octets: bytes) -> Iterator[tuple[int, bytes]]:
-        return ((by, datagram) for by, datagram in read_notes(octets) if by != source)
+def forget_notes_of_workers(patched: pytest.MonkeyPatch) -> None:
+    def take_in(server: RpcServer, notes: Any, at: int) -> tuple[int, int]:
+        while at < len(notes):
+            source, _, behind = read_note(notes, at)
+            if source != FROM_WORKER:
+                break
+            at = behind
+        return at, 0
 
-    return lambda patched: patched.setattr(core, "read_notes", read)
+    patched.setattr(RpcServer, "take_in", take_in)
+
+
+def forget_notes_of(source: int) -> Break:
+    def read(notes: Any, at: int) -> tuple[int, bytes, int]:
+        by, datagram, behind = read_note(notes, at)
+        return by, b"" if by == source else datagram, behind
+
+    return lambda patched: patched.setattr(core, "read_note", read)
 
 
 def server_forgets(name: str) -> Break:
@@ -130,7 +144,7 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("breaks", "fault"),
     [
-        pytest.param(forget_notes_of(FROM_WORKER), "server restarted", id="server-workers"),
+        pytest.param(forget_notes_of_workers, "server restarted", id="server-workers"),
         pytest.param(forget_notes_of(FROM_CONTROLLER), "everything", id="server-controller"),
         pytest.param(forget_notes_of(FROM_SWITCH), "everything", id="server-switch"),
         pytest.param(server_forgets_its_checkpoint, "server restarted", id="server-checkpoint"),
