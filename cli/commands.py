@@ -13,6 +13,7 @@ from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
+from cli.owed import owed
 from cli.predict import fit, predict
 from cli.registers import registers
 from cli.report import compare, figures, report
@@ -54,5 +55,6 @@ for command in (
     fit,
     predict,
     faults,
+    owed,
 ):  # fmt: skip
     hotline.add_command(command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from designs import hotset
 from designs.arms import measured
 from designs.interface import Arm
+from protocol.addressing import SWITCH_NAME
+from simulator.faults.kills import Kill, draw_kills
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
@@ -30,6 +32,8 @@ class Strike:
     """Whom it hits: a host, a worker or a server, from 0 on."""
     amount: int = 0
     """µs that frames come later; or until the controller dies, or the next one comes."""
+    behind_us: int | None = None
+    """After the strike before, rather than after RPCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ FAULTS: Mapping[str, str] = {
     "second controller": "another controller becomes primary while one moves keys",
     "hot set": "the hot set changes",
     "disk full": "a parameter server's disk is full for a while",
+    "kills": "processes are killed one after the other, also while a switch is restored",
     "everything": "several of these, on a bad network",
 }
 """Fault -> what it is."""
@@ -108,9 +113,12 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
     if fault in ON_THE_WAY:
         rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
         return replace(schedule, **rates)
+    if fault == "kills":
+        return replace(schedule, strikes=tuple(_strikes_of(draw_kills(seed, WORKERS, SERVERS), random)))
     if fault != "everything":
         return replace(schedule, strikes=(_strike(fault, random),))
-    kinds = [kind for kind in FAULTS if kind not in (*ON_THE_WAY, "everything", "worker killed")]
+    several = (*ON_THE_WAY, "everything", "kills", "worker killed")
+    kinds = [kind for kind in FAULTS if kind not in several]
     strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
     rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in ON_THE_WAY}
     return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
@@ -130,3 +138,25 @@ def _strike(kind: str, random: Random) -> Strike:
         who=random.randrange(of.get(kind, SERVERS)),
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
+
+
+def _strikes_of(kills: Sequence[Kill], random: Random) -> Iterator[Strike]:
+    """The same kills in virtual time."""
+    behind: int | None = None
+    for kill in kills:
+        name, _, number = kill.who.partition("-")
+        kind = _KILLED[name]
+        first = 1 if name == "worker" else 0
+        yield Strike(
+            kind,
+            after=random.randrange(20, RPCS - 60),
+            lasts_us=random.randrange(300, 2_000),
+            who=int(number or 0) - first,
+            behind_us=behind,
+        )
+        behind = round(kill.gap * _RESTORED_US)
+
+
+_KILLED = {SWITCH_NAME: "switch restarted", "ps": "server restarted", "worker": "worker killed"}
+_RESTORED_US = 5_000
+"""In which a switch is restored here."""

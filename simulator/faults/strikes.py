@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from controller.errors import NotPrimary
 from controller.hotset.migrate import plan
-from simulator.faults.operations import KEYS, RUNNING
+from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player, StrikeKind
 from simulator.faults.schedule import WORKERS, Strike
 from simulator.faults.switch import Session
+
+_LOOK_NS = 500_000
+"""Between two looks whether who is to be killed is there again."""
 
 
 def _on_cable(player: Player, strike: Strike, n: int) -> None:
@@ -44,23 +46,19 @@ def _worker_dies(player: Player, strike: Strike, n: int) -> None:
     if bed.world.agents.dead[w]:
         player.heal(before)
         return
-    if bed.operations.lines.state[w] != RUNNING or not bed.world.calls.me.pending[w]:
-        # Where nothing is under way, or what a switch has lost, it is not killed.
+    if strike.behind_us is None and not bed.world.calls.me.pending[w]:
+        # Where nothing is under way, it is not killed.
         player.at(player.random.randrange(30_000), lambda: _worker_dies(player, strike, n))
         return
     player.evidence[n] = True
-    bed.silence(w)
+    player.cluster.kill_worker(w)
     if strike.kind == "worker killed":
         player.heal(before)
         return
 
     def come_back() -> None:
-        player.epochs[w] = player.new_epoch()
-        bed.revive_worker(w, player.epochs[w])
-        if player.knows[w] != bed.switch.restarts:  # as its log tells
-            bed.network.clients[w].renew(player.epochs[w])
-            player.knows[w] = bed.switch.restarts
-        player.begin(player.admit(w))
+        player.cluster.start_worker(w)
+        player.begin(player.at_last(lambda: player.cluster.admit(w)))
         player.returned.append((w, bed.now))
         player.heal(before)
 
@@ -71,15 +69,18 @@ def _server_restarts(player: Player, strike: Strike, n: int) -> None:
     """A server dies and comes back."""
     bed, p, before = player.bed, strike.who, player.answered()
     if bed.world.agents.dead[WORKERS + p]:
-        player.heal(before)
+        player.at(_LOOK_NS, lambda: _server_restarts(player, strike, n))
         return
-    bed.silence(WORKERS + p)
+    # Of what its journal begins with, its checkpoint may be all.
+    bed.servers[p].keep_at_times(player.random)
+    player.cluster.kill_server(p)
     frames = int(bed.world.down.frames[WORKERS + p])
 
     def come_back() -> None:
         # What came meanwhile was lost with it.
-        player.evidence[n] = int(bed.world.down.frames[WORKERS + p]) > frames
-        bed.revive_server(p)
+        is_missed = int(bed.world.down.frames[WORKERS + p]) > frames
+        player.evidence[n] = is_missed or strike.behind_us is not None
+        player.cluster.start_server(p)
         player._send_from(p)
         player.heal(before)
 
@@ -88,32 +89,19 @@ def _server_restarts(player: Player, strike: Strike, n: int) -> None:
 
 def _switch_restarts(player: Player, strike: Strike, n: int) -> None:
     """The switch goes off and comes back empty."""
-    bed, world, before = player.bed, player.bed.world, player.answered()
-    if bed.switch.is_off:
-        player.heal(before)
+    world, cluster, before = player.bed.world, player.cluster, player.answered()
+    if cluster.switch_is_dead:
+        player.at(_LOOK_NS, lambda: _switch_restarts(player, strike, n))
         return
-    bed.switch.is_off, world.me.is_off = True, 1
-    had = bool(world.calls.kept[:, 0].any())
-    since = bed.now
+    had, refused = bool(world.calls.kept[:, 0].any()), int(world.me.refused)
+    player.blind.append([player.bed.now, 2**62])
+    cluster.kill_switch(strike.lasts_us * 1_000)
 
-    def come_back() -> None:
-        bed.switch.restart()
-        world.me.is_off = 0
-        player.evidence[n] = had and int(world.me.refused) > 0
-        epoch = player.new_epoch()
-        for w in range(WORKERS):
-            player.epochs[w] = player.new_epoch()
-            player.at(player.random.randrange(2 * MS), partial(renew, w, player.epochs[w]))
-        player.blind.append([since, 2**62])
-        player.begin(player.restore(epoch)).add_done_callback(lambda _: player.heal(before))
+    def end(_: object) -> None:
+        player.evidence[n] = (had and int(world.me.refused) > refused) or strike.behind_us is not None
+        player.heal(before)
 
-    def renew(w: int, epoch: int) -> None:
-        if player.epochs[w] == epoch and not world.agents.dead[w]:
-            bed.network.clients[w].renew(epoch)
-            player.knows[w] = bed.switch.restarts
-            bed.wake(w)
-
-    player.at(strike.lasts_us * 1_000, come_back)
+    player.begin(player.until_restored(cluster.restarts + 1)).add_done_callback(end)
 
 
 def _controller_dies(player: Player, strike: Strike, n: int) -> None:

@@ -17,12 +17,12 @@ from controller.tables import HotParam, Job, State
 from designs.hotset import ARMS, settings_of
 from designs.interface import Arm
 from hosts.keys import KeySpace
+from hosts.worker.ledger import mismatches
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,
     held_by_switch,
     is_changed,
-    mismatches,
     served_pushes,
     settle,
 )
