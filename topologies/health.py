@@ -48,13 +48,13 @@ class Health:
         """Wait until nobody is missing."""
         await self._whole.wait()
 
-    async def until_death(self) -> None:
-        """Wait for the next death."""
-        await self._death.wait()
+    async def until_death(self, deaths: int) -> None:
+        """Wait until there have been more deaths than that."""
+        while self.deaths == deaths:
+            await self._death.wait()
 
     async def explains(self, deaths: int) -> bool:
         """Whether somebody has died since there were so many deaths, so that a failure may be by that."""
-        if self.deaths == deaths:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.until_death(), _KNOWN_S)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.until_death(deaths), _KNOWN_S)
         return self.deaths > deaths

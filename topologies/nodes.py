@@ -30,6 +30,8 @@ from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
 _START_S = 30.0
+_START_AGAIN_S = 120.0
+"""Beside a run."""
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
 _WATCH_S = 0.05
@@ -109,10 +111,10 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     async def until_it_listens(self) -> None:
         """Wait until the process that has been started listens; SwitchFailed when it does not."""
         assert self.running is not None
-        until = time.monotonic() + _START_S
+        until = time.monotonic() + _START_AGAIN_S
         while not self.running.listens():
             if time.monotonic() > until:
-                raise SwitchFailed(f"{self.name} does not listen after {_START_S:.0f} s ({self.log})")
+                raise SwitchFailed(f"{self.name} does not listen after {_START_AGAIN_S:.0f} s ({self.log})")
             await asyncio.sleep(_WATCH_S)
         self.listens = True
 

@@ -153,10 +153,10 @@ class Session:
             await self.health.until_whole()
             deaths = self.health.deaths
             working = asyncio.ensure_future(work())
-            dying = asyncio.ensure_future(self.health.until_death())
+            dying = asyncio.ensure_future(self.health.until_death(deaths))
             try:
                 await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
-                if working.done() and not dying.done():
+                if working.done() and self.health.deaths == deaths:
                     return working.result()
             except ControllerError:
                 if not await self.health.explains(deaths):

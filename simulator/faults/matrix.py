@@ -15,7 +15,8 @@ from common.settings import Strict
 from simulator.faults.bed import Bed
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome
-from simulator.faults.schedule import ARMS, FAULTS, Schedule, draw
+from simulator.faults.schedule import ARMS, Schedule, draw
+from simulator.faults.strikes import FAULTS
 
 Progress = Callable[[int, int], None]
 """Told how many schedules are done, of how many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -20,20 +20,16 @@ from simulator.faults.clock import VirtualLoop
 from simulator.faults.cluster import Virtual
 from simulator.faults.model import BLIND, Judgement, judge
 from simulator.faults.operations import ENOUGH, FULL, KEYS, WAITING
-from simulator.faults.schedule import ON_THE_WAY, WORKERS, Schedule, Strike
+from simulator.faults.schedule import Schedule
+from simulator.faults.strike import WORKERS
+from simulator.faults.strikes import KINDS, MS, NETWORK, Fault
 from simulator.faults.switch import Session
 from simulator.loop import CROWDED, LEFT, QUIET
 from simulator.state import NOBODY
 from topologies.recovery import keep_switch
 
-MS = 1_000_000
-"""ns"""
 _LONGEST_NS = 200_000 * MS
 """After which a schedule that has not come to rest never will."""
-
-
-StrikeKind = Callable[["Player", Strike, int], None]
-"""Begins a fault and sees to its end (`simulator.faults.strikes`)."""
 
 
 class Outcome(NamedTuple):
@@ -60,10 +56,8 @@ class Outcome(NamedTuple):
 class Player:
     """One schedule under way."""
 
-    def __init__(self, bed: Bed, schedule: Schedule, strike: Mapping[str, StrikeKind]) -> None:
+    def __init__(self, bed: Bed, schedule: Schedule) -> None:
         self.bed, self.schedule = bed, schedule
-        self.strike = strike
-        """By its kind."""
         self.random = Random(schedule.seed)
         self.wanted = self.random.sample(range(KEYS), schedule.hot)
         bed.reset(schedule, self.wanted)
@@ -74,7 +68,8 @@ class Player:
         self.strikes = list(schedule.strikes)
         self.open = 0
         """Faults that have struck and are not over."""
-        self.evidence: list[bool] = []
+        self.faults: list[Fault] = []
+        """That have struck."""
         self.marks: list[tuple[int, int]] = []
         """When each fault ended, and how many RPCs had been answered when it struck."""
         self.returned: list[tuple[int, int]] = []
@@ -140,7 +135,7 @@ class Player:
         for server in self.bed.servers:
             if server.due <= now and not self._is_dead(WORKERS + server.p):
                 server.wake(now)
-                self._send_from(server.p)
+                self.send_from(server.p)
         self.clock.run_due(now)
 
     def _take_left(self) -> None:
@@ -150,10 +145,11 @@ class Player:
                     primary.arrived.put_nowait(octets[2:])
             else:
                 self.bed.servers[who - WORKERS].take(octets)
-                self._send_from(who - WORKERS)
+                self.send_from(who - WORKERS)
         self.clock.run_due(self.bed.now)
 
-    def _send_from(self, p: int) -> None:
+    def send_from(self, p: int) -> None:
+        """Let a server send what it has to."""
         for frame in self.bed.servers[p].to_send():
             self.bed.send(WORKERS + p, frame)
 
@@ -169,8 +165,8 @@ class Player:
         """Let the next fault strike; one that is due so long behind it has a timer."""
         strike = self.strikes.pop(0)
         self.open += 1
-        self.evidence.append(False)
-        self.strike[strike.kind](self, strike, len(self.evidence) - 1)
+        self.faults.append(KINDS[strike.kind](self, strike))
+        self.faults[-1].strike()
         if self.strikes and (behind := self.strikes[0].behind_us) is not None:
             self.at(behind * 1_000, self._strike_next)
 
@@ -265,7 +261,7 @@ class Player:
     async def until_restored(self, restarts: int) -> None:
         """Wait until a switch has come back that has been started so often."""
         while self.cluster.restarts < restarts:
-            await self.cluster.health.until_death()
+            await self.cluster.health.until_death(self.cluster.health.deaths)
         await self.cluster.health.until_whole()
 
     # -- the end
@@ -301,12 +297,12 @@ class Player:
                 pending = mine.completed[(mine.invoked <= end) & (mine.completed > end)]
                 recovered = max(recovered, int(pending.max(initial=end)) - end)
         world = bed.world
-        cables = [
-            links[name].sum() for links in (world.up, world.down) for name in ("lost", "doubled", "late")
+        network = [
+            sum(int(links[kind.counted].sum()) for links in (world.up, world.down)) > 0
+            for name, kind in NETWORK.items()
+            if getattr(self.schedule, name)
         ]
-        lost, doubled, late = (int(a) + int(b) for a, b in zip(cables[:3], cables[3:], strict=True))
-        seen = {"loss": lost, "duplication": doubled, "reordering": late}
-        evidence = [*self.evidence, *(seen[kind] > 0 for kind in ON_THE_WAY if getattr(self.schedule, kind))]
+        evidence = [*(fault.has_happened for fault in self.faults), *network]
         rpcs = self.answered()
         during = rpcs - min(before for _, before in self.marks) if self.marks else 0
         blind = np.array(self.blind, np.int64).reshape(-1, 2) if self.blind else BLIND

@@ -19,6 +19,7 @@ from cli.commands import hotline
 from protocol.addressing import SWITCH_NAME
 from simulator.faults.kills import Kill, draw_kills
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
+from topologies.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'
@@ -27,12 +28,14 @@ RESTORED_S = 3.0
 """In which a switch is restored here."""
 ROUNDS_A_KILL = 8
 """So that a run goes on behind its last kill."""
-FROM_AN_ISSUE = (
-    "ps-0 s1 ps-1",
-    "ps-0 s1 ps-0",
-    "ps-0 s1 ps-0 s1",
-    "s1 ps-0 s1",
-    "ps-0 s1 ps-1 worker-1",
+S1, PS_0, PS_1 = Kill(SWITCH_KILLED, 0, 0.5), Kill(SERVER_KILLED, 0, 0.5), Kill(SERVER_KILLED, 1, 0.5)
+WORKER_1 = Kill(WORKER_KILLED, 0, 0.0)
+ONCE_FATAL = (
+    (PS_0, S1, PS_1),
+    (PS_0, S1, PS_0),
+    (PS_0, S1, PS_0, S1),
+    (S1, PS_0, S1),
+    (PS_0, S1, PS_1, WORKER_1),
 )
 """That once ended runs, or lost what a worker's file had; each killed while the one before comes back."""
 
@@ -58,7 +61,7 @@ def kill_in_order(run: Run, kills: tuple[Kill, ...]) -> None:
     due = time.monotonic()
     for each in kills:
         run.wait_for(partial(has_come, due))
-        kill(run, each.who)
+        kill(run, each.process)
         due = time.monotonic() + each.gap * RESTORED_S
 
 
@@ -75,21 +78,21 @@ def all_is_there(folder: Path, kills: tuple[Kill, ...]) -> None:
         code = run.wait()
     record = json.loads((run.folder / "run.json").read_text())
     accounting = record["accounting"]
-    ends = kills[-1].who.startswith("worker")
+    ends = kills[-1].kind is WORKER_KILLED
     assert (code, accounting is not None) == (int(ends), True), run.errors
     assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0), (accounting, run.errors)
     assert sum(accounting["restarts"].values()) >= len(kills) - ends
     assert accounting["sent"] > 50_000 and (ends or accounting["unknown"] == 0)
-    assert not accounting["owed"] or set(accounting["owed"]) == {kills[-1].who}
+    assert not accounting["owed"] or set(accounting["owed"]) == {kills[-1].process}
     if accounting["owed"]:
         ran = CliRunner().invoke(hotline, ["owed", str(run.folder), "--bring-home", "--json"])
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
 
 
-@pytest.mark.parametrize("who", FROM_AN_ISSUE)
-def test_kills_that_overlap_end_nothing(tmp_path: Path, who: str) -> None:
-    all_is_there(tmp_path, tuple(Kill(each, 0.5) for each in who.split()))
+@pytest.mark.parametrize("kills", ONCE_FATAL, ids=lambda kills: " ".join(kill.process for kill in kills))
+def test_kills_that_overlap_end_nothing(tmp_path: Path, kills: tuple[Kill, ...]) -> None:
+    all_is_there(tmp_path, kills)
 
 
 @pytest.mark.soak
