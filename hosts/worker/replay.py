@@ -9,7 +9,7 @@ had not been told whether they were added again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from hosts.errors import LedgerError
 from hosts.worker.ledger import reserve
 from hosts.worker.state import HELD, OWED
 from protocol.codec import Values
-
-if TYPE_CHECKING:  # whose log this is
-    from hosts.worker.client import Client
 
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
@@ -156,7 +153,15 @@ def file_name(worker: str, job: int) -> str:
     return f"replay-{worker}-job-{job}.bin"
 
 
-def renew(client: Client, log: ReplayLog | None, epoch: int, switch: int) -> None:
+class Caller(Protocol):
+    """Whose log this is."""
+
+    def renew(self, epoch: int) -> None:
+        """Come back with another epoch."""
+        ...
+
+
+def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
     """The switch is another one, which knows the caller by this epoch; told again it changes nothing."""
     if log is not None and log.switch == switch:
         return
