@@ -9,7 +9,7 @@ had not been told whether they were added again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from hosts.errors import LedgerError
 from hosts.worker.ledger import reserve
 from protocol.codec import Values
-
-if TYPE_CHECKING:  # whose log this is
-    from hosts.worker.client import BaseClient
 
 HELD, OWED = 0, 1
 """Rows of a replay log: what the switch has acknowledged, and what one that is gone had."""
@@ -157,7 +154,15 @@ def file_name(worker: str, job: int) -> str:
     return f"replay-{worker}-job-{job}.bin"
 
 
-def renew(client: BaseClient, log: ReplayLog | None, epoch: int, switch: int) -> None:
+class Caller(Protocol):
+    """Whose log this is."""
+
+    def renew(self, epoch: int) -> None:
+        """Come back with another epoch."""
+        ...
+
+
+def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
     """The switch is another one, which knows the caller by this epoch; told again it changes nothing."""
     if log is not None and log.switch == switch:
         return

@@ -23,9 +23,8 @@ from simulator.config import SimulationConfig
 from simulator.cores import make_ready
 from simulator.costs import Hosts, Network
 from simulator.faults.operations import KEYS, REPLAYING, give_up, make_operations, play
-from simulator.faults.schedule import Schedule
+from simulator.faults.schedule import SERVERS, WORKERS, Schedule
 from simulator.faults.servers import VirtualServer
-from simulator.faults.strike import SERVERS, WORKERS
 from simulator.faults.switch import VirtualSwitch
 from simulator.links import carry
 from simulator.loop import awake

@@ -14,7 +14,7 @@ from controller.tables import Worker
 from hosts.worker.replay import renew
 from protocol.header import PS_CALLER_BASE
 from simulator.faults.bed import Bed
-from simulator.faults.strike import WORKERS
+from simulator.faults.schedule import WORKERS
 from simulator.faults.switch import Session
 from topologies.config import EPOCH
 from topologies.health import Health

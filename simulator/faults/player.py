@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,32 @@ from simulator.faults.clock import VirtualLoop
 from simulator.faults.cluster import Virtual
 from simulator.faults.model import BLIND, Judgement, judge
 from simulator.faults.operations import ENOUGH, FULL, KEYS, WAITING
-from simulator.faults.schedule import Schedule
-from simulator.faults.strike import WORKERS
-from simulator.faults.strikes import KINDS, MS, NETWORK, Fault
+from simulator.faults.schedule import WORKERS, Schedule, Strike
 from simulator.faults.switch import Session
 from simulator.loop import CROWDED, LEFT, QUIET
 from simulator.state import NOBODY
+from topologies.faults import ON_THE_WAY
 from topologies.recovery import keep_switch
 
+MS = 1_000_000
+"""ns"""
 _LONGEST_NS = 200_000 * MS
 """After which a schedule that has not come to rest never will."""
+
+
+class Struck(Protocol):
+    """A fault (`simulator.faults.strikes`)."""
+
+    has_happened: bool
+    """It has hit something; not before it is over."""
+
+    def strike(self) -> None:
+        """Begin, and see to the end."""
+        ...
+
+
+Kinds = Mapping[str, Callable[["Player", Strike], Struck]]
+"""What makes a fault of each kind."""
 
 
 class Outcome(NamedTuple):
@@ -56,8 +72,9 @@ class Outcome(NamedTuple):
 class Player:
     """One schedule under way."""
 
-    def __init__(self, bed: Bed, schedule: Schedule) -> None:
+    def __init__(self, bed: Bed, schedule: Schedule, kinds: Kinds) -> None:
         self.bed, self.schedule = bed, schedule
+        self._kinds = kinds
         self.random = Random(schedule.seed)
         self.wanted = self.random.sample(range(KEYS), schedule.hot)
         bed.reset(schedule, self.wanted)
@@ -68,7 +85,7 @@ class Player:
         self.strikes = list(schedule.strikes)
         self.open = 0
         """Faults that have struck and are not over."""
-        self.faults: list[Fault] = []
+        self.faults: list[Struck] = []
         """That have struck."""
         self.marks: list[tuple[int, int]] = []
         """When each fault ended, and how many RPCs had been answered when it struck."""
@@ -165,7 +182,7 @@ class Player:
         """Let the next fault strike; one that is due so long behind it has a timer."""
         strike = self.strikes.pop(0)
         self.open += 1
-        self.faults.append(KINDS[strike.kind](self, strike))
+        self.faults.append(self._kinds[strike.kind](self, strike))
         self.faults[-1].strike()
         if self.strikes and (behind := self.strikes[0].behind_us) is not None:
             self.at(behind * 1_000, self._strike_next)
@@ -299,8 +316,8 @@ class Player:
         world = bed.world
         network = [
             sum(int(links[kind.counted].sum()) for links in (world.up, world.down)) > 0
-            for name, kind in NETWORK.items()
-            if getattr(self.schedule, name)
+            for kind in ON_THE_WAY
+            if getattr(self.schedule, kind.name)
         ]
         evidence = [*(fault.has_happened for fault in self.faults), *network]
         rpcs = self.answered()

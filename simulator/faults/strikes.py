@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from controller.errors import NotPrimary
 from controller.hotset.migrate import plan
 from simulator.faults.operations import KEYS
-from simulator.faults.strike import SERVERS, WORKERS, Strike
+from simulator.faults.player import MS, Player
+from simulator.faults.schedule import SERVERS, WORKERS, Strike
 from simulator.faults.switch import Session
 from topologies.faults import ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
 
-if TYPE_CHECKING:  # who has them strike
-    from simulator.faults.player import Player
-
-MS = 1_000_000
 _LOOK_NS = 500_000
 """Between two looks whether who is to be killed is there again."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from simulator.faults.bed import Bed
+from simulator.faults.draw import draw
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome
-from simulator.faults.schedule import Schedule, draw
+from simulator.faults.schedule import Schedule
 
 SOON = 1_000
 """Schedules within which it has to show."""

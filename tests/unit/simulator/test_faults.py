@@ -14,6 +14,7 @@ from cli.commands import hotline
 from protocol.rpc import PUSH
 from simulator.faults import page as pages
 from simulator.faults.bed import Bed
+from simulator.faults.draw import draw
 from simulator.faults.matrix import (
     ROWS,
     Tally,
@@ -27,8 +28,7 @@ from simulator.faults.matrix import (
 from simulator.faults.model import Judgement
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome, Player
-from simulator.faults.schedule import ARMS, RPCS, Schedule, draw
-from simulator.faults.strike import SERVERS, WORKERS
+from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule
 from simulator.faults.strikes import FAULTS, KINDS, Fault
 from simulator.state import HEAD_BYTES
 
