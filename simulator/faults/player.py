@@ -293,6 +293,7 @@ class Player:
         tasks = self.tasks - {self._keeper}
         return (
             idle
+            and not self._keeper.done()  # which would have ended a run
             and all(task.done() for task in tasks)
             and self.cluster.health.is_whole
             and not self.bed.in_motion()
@@ -304,8 +305,6 @@ class Player:
         for error in errors:
             if error is not None and not isinstance(error, ControllerError):
                 raise error
-        if self._keeper.done():
-            self._keeper.result()
         history, lines = bed.operations.history, bed.operations.lines
         recovered = max((self._first_of(w, end) - end for w, end in self.returned), default=0)
         for end, _ in self.marks:

@@ -53,7 +53,7 @@ def forget_notes_of(source: int) -> Break:
 
 def server_forgets(name: str) -> Break:
     def put_back(server: Any, movers: Any, parts: Any) -> None:
-        really(server, movers, {key: part for key, part in parts.items() if not key.startswith(name)})
+        really(server, movers, {key: b"" if key.startswith(name) else part for key, part in parts.items()})
 
     really = checkpoint.put_back
     return lambda patched: patched.setattr(core, "put_back", put_back)
