@@ -12,6 +12,7 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from common.concurrency import in_thread
+from designs.registry import design
 from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
@@ -108,9 +109,12 @@ async def experiment(
 
 async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
     before = session.switch_threads()
-    await profile(session, trace)
+    has_hot_set = design(session.config.design).has_hot_set
+    if has_hot_set:
+        await profile(session, trace)
     idle = quiet_threads(before, session.switch_threads())
-    await load(session, await select(session))
+    if has_hot_set:
+        await load(session, await select(session))
     with isolated(rest, idle):
         await calibrate(session)
         await measure(session, partial(check_capacity, session, "middle"))
