@@ -46,7 +46,8 @@ class WorkerHalf(NamedTuple):
     """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
     positions."""
     transmit: Callable[[Any, int], int]
-    """(state, now): the slot whose datagram is to be sent at once, or NOTHING."""
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING. A burst of datagrams is sent
+    together: they must stay as they are until the next begins."""
     octets: Callable[[Any, int], int]
     """(state, slot): length of its datagram."""
     peer: Callable[[Any, int], int]
@@ -111,8 +112,8 @@ class Agents(NamedTuple):
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed): a server with what Python does
     for it, a `hosts.ps.core.Core`."""
     scapy: str
-    """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through Scapy's
-    layer, on its way out of an agent and into one. What is none comes in as nothing."""
+    """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through
+    Scapy's layer, on its way out of an agent and into one. What is none comes in as nothing."""
 
     @property
     def wire(self) -> Any:
