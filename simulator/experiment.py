@@ -40,7 +40,7 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
     """Do a run in virtual time; its folder has the merged logs and `run.json` of a real one."""
     with reporter.phase("compile"):
-        await in_thread(warm)
+        await in_thread(warm, config.design)
     begun = time.monotonic()
     record = RunRecord(
         target="simulated",

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from common.concurrency import in_thread
-from designs.registry import design
+from designs.registry import DEFAULT, design
+from hosts.warm import warm
 from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
@@ -73,6 +74,9 @@ async def experiment(
         training = await in_thread(choose_training, config, trace)
         known = trace.space.size if config.data is not None else config.workload.parameters
         record.workload = dict(describe(trace, training, known))
+        if config.design != DEFAULT:
+            with reporter.phase("compile"):
+                await in_thread(warm, config.design)
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))
