@@ -17,6 +17,7 @@ FLOORS = (
     {"logs"},
     {"conformance", "controller", "hosts"},
     {"analysis"},
+    {"policies"},
     {"bench", "topologies"},
     {"simulator"},
     {"cli"},
