@@ -90,7 +90,11 @@ def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("log.csv", f"{HEAD}1,1,2\n1,x,3\n", "line 3: column worker is 'x'; an integer"),
         ("log.csv", f"{HEAD}1,1,2\n1,,3\n", "line 3: column worker is empty; an integer"),
         ("log.csv", f"{HEAD}1,1,2\n2,1,{2**64 - 1}\n", "line 3: key 18446744073709551615 means 'no key'"),
-        ("log.csv", "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n", "line 3: column op is 'get'; pull or push"),
+        (
+            "log.csv",
+            "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n",
+            "line 3: column op is 'get'; pull or push",
+        ),
         ("log.csv", HEAD, "has 0 rows"),
         ("log.csv", f"{HEAD}1,1,2\n1,1,3\n", "one mini-batch"),
         ("log.svm", "1 1:1\n2 1:1\n", "line 2: label '2' is not binary"),
