@@ -13,7 +13,7 @@ from policies.rules.all import KINDS
 SHOWN = 20_000
 """The size of [DDL] Fig. 10's hot set, at which shares are drawn over time."""
 _COLOURS = 7
-_OPTIMUM, _RANDOM = ("belady", "#111111"), ("random", "#9a9a9a")
+_OPTIMUM, _RANDOM = ("belady", "#d6278c"), ("random", "#9a9a9a")
 _LEAST_MOVES = 0.001
 """What a logarithmic axis shows where a policy makes none."""
 

@@ -15,6 +15,7 @@ from policies.log import PULL, Log
 
 SAMPLED = 40
 """Mini-batches that are packed."""
+_SEED = 1
 
 
 class Packed(Strict):
@@ -28,7 +29,7 @@ class Packed(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Operations of the scored part, evenly over it."""
+    """Operations of the scored part, one of each stretch of it, by chance: periods are not to show."""
 
     steps: Sequence[int]
     space: KeySpace
@@ -40,7 +41,8 @@ class Sample:
 def sample(log: Log) -> Sample:
     """At most `SAMPLED` mini-batches of a log."""
     number = min(SAMPLED, log.steps - log.learnt)
-    steps = [log.learnt + at * (log.steps - log.learnt) // number for at in range(number)]
+    edges = np.linspace(log.learnt, log.steps, number + 1).astype(np.int64)
+    steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
     keys = {step: log.keys[_updated(log, step)] for step in steps}
     space = KeySpace(0, np.unique(np.concatenate(list(keys.values()))))
     assert space.sparse is not None

@@ -14,6 +14,7 @@ from logs.errors import DataError, reason_of
 from logs.parts import write_text
 from policies.figures import figures_of, shown_size
 from policies.results import WRITES_A_MOVE, Study
+from policies.rules.all import KINDS
 from policies.table import COLUMNS, cells, told_sizes, write_table
 from policies.words import findings, headline
 
@@ -31,8 +32,8 @@ _READING = (
     "makes the moves by itself, none is needed.",
 )
 _GLOSSARY = (
+    *((kind.title, kind.what) for kind in KINDS),
     ("step", "one mini-batch of one worker; its keys are distinct"),
-    ("top-k", "the k most updated keys"),
     ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
     ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
     ("bypass", "a key that would be needed last is not taken in"),

@@ -47,6 +47,8 @@ class Kind:
     name: str
     """In tables for machines, and of files."""
     title: str
+    what: str
+    """Does it, in a line."""
     make: Make
     one_pass: bool = False
     """Whether it serves all sizes at once."""

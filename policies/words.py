@@ -28,17 +28,14 @@ def findings(study: Study) -> Iterator[str]:
     at = study.at(shown_size(study))
     chance, lru, top, optimum = (at.get(name) for name in ("random", "lru", "top-k", "belady"))
     if chance is not None:
-        yield f"Random keys: {chance.share:.1%} of the updates hit. {_beside(chance, top)}".strip()
+        beside = "" if top is None else f"; with the top-k of the first part {top.share:.1%}"
+        yield f"With random keys {chance.share:.1%} of the updates hit{beside}."
     if lru is not None:
         yield f"LRU misses {1 - lru.share:.1%}, with {lru.moves_per_thousand:,.0f} moves per 1,000 updates."
     if top is not None and optimum is not None and optimum.share:
-        yield f"The top k of the earlier part has {top.share / optimum.share:.0%} of what the optimum has."
+        yield f"A fixed top-k has {top.share / optimum.share:.0%} of what the optimum has."
     if top is not None:
         yield from _of_drift(study, at, top)
-
-
-def _beside(chance: Outcome, top: Outcome | None) -> str:
-    return "" if top is None else f"The top k of the earlier part: {top.share:.1%}."
 
 
 def _of_drift(study: Study, at: dict[str, Outcome], top: Outcome) -> Iterator[str]:
@@ -50,11 +47,11 @@ def _of_drift(study: Study, at: dict[str, Outcome], top: Outcome) -> Iterator[st
     if ahead:
         best = max(ahead, key=lambda each: each.share)
         yield (
-            f"A fixed set is the wrong choice here: {best.title} has "
+            f"A fixed top-k is the wrong choice here: {best.title} has "
             f"{100 * (best.share - top.share):.1f} points more, with moves that can be made."
         )
     else:
-        yield "A fixed set is the right choice here: no policy whose moves can be made has a point more."
+        yield "A fixed top-k is the right choice here: no policy whose moves can be made has a point more."
 
 
 def _capital(text: str) -> str:

@@ -171,4 +171,12 @@ def _topmost(word: Any) -> int:
     return found
 
 
-BELADY = Kind("belady", "Belady's optimum", make, one_pass=True, warms=False, is_bound=True)
+BELADY = Kind(
+    "belady",
+    "optimum",
+    "knows the future: of what is kept and what comes, what is needed last leaves (Belady, with bypass)",
+    make,
+    one_pass=True,
+    warms=False,
+    is_bound=True,
+)

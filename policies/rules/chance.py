@@ -19,4 +19,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     return fixed(log, np.random.default_rng(_SEED).permutation(seen), sizes)
 
 
-RANDOM = Kind("random", "random", make, one_pass=True, warms=False)
+RANDOM = Kind(
+    "random", "random", "random keys of the first part of the log, fixed", make, one_pass=True, warms=False
+)

@@ -45,4 +45,10 @@ def _serve(slots: Any, moves: Any, accesses: Any, levels: Any) -> None:
             moves[INSTALLS, 0] += 1
 
 
-FIRST_COME = Kind("first-come", "hash, first come", make, by_switch=True)
+FIRST_COME = Kind(
+    "first-come",
+    "first come",
+    "hashed slots: who comes first has one until the end of the period, as in ATP",
+    make,
+    by_switch=True,
+)

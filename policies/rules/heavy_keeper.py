@@ -90,4 +90,9 @@ def _count(cells: _Cells, row: int, place: int, key: int) -> None:
         cells.count[row, place] = 1
 
 
-HEAVY_KEEPER = Kind("heavykeeper", "top-k by HeavyKeeper", make)
+HEAVY_KEEPER = Kind(
+    "heavykeeper",
+    "HeavyKeeper",
+    "the top k of a period by 2 k hashed cells, whose counts other keys decay",
+    make,
+)

@@ -100,4 +100,6 @@ def _age(kept: _Kept) -> None:
     kept.at[_SUM] = total
 
 
-LFU = Kind("lfu", "LFU with ageing", make)
+LFU = Kind(
+    "lfu", "LFU", "the least frequently used key leaves; counts are halved where they are 10 on average", make
+)

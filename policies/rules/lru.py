@@ -112,4 +112,4 @@ def _unlink(stack: _Stack, key: int) -> None:
         stack.before[behind] = before
 
 
-LRU = Kind("lru", "LRU", make, one_pass=True)
+LRU = Kind("lru", "LRU", "the least recently used key leaves", make, one_pass=True)

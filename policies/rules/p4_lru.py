@@ -50,4 +50,10 @@ def _serve(buckets: Any, moves: Any, accesses: Any, levels: Any) -> None:
         bucket[0] = key
 
 
-P4_LRU = Kind("p4-lru", "P4LRU, buckets of 3", make, by_switch=True)
+P4_LRU = Kind(
+    "p4-lru",
+    "P4LRU",
+    "hashed buckets of three keys, each an LRU, in a switch's registers",
+    make,
+    by_switch=True,
+)

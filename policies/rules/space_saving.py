@@ -92,4 +92,9 @@ def _read(counted: _Counted, counts: Any) -> None:
         counts[slot] = count_of(counted.counts, slot)
 
 
-SPACE_SAVING = Kind("spacesaving", "top-k by SpaceSaving", make)
+SPACE_SAVING = Kind(
+    "spacesaving",
+    "SpaceSaving",
+    "the top k of a period by 2 k counters: a key without one takes over the least",
+    make,
+)

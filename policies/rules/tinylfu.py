@@ -74,4 +74,4 @@ def _knock(kept: _Kept, key: int) -> None:
     kept.moves[INSTALLS, 0] += 1
 
 
-TINYLFU = Kind("tinylfu", "TinyLFU", make)
+TINYLFU = Kind("tinylfu", "TinyLFU", "LRU whose door is kept by a sketch of what was accessed lately", make)

@@ -17,4 +17,11 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     return fixed(log, order[log.counts[order] > 0], sizes)
 
 
-TOP_K = Kind("top-k", "top-k of the earlier part", make, one_pass=True, warms=False)
+TOP_K = Kind(
+    "top-k",
+    "top-k",
+    "a fixed set: the k most updated keys of the first part of the log, as `hotline load` moves them in",
+    make,
+    one_pass=True,
+    warms=False,
+)

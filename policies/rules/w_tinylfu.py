@@ -132,4 +132,9 @@ def _contest(kept: _Kept, candidate: int) -> None:
     kept.moves[EVICTIONS, 0] += 1
 
 
-W_TINYLFU = Kind("w-tinylfu", "W-TinyLFU", make)
+W_TINYLFU = Kind(
+    "w-tinylfu",
+    "W-TinyLFU",
+    "a small LRU window before a segmented LRU whose door is kept by such a sketch",
+    make,
+)

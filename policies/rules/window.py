@@ -68,4 +68,9 @@ def _serve(kept: Chosen, counts: Any, accesses: Any, levels: Any) -> None:
         counts[key] += int64(accesses[i]) < PULL
 
 
-WINDOW = Kind("window", "top-k of a window", make)
+WINDOW = Kind(
+    "window",
+    "window",
+    "the k most updated keys of a sliding window, by exact counts, chosen as `hotline follow` does",
+    make,
+)
