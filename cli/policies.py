@@ -183,7 +183,7 @@ def _told() -> Iterator[Callable[[str, int, int], None]]:
 
 def _print(found: Study) -> None:
     from policies.figures import shown_size
-    from policies.table import COLUMNS, cells
+    from policies.table import cells, columns
     from policies.words import findings, headline
 
     size = shown_size(found)
@@ -191,8 +191,8 @@ def _print(found: Study) -> None:
     if not sys.stdout.isatty():
         console.width = _WIDTH
     click.echo(f"{found.facts.name}: {found.facts.updates:,} updates scored, {size:,} keys kept\n")
-    rows: list[list[object]] = [[each.title, *cells(each)] for each in found.at(size).values()]
-    console.print(plain_table(["policy", *COLUMNS], rows))
+    rows: list[list[object]] = [[each.title, *cells(found, each)] for each in found.at(size).values()]
+    console.print(plain_table(["policy", *columns(found)], rows))
     click.echo(f"\n{headline(found)}")
     for sentence in findings(found):
         click.echo(f"• {sentence}")

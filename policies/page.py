@@ -15,7 +15,7 @@ from logs.parts import write_text
 from policies.figures import figures_of, shown_size
 from policies.results import WRITES_A_MOVE, Study
 from policies.rules.all import KINDS
-from policies.table import COLUMNS, cells, told_sizes, write_table
+from policies.table import cells, columns, told_sizes, write_table
 from policies.words import findings, headline
 
 _READING = (
@@ -35,6 +35,7 @@ _GLOSSARY = (
     *((kind.title, kind.what) for kind in KINDS),
     ("step", "one mini-batch of one worker; its keys are distinct"),
     ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
+    ("steps to follow", "behind a shift of a generated log, until a share is 95 % of what it was again"),
     ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
     ("bypass", "a key that would be needed last is not taken in"),
     (
@@ -97,5 +98,5 @@ def _ran(study: Study) -> list[tuple[str, str]]:
 
 def _table(study: Study, size: int) -> Table:
     of = study.at(size).values()
-    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(each))) for each in of]
-    return Table(f"{size:,} keys", ("policy", *COLUMNS), rows)
+    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in of]
+    return Table(f"{size:,} keys", ("policy", *columns(study)), rows)

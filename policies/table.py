@@ -10,9 +10,11 @@ import polars as pl
 from logs.parts import whole
 from policies.results import Outcome, Study
 
-COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
+_COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
+_OF_SHIFT = "steps to follow"
 _FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
-_WIDTHS = (2.2, 0.8, 0.8, 1.2, 1.0, 1.3, 1.1)
+_WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)
+"""Of columns, in inches."""
 _ROW_HEIGHT = 0.24
 _DPI = 150
 
@@ -22,15 +24,22 @@ def told_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_00
     return [size for size in study.settings.sizes if size in wanted] or list(study.settings.sizes)
 
 
-def cells(outcome: Outcome) -> list[str]:
-    """What `COLUMNS` have."""
-    return [
+def columns(study: Study) -> tuple[str, ...]:
+    """What a row has behind the policy's name."""
+    return _COLUMNS if study.facts.shift_at is None else (*_COLUMNS, _OF_SHIFT)
+
+
+def cells(study: Study, outcome: Outcome) -> list[str]:
+    """What these columns have."""
+    told = [
         f"{outcome.share:.1%}",
         f"{outcome.spared:.1%}",
         f"{outcome.moves_per_s:,.0f}",
         f"{outcome.moves_per_thousand:,.1f}",
         "–" if outcome.is_bound else _FOLLOWS[outcome.follows],
     ]
+    after = "never" if outcome.follows_after is None else f"{outcome.follows_after:,}"
+    return told if study.facts.shift_at is None else [*told, after]
 
 
 def frame(study: Study) -> pl.DataFrame:
@@ -70,18 +79,19 @@ def write_table(study: Study, folder: Path) -> list[Path]:
     with whole(csv) as partial:
         frame(study).write_csv(partial)
     rows = [
-        [each.title, f"{size:,}", *cells(each)]
+        [each.title, f"{size:,}", *cells(study, each)]
         for size in told_sizes(study)
         for each in study.at(size).values()
     ]
-    drawing = plt.figure(figsize=(sum(_WIDTHS), _ROW_HEIGHT * (len(rows) + 3)))
+    widths = _WIDTHS[: len(rows[0])]
+    drawing = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + 3)))
     try:
         axis = drawing.add_axes((0, 0, 1, 1))
         axis.set_axis_off()
         drawn = axis.table(
             rows,
-            colLabels=["policy", "keys", *COLUMNS],
-            colWidths=[width / sum(_WIDTHS) for width in _WIDTHS],
+            colLabels=["policy", "keys", *columns(study)],
+            colWidths=[width / sum(widths) for width in widths],
             loc="center",
             edges="horizontal",
             cellLoc="right",

@@ -127,12 +127,16 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_a_generated_log(tmp_path: Path) -> None:
-    told = studied(
-        "--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k", "--into",
-        tmp_path / "out",
-    )  # fmt: skip
+    given = ("--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k,lru")
+    told = studied(*given, "--into", tmp_path / "out")
     assert told["facts"]["steps"] == 40 and told["facts"]["shift_at"] == 30
     assert share(told, "top-k", 20_000) > 0.2
+    after = {each["policy"]: each["follows_after"] for each in told["outcomes"]}
+    assert after["top-k"] is None and 0 <= after["lru"] < 10
+    lines = policies(*given, "--into", tmp_path / "out").output.splitlines()
+    (top,) = (line.split() for line in lines if line.startswith("top-k "))
+    (lru,) = (line.split() for line in lines if line.startswith("LRU "))
+    assert (top[-1], lru[-1]) == ("never", str(after["lru"]))
 
 
 @pytest.mark.parametrize(
