@@ -92,7 +92,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
             rows,
             colLabels=["policy", "keys", *columns(study)],
             colWidths=[width / sum(widths) for width in widths],
-            loc="center",
+            bbox=(0.02, 0.02, 0.96, 0.96),
             edges="horizontal",
             cellLoc="right",
         )
