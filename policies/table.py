@@ -74,6 +74,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.transforms import Bbox
 
     csv, pdf = folder / "table.csv", folder / "table.pdf"
     with whole(csv) as partial:
@@ -92,7 +93,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
             rows,
             colLabels=["policy", "keys", *columns(study)],
             colWidths=[width / sum(widths) for width in widths],
-            bbox=(0.02, 0.02, 0.96, 0.96),
+            bbox=Bbox.from_bounds(0.02, 0.02, 0.96, 0.96),
             edges="horizontal",
             cellLoc="right",
         )
