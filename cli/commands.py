@@ -13,6 +13,7 @@ from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
 from cli.logs import logs
+from cli.policies import policies
 from cli.predict import fit, predict
 from cli.registers import registers
 from cli.report import compare, figures, report
@@ -53,6 +54,7 @@ for command in (
     sweep,
     fit,
     predict,
+    policies,
     faults,
 ):  # fmt: skip
     hotline.add_command(command)

@@ -56,6 +56,7 @@ def test_the_readmes_commands_are_well_formed(
         "sweep ",
         "fit ",
         "predict ",
+        "policies ",
         "faults ",
     )
     # What needs no file, either, gets one that is not there.

@@ -18,6 +18,7 @@ FLOORS = (
     {"logs"},
     {"conformance", "controller", "hosts"},
     {"analysis"},
+    {"policies"},
     {"bench", "topologies"},
     {"simulator"},
     {"cli"},
