@@ -19,6 +19,7 @@ FLOORS = (
     {"analysis"},
     {"bench", "topologies"},
     {"simulator"},
+    {"dense"},
     {"cli"},
     {"paper"},
 )
