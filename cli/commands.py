@@ -12,7 +12,9 @@ from cli.faults import faults
 from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
+from cli.layers import layers
 from cli.logs import logs
+from cli.overlap import overlap
 from cli.predict import fit, predict
 from cli.registers import registers
 from cli.report import compare, figures, report
@@ -21,6 +23,7 @@ from cli.status import status
 from cli.sweep import sweep
 from cli.switch import load, offload, proxy, unload
 from cli.watch import watch
+from cli.whatif import whatif
 
 
 class _Commands(click.Group):
@@ -54,5 +57,8 @@ for command in (
     fit,
     predict,
     faults,
+    whatif,
+    overlap,
+    layers,
 ):  # fmt: skip
     hotline.add_command(command)

@@ -51,9 +51,14 @@ class Layers:
         """([n] bytes, [n] µs since backward began at which the gradient is ready), the last layer first."""
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
+    def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The same of layers that have any parameters."""
+        sizes, ready = self.sent()
+        return sizes[sizes > 0], ready[sizes > 0]
+
     def by_module(self) -> Layers:
         """The same with the tensors of a module, `conv1.weight` and `conv1.bias`, as one layer."""
-        modules = [name.rpartition(".")[0] or name for name in self.names]
+        modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
         begins = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
 
         def added(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,8 +100,7 @@ def read_layers(path: Path) -> Layers:
 
 def write_layers(layers: Layers, path: Path) -> None:
     """Write a table, as its suffix says; raises `DataError` where it cannot be."""
-    if path.suffix not in SUFFIXES:
-        raise DataError(f"{path}: its name has to end with {' or '.join(SUFFIXES)}")
+    check_suffix(path)
     table = pl.DataFrame(
         {
             "layer": layers.names,
@@ -111,6 +115,12 @@ def write_layers(layers: Layers, path: Path) -> None:
             table.write_csv(partial)
         else:
             table.write_parquet(partial)
+
+
+def check_suffix(path: Path) -> None:
+    """Raise `DataError` unless a table can be written to a file of that name."""
+    if path.suffix not in SUFFIXES:
+        raise DataError(f"{path}: its name has to end with {' or '.join(SUFFIXES)}")
 
 
 def _scan(log: UpdateLog) -> pl.LazyFrame:

@@ -91,7 +91,10 @@ def addition_us(size: ArrayLike) -> Values:
 
 
 def _interpolated(at: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
-    return np.asarray(np.interp(*(np.asarray(each, dtype=np.float64) for each in (at, x, y))))
+    points: Values = np.asarray(at, dtype=np.float64)
+    known: Values = np.asarray(x, dtype=np.float64)
+    values: Values = np.asarray(y, dtype=np.float64)
+    return np.asarray(np.interp(points, known, values))
 
 
 @cache

@@ -128,9 +128,9 @@ def test_it_is_written_as_its_suffix_says_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_tensors_of_a_module_together() -> None:
-    names = ("a.weight", "a.bias", "b.norm.weight", "b.norm.bias", "lonely")
+    names = ("a.weight", "a.bias", "b.norm.weight", "b.norm.bias", "block.1")
     together = Layers(names, np.arange(1, 6), np.arange(5.0), np.ones(5)).by_module()
-    assert together.names == ("a", "b.norm", "lonely")
+    assert together.names == ("a", "b.norm", "block.1")
     assert (together.sizes.tolist(), together.backward_us.tolist()) == ([3, 7, 5], [1, 5, 4])
     assert together.forward_us is not None and together.forward_us.tolist() == [2, 2, 1]
 
