@@ -12,8 +12,10 @@ from cli.common import json_option, one_line_errors, plain_table, print_json, pr
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
+    from dense.catalogue import Model
     from dense.gaps import Gap
-    from dense.play import Collectives
+    from dense.packets import Contended
+    from dense.play import Collectives, Plan
     from dense.told import Times
 
 _SCHEDULERS = ("wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best")
@@ -47,12 +49,13 @@ _INTO = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--gaps", "show_gaps", is_flag=True, help="How far each is from the optimum, over 1,000 random models."
 )
+@click.option("--packets", is_flag=True, help="Send them as frames, too, where sharing is not assumed.")
 @click.option("--into", type=_INTO, help="Folder to write a page with timelines to, and its figures.")
 @json_option
 def overlap(
     models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, most: int,
-    names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, into: Path | None,
-    as_json: bool,
+    names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
+    into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell how long a step takes under schedulers of all-reduces.
 
@@ -83,11 +86,18 @@ def overlap(
                     ]
                 )
         found = [times_of(model, network, plans[model.name]) for model in opened]
+        carried = _carried(opened, network, plans) if packets else []
         page = into and left_alone(lambda: write_overlap(opened, network, plans, into))
     if as_json:
-        print_json([each.model_dump() for each in found])
+        told = [each.model_dump() for each in found]
+        for each, frames in zip(told, carried, strict=False):
+            each["packets_ms"] = {of.plan.scheduler: of.packets_ms for of in frames}
+            each["gradients_ms"] = {of.plan.scheduler: of.model_ms for of in frames}
+        print_json(told)
         return
     _print(found)
+    for model, frames in zip(opened, carried, strict=False):
+        _print_carried(model, frames)
     if page:
         click.echo(f"report: {page}")
 
@@ -114,6 +124,38 @@ def _print(found: list[Times]) -> None:
 
 def _faster(of: Times, name: str, than: str) -> str:
     return f"{of.faster(name, than):.2f} ({of.buffers[name]}, {of.at_once[name]})"
+
+
+def _carried(
+    models: list[Model], network: Collectives, plans: dict[str, list[Plan]]
+) -> list[list[Contended]]:
+    from dense.packets import beside_model
+
+    with progress_bar("rings") as progress:
+        found = []
+        for done, model in enumerate(models):
+            progress(done, len(models))
+            found.append(
+                left_alone(lambda model=model: beside_model(model, network, plans[model.name]))  # type: ignore[misc]  # as above
+            )
+        return found
+
+
+def _print_carried(model: Model, frames: list[Contended]) -> None:
+    from rich.console import Console
+
+    click.echo(f"\n{model.shown}: ms since backward began until all gradients are there")
+    rows: list[list[object]] = [
+        [
+            of.plan.scheduler,
+            of.plan.at_once,
+            f"{of.model_ms:,.1f}",
+            f"{of.packets_ms:,.1f}",
+            f"{of.apart:+.1%}",
+        ]
+        for of in frames
+    ]
+    Console(width=120).print(plain_table(["scheduler", "at once", "model", "frames", "apart"], rows))
 
 
 def _gaps(network: Collectives, as_json: bool) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import json_option, one_line_errors, plain_table, print_json
+from cli.common import json_option, one_line_errors, plain_table, print_json, progress_bar
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
+    from dense.catalogue import Model
     from dense.fusion import Fusion
     from dense.network import Network
+    from dense.packets import Beside
     from dense.told import Needed
 
 _INTO = click.Path(path_type=Path, file_okay=False)
@@ -64,12 +66,16 @@ _INTO = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--step-ms", type=click.FloatRange(0.001, 1e6), help="Of MODEL on one worker, where it does not tell."
 )
+@click.option(
+    "--packets", is_flag=True, help="Send the buffers as frames, too, in rings of 4, 8 and 16 workers."
+)
 @click.option("--into", type=_INTO, help="Folder to write a page with a map to, and its figures.")
 @json_option
 def whatif(
     models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
     servers: int | None, fusion: str, cycle_ms: float | None, buffer_mib: float | None, utilisation: str,
-    startup_us: float, target: float, step_ms: float | None, into: Path | None, as_json: bool,
+    startup_us: float, target: float, step_ms: float | None, packets: bool, into: Path | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Tell what a better network, or compression, would bring dense training.
 
@@ -86,13 +92,17 @@ def whatif(
         rule = _fusion(fusion, cycle_ms, buffer_mib)
         opened = [open_model(name, step_ms and step_ms * 1e3) for name in models or MEASURED]
         found = left_alone(lambda: answers_of(opened, network, rule, target))
+        beside = _beside(opened, network, rule) if packets else []
         page = into and left_alone(lambda: write_whatif(opened, network, rule, into))
     if as_json:
-        print_json(_as_json(found, not models))
+        rings = {"packets": [each.model_dump() for each in beside]} if packets else {}
+        print_json({**_as_json(found, not models), **rings})
     else:
         if not models:
             _print_theirs()
         _print(found, target)
+    if beside and not as_json:
+        _print_beside(beside)
     if page and not as_json:
         click.echo(f"report: {page}")
 
@@ -170,6 +180,39 @@ def _print(found: list[Needed], target: float) -> None:
         click.echo(each.sentence)
         if each.is_estimate:
             click.echo("  Its times are an estimate: a published step, split by the layers' arithmetic.")
+
+
+def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Beside]:
+    from dense.packets import beside_formula
+
+    with progress_bar("rings") as progress:
+        return left_alone(
+            lambda: [
+                each for model in models for each in beside_formula(model, network, fusion, step=progress)
+            ]
+        )
+
+
+def _print_beside(found: list[Beside]) -> None:
+    from rich.console import Console
+
+    click.echo(
+        "\nWhen the last all-reduce ends, ms since backward began: by formula, and by frames in virtual time"
+    )
+    rows: list[list[object]] = [
+        [
+            each.model,
+            each.workers,
+            f"{each.formula_ms:,.1f}",
+            f"{each.with_headers_ms:,.1f}",
+            f"{each.packets_ms:,.1f}",
+            f"{each.apart:+.2%}",
+            f"{each.frames:,}",
+        ]
+        for each in found
+    ]
+    head = ["model", "workers", "formula", "and headers", "frames", "apart", "number of them"]
+    Console(width=120).print(plain_table(head, rows))
 
 
 def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:

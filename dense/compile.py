@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
 _MADE_OF = (
-    *(_HERE / f"{name}.py" for name in ("play", "search", "wires") if (_HERE / f"{name}.py").exists()),
+    *(_HERE / f"{name}.py" for name in ("play", "search", "wires")),
     *(_HERE.parent / "simulator" / f"{name}.py" for name in ("events", "links", "state")),
 )
 

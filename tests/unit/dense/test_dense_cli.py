@@ -43,10 +43,10 @@ def test_bare_it_is_the_papers_table() -> None:
     rows = {
         line.split()[0]: line.split()[1:] for line in output.splitlines() if re.match(r"\S+ +\d+ +\d", line)
     }
-    assert rows == {
-        "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572".split(),
-        "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531".split(),
-        "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212".split(),
+    assert {name: " ".join(cells) for name, cells in rows.items()} == {
+        "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572",
+        "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531",
+        "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
     }
     assert "ResNets" in output and "VGG-16 takes 10×" in output
     table = answered("whatif")["table"]
