@@ -92,12 +92,16 @@ class Model:
 def open_model(name: str, step_us: float | None = None) -> Model:
     """One that comes along, by its name, or a file; `step_us` where the file does not tell.
 
+    Of an estimate, all times are as much longer as the step is.
+
     Raises `DataError` for a table that is not as it should be and `DenseError` for a name that nobody has.
     """
     if name not in ORIGINS:
         return _own(Path(name), step_us)
     origin = ORIGINS[name]
     layers = read_layers(FOLDER / f"{name}.csv")
+    if origin.is_estimate and step_us is not None:
+        layers = layers.scaled(step_us / origin.step_us)
     return _model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
 
 

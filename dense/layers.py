@@ -56,6 +56,11 @@ class Layers:
         sizes, ready = self.sent()
         return sizes[sizes > 0], ready[sizes > 0]
 
+    def scaled(self, by: float) -> Layers:
+        """The same with all times so many times as long."""
+        forward = None if self.forward_us is None else by * self.forward_us
+        return Layers(self.names, self.sizes, by * self.backward_us, forward)
+
     def by_module(self) -> Layers:
         """The same with the tensors of a module, `conv1.weight` and `conv1.bias`, as one layer."""
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]

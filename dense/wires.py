@@ -61,7 +61,7 @@ class Wires(NamedTuple):
 
 
 @entry_point
-def run_rings(wires: Wires, payload: int, startup: int, at_once: int) -> None:
+def run_rings(wires: Any, payload: int, startup: int, at_once: int) -> None:
     """Until all is done. A step's `startup` is before each of its messages."""
     me, heap = wires.me, wires.heap
     for b in range(len(wires.ready)):
@@ -89,13 +89,13 @@ def run_rings(wires: Wires, payload: int, startup: int, at_once: int) -> None:
 
 
 @compiled
-def _frames(wires: Wires, b: int, payload: int) -> int:
+def _frames(wires: Any, b: int, payload: int) -> int:
     """Of a step's message."""
     return (int64(wires.parts[b]) + payload - 1) // payload
 
 
 @compiled
-def _begin(wires: Wires, h: int, now: int, startup: int, at_once: int) -> None:
+def _begin(wires: Any, h: int, now: int, startup: int, at_once: int) -> None:
     """Begin what is ready, in order, as far as there is room."""
     while wires.under_way[h] < at_once and wires.begun[h] < len(wires.ready):
         b = int64(wires.begun[h])
@@ -108,7 +108,7 @@ def _begin(wires: Wires, h: int, now: int, startup: int, at_once: int) -> None:
 
 
 @compiled
-def _send(wires: Wires, h: int, now: int, payload: int) -> None:
+def _send(wires: Any, h: int, now: int, payload: int) -> None:
     """A frame of the next buffer in turn that has any to send; the link is free."""
     count = len(wires.ready)
     wires.busy[h] = 0
@@ -133,7 +133,7 @@ def _send(wires: Wires, h: int, now: int, payload: int) -> None:
 
 
 @compiled
-def _receive(wires: Wires, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
+def _receive(wires: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
     """A frame of a buffer: the last of a step lets the next one go, and the last of all ends the buffer."""
     hosts = len(wires.up)
     wires.got[b, h] += 1

@@ -169,6 +169,16 @@ def test_an_estimate_is_a_published_step_split_by_arithmetic(name: str) -> None:
     )
 
 
+def test_an_estimate_of_another_step_is_as_much_longer() -> None:
+    short, long = open_model("bert-base"), open_model("bert-base", 2 * open_model("bert-base").step_us)
+    np.testing.assert_allclose(long.layers.backward_us, 2 * short.layers.backward_us)
+    assert long.layers.forward_us is not None and short.layers.forward_us is not None
+    np.testing.assert_allclose(long.layers.forward_us, 2 * short.layers.forward_us)
+    assert long.before_us == pytest.approx(2 * short.before_us)
+    # What was measured stays as it was.
+    assert open_model("vgg16", 1e6).layers.backward_us.sum() == open_model("vgg16").layers.backward_us.sum()
+
+
 def test_a_log_of_the_authors_in_our_format(tmp_path: Path) -> None:
     """Theirs goes from the last tensor to the first."""
     tensors = ARCHITECTURES["vgg16"]()

@@ -22,9 +22,16 @@ FULL_US = 1538 * 8 / 10_000
 """A full frame on a link of 10 Gbit/s: 1,514 bytes, preamble, checksum and gap."""
 
 
-def ends(sizes: list[int], ready: list[float], workers: int, **more: float) -> list[float]:
-    options = {"gbit": 10.0, "adds": False, **more}
-    return carry_rings(np.array(sizes), np.array(ready), workers, **options).ends.tolist()  # type: ignore[arg-type]  # at_once
+def ends(
+    sizes: list[int],
+    ready: list[float],
+    workers: int,
+    startup_us: float = 0,
+    delay_us: float = 0,
+    adds: bool = False,
+) -> list[float]:
+    found = carry_rings(np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, adds).ends
+    return [float(end) for end in found]
 
 
 def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
