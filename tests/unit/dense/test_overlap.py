@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense.catalogue import open_model
 from dense.errors import DenseError
 from dense.gaps import gaps, gaps_of, random_models
 from dense.layers import Layers
 from dense.play import Collectives, Plan, play
 from dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
 from dense.search import beam, optimum
+from dense.told import times_of
 from tests.harness.effort import examples
 
 NET = Collectives(alpha_us=100, beta_ns=1000, sharing=0.5)
@@ -173,10 +176,16 @@ def test_gaps_over_a_thousand_models() -> None:
     net = Collectives()
     found = list(random_models(1000, 1))
     assert {len(toy.names) for toy in found} == set(range(2, 13))
+    means = dict.fromkeys(SCHEDULERS, 0.0)
     for toy in found:
         gap = gaps_of(toy, net)
+        means = {name: mean + gap[name] / len(found) for name, mean in means.items()}
         assert -1e-9 <= gap["best"] <= 0.01
         assert all(gap["best"] <= other + 1e-12 for other in gap.values())
+    # As docs/dense.md has them.
+    assert {name: round(mean, 3) for name, mean in means.items()} == {
+        "wfbp": 0.270, "fixed": 0.210, "mg-wfbp": 0.130, "asc-wfbp": 0.051, "best": 0.0
+    }  # fmt: skip
 
 
 def test_gaps_are_added_up() -> None:
@@ -195,3 +204,24 @@ def test_every_gradient_is_sent_once_by_every_scheduler() -> None:
             plan = scheduler(toy, Collectives())
             assert list(plan.lasts) == sorted(set(plan.lasts)) and plan.lasts[-1] == len(toy.names) - 1
             assert play(toy, Collectives(), plan).sizes.sum() == toy.bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "over_wfbp", "over_mg_wfbp", "best_ms"),
+    [
+        ("resnet152", 1.90, 1.01, 372),
+        ("densenet201", 4.07, 1.04, 146),
+        ("inceptionv4", 2.15, 1.08, 325),
+        ("bert-base", 1.21, 1.05, 682),
+        ("bert-large", 1.29, 1.17, 1997),
+    ],
+)
+def test_steps_of_the_papers_models(name: str, over_wfbp: float, over_mg_wfbp: float, best_ms: float) -> None:
+    """As docs/dense.md has them, beside what is published."""
+    model, net = open_model(name), Collectives()
+    model = replace(model, layers=model.layers.by_module())
+    found = times_of(model, net, [scheduler(model.layers, net) for scheduler in SCHEDULERS.values()])
+    assert found.faster("ASC-WFBP", "WFBP") == pytest.approx(over_wfbp, abs=0.006)
+    assert found.faster("ASC-WFBP", "MG-WFBP") == pytest.approx(over_mg_wfbp, abs=0.006)
+    assert found.step_ms["best"] == pytest.approx(best_ms, abs=0.6)
+    assert found.step_ms["best"] == min(found.step_ms.values()) > found.compute_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -13,9 +14,18 @@ from cli.commands import hotline
 from dense.catalogue import open_model
 from dense.layers import Layers
 from dense.network import Network, addition_us
-from dense.packets import MTU, PAYLOAD, SHARE, beside_formula, cables_of, carry_rings, sharing_of
+from dense.packets import (
+    MTU,
+    PAYLOAD,
+    SHARE,
+    beside_formula,
+    beside_model,
+    cables_of,
+    carry_rings,
+    sharing_of,
+)
 from dense.play import Collectives
-from dense.schedulers import fixed
+from dense.schedulers import asc_wfbp, best, fixed, mg_wfbp
 from dense.whatif import THEIRS
 
 FULL_US = 1538 * 8 / 10_000
@@ -90,6 +100,19 @@ def test_formula_and_packets_are_within_3_percent(workers: int) -> None:
     assert abs(found.apart) < 0.03
     assert 0.03 < found.packets_ms / found.formula_ms - 1 < 0.06
     assert found.frames > 400_000 and found.longest_queue <= 1514
+
+
+def test_where_the_model_and_packets_part() -> None:
+    """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (docs/dense.md)."""
+    model, net = open_model("resnet50"), Collectives()
+    model = replace(model, layers=model.layers.by_module())
+    plans = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
+    serial, asc, beam = beside_model(model, net, plans)
+    assert abs(serial.apart) < 0.005
+    assert (asc.apart, beam.apart) == pytest.approx((0.14, 0.31), abs=0.006)
+    fair = net.model_copy(update={"sharing": 1.0})
+    (found,) = beside_model(model, fair, [asc_wfbp(model.layers, fair)])
+    assert abs(found.apart) < 0.03
 
 
 def test_commands_have_packets_beside(tmp_path: object) -> None:
