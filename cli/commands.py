@@ -12,7 +12,9 @@ from cli.faults import faults
 from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
+from cli.layers import layers
 from cli.logs import logs
+from cli.overlap import overlap
 from cli.policies import policies
 from cli.predict import fit, predict
 from cli.registers import registers
@@ -22,6 +24,7 @@ from cli.status import status
 from cli.sweep import sweep
 from cli.switch import load, offload, proxy, unload
 from cli.watch import watch
+from cli.whatif import whatif
 
 
 class _Commands(click.Group):
@@ -56,5 +59,8 @@ for command in (
     predict,
     policies,
     faults,
+    whatif,
+    overlap,
+    layers,
 ):  # fmt: skip
     hotline.add_command(command)

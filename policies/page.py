@@ -8,8 +8,8 @@ from analysis.answer import Answer
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import Plot, plot
-from analysis.page.tables import Row, Table, plain
-from analysis.wording import Span
+from analysis.page.tables import Row, Table
+from analysis.wording import Span, plain
 from logs.errors import DataError, reason_of
 from logs.parts import write_text
 from policies.figures import figures_of, shown_size

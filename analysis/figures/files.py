@@ -133,9 +133,33 @@ def _map(axis: Axes, many: Iterable[Series]) -> None:
                 axis.annotate(each.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
 
 
+def _heights(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        assert each.z is not None
+        shown = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
+        axis.figure.colorbar(shown, ax=axis, label=each.name)
+        if each.level is not None and each.z.min() < each.level < each.z.max():
+            axis.contour(each.x, each.y, each.z, levels=[each.level], colors="red", linewidths=1.5)
+
+
+def _spans(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        axis.barh(list(each.x), each.y, left=each.low, color=each.colour)
+    if not axis.yaxis_inverted():
+        axis.invert_yaxis()
+
+
 _REACH = 60.0
 """Per cent at the ends of a map's colours."""
-_KINDS = {"map": _map, "lines": _lines, "steps": _steps, "points": _points, "bars": _bars}
+_KINDS = {
+    "map": _map,
+    "heights": _heights,
+    "spans": _spans,
+    "lines": _lines,
+    "steps": _steps,
+    "points": _points,
+    "bars": _bars,
+}
 
 
 def _plain(value: float, _: object) -> str:

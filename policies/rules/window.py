@@ -1,6 +1,7 @@
 """The most updated keys of a sliding window: `hotline follow`'s own choice, at the end of each period.
 
-Counts are exact, as the servers and the switch have them; `controller.hotset.follow.selection` smooths and chooses.
+Counts are exact, as the servers and the switch have them; `controller.hotset.follow.selection` smooths and
+chooses.
 """
 
 from __future__ import annotations

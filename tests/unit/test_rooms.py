@@ -21,6 +21,7 @@ FLOORS = (
     {"policies"},
     {"bench", "topologies"},
     {"simulator"},
+    {"dense"},
     {"cli"},
     {"paper"},
 )
