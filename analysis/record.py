@@ -114,6 +114,8 @@ class Accounting(_Model):
     """Of the logs, because the disk was too slow."""
     restarts: dict[str, int] = Field(default_factory=dict)
     """How often PSs, or the switch, ended and were started again; those that were not are left out."""
+    owed: dict[str, int] = Field(default_factory=dict)
+    """Keys of which workers that have died owe the servers something, as their replay logs have it."""
 
 
 class SimulatedArm(_Model):

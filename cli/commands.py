@@ -15,6 +15,7 @@ from cli.interruption import INTERRUPTED, interrupted
 from cli.layers import layers
 from cli.logs import logs
 from cli.overlap import overlap
+from cli.owed import owed
 from cli.policies import policies
 from cli.predict import fit, predict
 from cli.registers import registers
@@ -62,5 +63,6 @@ for command in (
     whatif,
     overlap,
     layers,
+    owed,
 ):  # fmt: skip
     hotline.add_command(command)

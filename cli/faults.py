@@ -89,7 +89,8 @@ def faults(
 
 def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
     from simulator.faults.matrix import ROWS
-    from simulator.faults.schedule import ARMS, FAULTS
+    from simulator.faults.schedule import ARMS
+    from simulator.faults.strikes import FAULTS
 
     for given, known, what in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in given:

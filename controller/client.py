@@ -56,6 +56,9 @@ class SwitchClient:
     would be gets `NotPrimary`. Raises `DeviceError` at once for an address that is none.
     """
 
+    _latest_ms = 0
+    """That a caller of this process has got."""
+
     def __init__(
         self,
         address: str = DEFAULT_ADDRESS,
@@ -155,7 +158,8 @@ class SwitchClient:
 
     def new_epoch(self) -> int:
         """Later callers have later ones (ms, mod 2^32): a PS can tell a late command of an earlier."""
-        return time.time_ns() // 1_000_000 % 2**32
+        SwitchClient._latest_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_ms + 1)
+        return SwitchClient._latest_ms % 2**32
 
     async def send(self, frame: bytes, egress_port: int) -> None:
         """Packet-out. Port 0: process the frame as if it had arrived on the CPU port."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -110,6 +110,18 @@ class Controller:
         """
         return await self._move(job, keys, (await self.job(job)).offload, progress)
 
+    async def load_all(self, hot_sets: Mapping[int, Sequence[int]]) -> None:
+        """`load` hot sets that have been loaded before, side by side.
+
+        The values of one move while entries of another are written. The jobs' servers must have been renewed.
+        """
+        params, plans = await self._params(), {}
+        for job, keys in hot_sets.items():
+            plans[job] = plan(params, job, keys, (await self.job(job)).offload)
+            # Slots that keys are about to leave are not free for other jobs.
+            params += [move.param for move in plans[job].arriving if move.start is None]
+        await together(self._carry_out(job, moves) for job, moves in plans.items())
+
     async def unload(self, job: int, *, progress: Progress = _silent) -> Plan:
         """Take all keys of a job home to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
@@ -209,6 +221,11 @@ class Controller:
             await inband.check(servers, asked)
             await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
         return moves
+
+    async def _carry_out(self, job: int, moves: Plan) -> None:
+        servers = await self._servers(job)
+        async with InBand(self._switch, patience=self._patience) as inband:
+            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), _silent)
 
     async def _params(self) -> list[HotParam]:
         return await self._switch.read(HotParam)

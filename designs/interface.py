@@ -62,6 +62,8 @@ class WorkerHalf(NamedTuple):
     owed: Callable[[Any], int]
     """(state): where `me.owes`, make the next part of what is to be pushed again before anything else the
     positions and deltas of an operation; how many keys."""
+    take_owed: Callable[[Any, int], None]
+    """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
 
 
 class ServerHalf(NamedTuple):
@@ -101,8 +103,8 @@ class Agents(NamedTuple):
     """What agents, real or simulated, make of a design: `hosts.<design>.agents` has one."""
 
     client: Callable[..., Any]
-    """(caller, n_ps, space, clock, window, *, largest, machine, kept): a worker's calls for one job, a
-    `hosts.worker.client.BaseClient`; `kept` is its replay log, or None."""
+    """(caller, n_ps, space, clock, window, *, largest, machine, log): a worker's calls for one job, a
+    `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
     server: Callable[..., Any]
     """(ps, n_ps, space, jobs, journal_bytes): the state of a server that has all of its share, all values
     0."""

@@ -11,11 +11,13 @@ import numpy as np
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
+from hosts.ps.server import RpcServer
 from hosts.ps.service import make_service
 from hosts.ps.share import make_share, places_of
 from hosts.udp import make_udp
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
+from hosts.worker.replay import HELD, ReplayLog
 from protocol.codec import Caller
 
 _NO_FILE = -1
@@ -34,8 +36,10 @@ def warm_worker(name: str = DEFAULT) -> None:
     due = client.deadline()
     assert due is not None
     client.wake(due)
-    kept = np.zeros((2, 1), np.uint32) if chosen.is_durable else None
-    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, kept=kept)
+    log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if chosen.is_durable else None
+    client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
+    if log is not None:
+        log.kept[HELD] = 1
     client.renew(1)
     client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))
@@ -47,9 +51,12 @@ def warm_worker(name: str = DEFAULT) -> None:
 def warm_ps(name: str = DEFAULT) -> None:
     """Call whatever a PS calls, for nothing."""
     key = np.zeros(1, np.uint64)
+    chosen = design(name)
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
-        state = design(name).agents.server(0, 2, space, [0])
+        state = chosen.agents.server(0, 2, space, [0])
+    if chosen.is_durable:
+        RpcServer(state, lambda: 0).take_in(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 
 

@@ -13,6 +13,7 @@ from designs.interface import NEVER, Arm, Design
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
+from hosts.worker.replay import ReplayLog
 from native.plain import plain
 from native.records import records
 from native.reference import row
@@ -99,7 +100,7 @@ class Simulated:
         self.clients = [
             _virtual(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest,
-                kept=np.zeros((2, space.size), np.uint32) if keeps else None,
+                log=ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest) if keeps else None,
             )
             for number in range(1, workers + 1)
         ]  # fmt: skip
@@ -140,8 +141,8 @@ class Simulated:
         for k, spell in enumerate(self.world.spells):
             put_event(self.world, int(spell.begins), SPELL_BEGINS, k, NOBODY)
         for w, client in enumerate(self.clients):
-            client.adopt(_row(self.world.calls, w))
-        self.servers = [_row(self.world.servers, p) for p in range(servers)]
+            client.adopt(row_of(self.world.calls, w))
+        self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         self.stores = [agents.store(server, arm.job, keeps) for server in self.servers]
         self._contacts: list[list[Any]] = [[] for _ in self.servers]
 
@@ -193,7 +194,7 @@ class Simulated:
         self.world = world._replace(frames=frames, heap=heap, free=free)
 
 
-_row = cast(Any, row).plain
+row_of = cast(Any, row).plain
 """The state of one worker, or server, in the arrays of a world."""
 
 

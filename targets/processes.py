@@ -121,7 +121,7 @@ class SwitchProcess(NamedTuple):
 
     def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
         """Raise SwitchEnded if it ends before that, or takes too long."""
-        self._wait(self._listens, patience_s, f"does not listen at {self.address}")
+        self._wait(self.listens, patience_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
         """The same process, at the address that softswitch prints when it is ready."""
@@ -146,7 +146,8 @@ class SwitchProcess(NamedTuple):
             time.sleep(_POLL_SECONDS)
         return found
 
-    def _listens(self) -> bool | None:
+    def listens(self) -> bool | None:
+        """Whether it listens at its address, or None."""
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()

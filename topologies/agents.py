@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from common.concurrency import together
 from topologies.errors import AgentFailed
+from topologies.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -21,43 +25,132 @@ T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
 _READY_S = 60.0
+_BACK_S = 300.0
+"""Others wait for one that comes back, which has a journal to read, beside the run."""
 _QUIT_S = 3.0
 _SETTLE_S = 30.0
 _GRACE_S = 0.5
+_TICK_S = 1.0
+
+
+class _Question(NamedTuple):
+    answer: asyncio.Future[Answer | None]
+    """None where the process has ended."""
+    on_progress: Callable[[int], None]
+
+
+class _Life:
+    """One process of an agent, which answers in the order in which it is asked, after a first line.
+
+    Nobody but this reads its output, however many wait for answers, for the first line, or for its end.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.ended = asyncio.Event()
+        self.successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Whether there is a next process; not before that is known."""
+        self._asked: deque[_Question] = deque()
+        self.first = self.expect()
+        self._reading = asyncio.ensure_future(self._read())
+
+    def expect(
+        self, on_progress: Callable[[int], None] = lambda steps: None
+    ) -> asyncio.Future[Answer | None]:
+        """The next answer that nobody waits for yet. Whoever no longer waits for it leaves it as it is."""
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        if self.ended.is_set():
+            answer.set_result(None)
+        else:
+            self._asked.append(_Question(answer, on_progress))
+        return answer
+
+    def write(self, command: Answer) -> None:
+        """Send a line; one that has ended does not read it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
+
+    @property
+    def unanswered(self) -> list[asyncio.Future[Answer | None]]:
+        """All that is to come."""
+        return [question.answer for question in self._asked]
+
+    def will_have(self, successor: bool) -> None:
+        """Tell whether there is a next process, who is told once."""
+        if not self.successor.done():
+            self.successor.set_result(successor)
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        with suppress(ValueError):  # a line too long, or cut off by the end
+            while line := await self.process.stdout.readline():
+                self._take(json.loads(line))
+        # One that still lives speaks no JSON.
+        if self.process.returncode is None and not self.process.stdout.at_eof():
+            self.process.kill()
+        await self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        with suppress(OSError):  # it did not read all that was written
+            await self.process.stdin.wait_closed()
+        self.ended.set()
+        for question in self._asked:
+            question.answer.set_result(None)
+        self._asked.clear()
+
+    def _take(self, answer: Answer) -> None:
+        if "progress" in answer:
+            self._asked[0].on_progress(answer["progress"])
+        else:
+            self._asked.popleft().answer.set_result(answer)
 
 
 class Agent:
-    """One agent process. Commands are answered one at a time."""
+    """One agent process. Commands are answered one at a time.
 
-    def __init__(self, name: str, command: Sequence[str], log_file: Path, comes_back: bool = False) -> None:
+    One that `comes_back` is started again when it dies, as long as somebody watches for that.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_file: Path,
+        comes_back: bool = False,
+        health: Health | None = None,
+    ) -> None:
         self.name = name
         self.restarts = 0
         self._command = command
         self._comes_back = comes_back
+        self._health = health or Health()
         self._is_watched = False
+        self._is_ready = False
         self._log_file = log_file
-        self._process: asyncio.subprocess.Process
-        self._lives = asyncio.Event()
+        self._life: _Life
 
     @classmethod
     async def start(
-        cls, name: str, command: Sequence[str], config: Answer, log_dir: Path, comes_back: bool = False
+        cls,
+        name: str,
+        command: Sequence[str],
+        config: Answer,
+        log_dir: Path,
+        comes_back: bool = False,
+        health: Health | None = None,
     ) -> Agent:
-        """Start `command --config FILE`, without waiting until it is ready.
-
-        One that `comes_back` is started again when it dies.
-        """
+        """Start `command --config FILE`, without waiting until it is ready."""
         config_file = log_dir / f"{name}.json"
         config_file.write_text(json.dumps(config, indent=2))
-        agent = cls(name, [*command, "--config", str(config_file)], log_dir / f"{name}.log", comes_back)
+        command = [*command, "--config", str(config_file)]
+        agent = cls(name, command, log_dir / f"{name}.log", comes_back, health)
         await agent._begin()
         return agent
 
     async def _begin(self) -> None:
-        self._unanswered = 1  # its first line
         self._is_ready = False
         with self._log_file.open("ab") as stderr:
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -65,129 +158,132 @@ class Agent:
                 limit=_LINE_LIMIT,
                 start_new_session=True,
             )
+        self._life = _Life(process)
 
     @property
     def pid(self) -> int:
         """The agent's process id."""
-        return self._process.pid
+        return self._life.process.pid
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return self._process.returncode is None
+        return self._life.process.returncode is None
 
-    async def ready(self) -> None:
+    async def ready(self, patience: float = _READY_S) -> None:
         """Wait for its first line; AgentFailed when that is an error, or does not come."""
-        try:
-            await asyncio.wait_for(self._answer(None), _READY_S)
-            self._is_ready = True
-            self._lives.set()
-        except asyncio.TimeoutError:
-            raise AgentFailed(
-                f"{self.name} was not ready in {_READY_S:.0f} s; see {self._log_file}"
-            ) from None
+        first = self._life.first
+        await asyncio.wait([first], timeout=patience)
+        if not first.done():
+            raise AgentFailed(f"{self.name} was not ready in {patience:.0f} s; see {self._log_file}")
+        self._check(first.result())
+        self._is_ready = True
 
     async def call(
         self, command: Answer, patience: float = 30.0, on_progress: OnProgress | None = None
     ) -> Answer:
         """Send a command and wait for its answer; AgentFailed when that is an error, or does not come.
 
-        One that comes back, as long as somebody watches for its death, is asked again then.
+        One that comes back is asked again then. Patience, s, lasts while nobody of the run is missing.
         """
         while True:
-            restarts = self.restarts
-            try:
-                return await self._call(command, patience, on_progress)
-            except AgentFailed:
-                has_died = not self.alive or restarts < self.restarts
-                if not (self._comes_back and self._is_watched and has_died):
-                    raise
-                # It may be that only this one has noticed its death, and `_lives` is still set.
-                await asyncio.sleep(0)
-                await self._lives.wait()
+            life = self._life
+            answer = life.expect(lambda steps: on_progress(self, steps) if on_progress else None)
+            life.write(command)
+            if not await self._comes(answer, patience):
+                raise AgentFailed(
+                    f"{self.name} did not answer '{command['cmd']}' within {patience:.0f} s; "
+                    f"see {self._log_file}"
+                )
+            told = answer.result()
+            if told is not None or not await self._comes_back_after(life):
+                return self._check(told)
 
     async def tell(self, command: Answer) -> None:
         """Send a command that is not answered, whatever else is under way."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command).encode() + b"\n")
-        await self._process.stdin.drain()
-
-    async def _call(self, command: Answer, patience: float, on_progress: OnProgress | None) -> Answer:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._unanswered += 1
-            return await asyncio.wait_for(self._answer(on_progress), patience)
-        except ConnectionError:
-            raise self._died() from None
-        except asyncio.TimeoutError:
-            raise AgentFailed(
-                f"{self.name} did not answer '{command['cmd']}' within {patience:.0f} s; see {self._log_file}"
-            ) from None
+        self._life.write(command)
 
     async def settle(self) -> None:
         """Wait for the answers to calls that were cancelled."""
-        while self._unanswered:
-            await asyncio.wait_for(self._answer(None), _SETTLE_S)
+        for answer in self._life.unanswered:
+            if not await self._comes(answer, _SETTLE_S):
+                raise AgentFailed(f"{self.name} has not come to rest in {_SETTLE_S:.0f} s")
+            self._check(answer.result())
 
     async def until_it_dies(self) -> None:
         """Wait for the end of the process and raise it as AgentFailed, unless it comes back."""
         self._is_watched = True
         try:
-            await self._process.wait()
-            while self._comes_back:
-                self._lives.clear()
-                self.restarts += 1
-                log.warning("%s; it is started again", self._died())
-                await self._begin()
-                await self.ready()
-                await self._process.wait()
+            while True:
+                await self._life.ended.wait()
+                if not self._comes_back:
+                    raise self._died()
+                await self._come_back()
         finally:
             self._is_watched = False
-            self._lives.set()
-        raise self._died()
+            self._life.will_have(successor=False)
 
     async def quit(self) -> None:
         """End the process: by closing its standard input, or else by force.
 
         One that is not ready has nothing to write, and is still importing.
         """
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        process = self._life.process
+        assert process.stdin is not None
+        process.stdin.close()
         if not self._is_ready and self.alive:
-            self._process.kill()
+            process.kill()
         try:
-            await asyncio.wait_for(self._process.wait(), _QUIT_S)
+            await asyncio.wait_for(self._life.ended.wait(), _QUIT_S)
         except asyncio.TimeoutError:
             log.warning("%s did not quit and is killed", self.name)
-            self._process.kill()
-            await self._process.wait()
+            process.kill()
+            await self._life.ended.wait()
 
-    async def _answer(self, on_progress: OnProgress | None) -> Answer:
+    async def _come_back(self) -> None:
+        """Start it until it is ready; one that ends by itself before that is an error."""
+        self._health.lose(self.name)
         while True:
-            answer = await self._line()
-            if "progress" in answer:
-                if on_progress is not None:
-                    on_progress(self, answer["progress"])
-                continue
-            self._unanswered -= 1
-            if "error" in answer:
-                raise AgentFailed(f"{self.name}: {answer['error']}")
-            return answer
+            log.warning("%s; it is started again", self._died())
+            self.restarts += 1
+            before = self._life
+            await self._begin()
+            before.will_have(successor=True)
+            try:
+                await self.ready(_BACK_S)
+            except AgentFailed:
+                if not self._was_killed:
+                    raise
+            else:
+                self._health.regain(self.name)
+                return
 
-    async def _line(self) -> Answer:
-        assert self._process.stdout is not None
-        line = await self._process.stdout.readline()
-        if not line:
-            await self._process.wait()
+    @property
+    def _was_killed(self) -> bool:
+        return self._life.process.returncode == -signal.SIGKILL
+
+    async def _comes(self, answer: asyncio.Future[Answer | None], patience: float) -> bool:
+        while patience > 0 and not answer.done():
+            tick = min(patience, _TICK_S)
+            await asyncio.wait([answer], timeout=tick)
+            if self._health.is_whole:
+                patience -= tick
+        return answer.done()
+
+    async def _comes_back_after(self, life: _Life) -> bool:
+        return self._comes_back and self._is_watched and await asyncio.shield(life.successor)
+
+    def _check(self, answer: Answer | None) -> Answer:
+        if answer is None:
             raise self._died()
-        answer: Answer = json.loads(line)
+        if "error" in answer:
+            raise AgentFailed(f"{self.name}: {answer['error']}")
         return answer
 
     def _died(self) -> AgentFailed:
         lines = self._log_file.read_text(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return AgentFailed(f"{self.name} ended with code {self._process.returncode}{last}")
+        return AgentFailed(f"{self.name} ended with code {self._life.process.returncode}{last}")
 
 
 def command_in(namespaces_of: int, module: str) -> list[str]:

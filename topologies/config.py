@@ -26,6 +26,7 @@ from logs.libsvm import SAMPLES_PER_STEP
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
 from protocol.header import LANES
 from topologies.errors import ConfigError
+from topologies.faults import ON_THE_WAY
 
 NS_PER_S = 1_000_000_000
 EPOCH = 1
@@ -84,7 +85,8 @@ class Faults(_Model):
         """The same in the words of the softswitch's `--impair`; None for no faults."""
         if self == Faults():
             return None
-        return f"loss={self.loss},dup={self.duplication},reorder={self.reordering},seed={seed}"
+        rates = [f"{kind.option}={getattr(self, kind.name)}" for kind in ON_THE_WAY]
+        return ",".join([*rates, f"seed={seed}"])
 
 
 class PlacementConfig(_Model):

@@ -11,22 +11,25 @@ from functools import partial
 from pathlib import Path
 
 from analysis.record import RunRecord
-from common.concurrency import in_thread
+from common.concurrency import in_thread, together
 from designs.registry import DEFAULT, design
 from hosts.warm import warm
 from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
 from protocol import addressing
-from topologies.agents import supervised
+from topologies.agents import Agent, supervised
 from topologies.capture import capture
+from topologies.cluster import Processes
 from topologies.config import Config
 from topologies.errors import AgentFailed, secondary
 from topologies.fleet import fleet
+from topologies.health import Health
 from topologies.isolation import isolated, quiet_threads
 from topologies.machine import describe_machine, describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
+from topologies.owed import keep_owed
 from topologies.phases.accounting import account
 from topologies.phases.calibrate import calibrate, check_capacity
 from topologies.phases.measure import measure, measure_emulator
@@ -68,7 +71,7 @@ async def experiment(
     `publish` reports a run whose logs are merged, before the command line opens.
     """
     placement = place(config.placement, config.servers, config.workers)
-    record = new_record(config, placement)
+    record, health = new_record(config, placement), Health()
     with _kept(run, record, reporter) as keep:
         trace = await make_trace(config, data, run / "trace", reporter)
         training = await in_thread(choose_training, config, trace)
@@ -87,21 +90,15 @@ async def experiment(
                 record.datapath = (net.switch.counters() or {}).get("datapath")
             async with (
                 collecting(run / "parts", _COLLECTOR) as collector,
-                fleet(config, run, placement, net, trace, training, _COLLECTOR) as agents,
+                fleet(config, run, placement, net, trace, training, _COLLECTOR, health) as agents,
             ):
-                session = Session(config, run, net, agents.workers, agents.servers, record, reporter)
-                deaths = [keep_switch(session), *(agent.until_it_dies() for agent in agents.agents)]
-                try:
-                    await supervised(_traffic(session, trace, placement.rest), deaths)
-                except AgentFailed:
-                    with secondary():
-                        await _account_for_survivors(session, trace, collector)
-                    raise
-                finally:
-                    with secondary():
-                        record.switch = net.switch.counters()
-                        record.memory_mb = session.peak_memory_mb()
-                record.accounting = await account(session, trace.space, collector)
+                session = Session(
+                    config, run, net, agents.workers, agents.servers, record, reporter, health=health
+                )
+                measured = _measured(session, trace, placement.rest, collector)
+                # What may come back does so until all is accounted for, also behind a worker's death.
+                servers = (server.until_it_dies() for server in agents.servers)
+                await supervised(measured, [keep_switch(Processes(session)), *servers])
                 if config.cli:
                     keep()
                     publish()
@@ -109,6 +106,24 @@ async def experiment(
                     await asyncio.sleep(_LISTEN_S)
                     with STOP.for_a_command_line():
                         CLI(net.mininet)
+
+
+async def _measured(session: Session, trace: Trace, rest: int | None, collector: Collector) -> None:
+    """All phases, and the accounting, also of a run that a worker's death ends."""
+    try:
+        await supervised(
+            _traffic(session, trace, rest), [worker.until_it_dies() for worker in session.workers]
+        )
+    except AgentFailed:
+        if not all(worker.alive for worker in session.workers):
+            with secondary():
+                await _account_for_survivors(session, trace, collector)
+        raise
+    finally:
+        with secondary():
+            session.record.switch = session.network.switch.counters()
+            session.record.memory_mb = session.peak_memory_mb()
+    session.record.accounting = await account(session, trace.space, collector)
 
 
 async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
@@ -134,11 +149,17 @@ async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
 
 async def _account_for_survivors(session: Session, trace: Trace, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up."""
-    survivors = [worker for worker in session.workers if worker.alive]
-    if len(survivors) < len(session.workers) and all(server.alive for server in session.servers):
-        for worker in survivors:
-            await worker.settle()
-        session.record.accounting = await account(session, trace.space, collector)
+    await together(_come_to_rest(worker) for worker in session.workers)
+    session.record.accounting = await account(session, trace.space, collector)
+
+
+async def _come_to_rest(worker: Agent) -> None:
+    """Let a worker end what it does, unless it has died."""
+    try:
+        await worker.settle()
+    except AgentFailed:
+        if worker.alive:
+            raise
 
 
 @contextmanager
@@ -159,6 +180,8 @@ def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable
         yield keep
     except BaseException as error:
         record.error = _name(error)
+        with secondary():
+            keep_owed(run, record)
         shutil.rmtree(run / "trace", ignore_errors=True)
         with secondary():
             if not is_kept:

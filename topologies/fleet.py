@@ -15,6 +15,7 @@ from protocol import addressing
 from protocol.header import HOTLINE_PORT, VERSION
 from topologies.agents import Agent, Answer, command_in
 from topologies.config import EPOCH, Config
+from topologies.health import Health
 from topologies.network import Network
 from topologies.placement import Placement, cpu_of
 
@@ -41,10 +42,12 @@ async def fleet(
     trace: Trace,
     training: Hyperparameters | None,
     collector: Path,
+    health: Health,
 ) -> AsyncIterator[Fleet]:
     """Start all agents and wait until they are ready; at the end they quit, or are made to.
 
-    `training` is None for a trace that trains nothing; `collector` is the log collector's socket.
+    `training` is None for a trace that trains nothing; `collector` is the log collector's socket; `health` is
+    told of deaths.
     """
     started: list[Agent] = []
     logs = run / "logs"
@@ -58,12 +61,15 @@ async def fleet(
                     settings,
                     logs,
                     config.recovery.durable is not None,
+                    health,
                 )
             )
         for number, host in enumerate(net.workers, start=1):
             settings = _worker_config(number, config, run, placement, training)
             started.append(
-                await Agent.start(f"worker-{number}", command_in(host.pid, "hosts.worker"), settings, logs)
+                await Agent.start(
+                    f"worker-{number}", command_in(host.pid, "hosts.worker"), settings, logs, health=health
+                )
             )
         for agent in started:
             await agent.ready()

@@ -30,9 +30,11 @@ from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
 _START_S = 30.0
+_START_AGAIN_S = 120.0
+"""Beside a run."""
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
-_WATCH_S = 0.2
+_WATCH_S = 0.05
 
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
@@ -69,6 +71,8 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.impairment = impairment
         self.datapath = datapath
         self.running: SwitchProcess | None = None
+        self.listens = False
+        """Before that a signal which asks for its counters would end it."""
         self.restarts = 0
 
     @property
@@ -84,25 +88,35 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         """Start the process and wait until it listens; SwitchFailed when it does not."""
         for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
-        self._launch()
-
-    def start_again(self) -> None:
-        """Start the process after its end; SwitchFailed when it does not start."""
-        ended, self.running = self.running, None
-        if ended is not None:
-            ended.output.close()
-        self._launch()
-
-    def _launch(self) -> None:
-        pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
-        starting = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
+        starting = self._launch()
         try:
             starting.wait_until_it_listens(_START_S)
         except SwitchEnded as error:
             raise self._died(error) from None
-        finally:
-            # Not before: a signal that asks for its counters would end one that does not listen.
-            self.running = starting
+        self.listens = True
+
+    def start_again(self) -> None:
+        """Start the process after its end; `until_it_listens` waits for it."""
+        if self.running is not None:
+            self.running.output.close()
+        self.restarts += 1
+        self._launch()
+
+    def _launch(self) -> SwitchProcess:
+        self.listens = False
+        pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
+        self.running = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
+        return self.running
+
+    async def until_it_listens(self) -> None:
+        """Wait until the process that has been started listens; SwitchFailed when it does not."""
+        assert self.running is not None
+        until = time.monotonic() + _START_AGAIN_S
+        while not self.running.listens():
+            if time.monotonic() > until:
+                raise SwitchFailed(f"{self.name} does not listen after {_START_AGAIN_S:.0f} s ({self.log})")
+            await asyncio.sleep(_WATCH_S)
+        self.listens = True
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Stop the process, then Mininet's part."""
@@ -149,7 +163,7 @@ class SoftSwitch(TargetSwitch):
     def counters(self) -> dict[str, Any] | None:
         """Let the switch write its counters, and read them (see `SwitchCounters`)."""
         running = self.running
-        if running is None or running.ended() is not None:
+        if running is None or not self.listens or running.ended() is not None:
             return None
         before = self._counters.stat().st_ino  # another one when the file is replaced
         running.process.send_signal(signal.SIGUSR1)

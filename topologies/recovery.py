@@ -1,54 +1,133 @@
-"""A switch that dies under a run: it is started again, its callers are told, its hot sets loaded again."""
+"""A switch that dies under a run: it is started again, its callers are told, its hot sets loaded again.
+
+Real processes and those in virtual time are restored by these coroutines; `Cluster` is what they differ in.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
-from common.concurrency import in_thread
+from common.concurrency import together
 from controller.controller import Controller
-from controller.errors import ControllerError
-from topologies.config import EPOCH
-from topologies.errors import SwitchFailed
-from topologies.phases.provision import provision
-from topologies.session import Session
+from controller.errors import ControllerError, NotPrimary
+from controller.tables import Settings
+from protocol.addressing import SWITCH_NAME
+from topologies.health import Health
 
 log = logging.getLogger(__name__)
 
+_AGAIN_S = 0.1
+_TRIES = 10
+"""Before a failure that no death explains is one."""
 
-async def keep_switch(session: Session) -> None:
-    """Wait for the switch's end; where workers keep replay logs start it again, and again, else raise it."""
-    switch = session.network.switch
+
+class Cluster(Protocol):
+    """A switch, its servers and workers, as whoever restores them sees them."""
+
+    health: Health
+
+    @property
+    def jobs(self) -> Sequence[int]:
+        """That the switch serves."""
+        ...
+
+    @property
+    def hot_sets(self) -> Mapping[int, Sequence[int]]:
+        """Keys that are to be in the switch, by job."""
+        ...
+
+    async def until_switch_ends(self) -> None:
+        """Wait for an end that nobody asked for; raises it as `SwitchFailed` where that ends everything."""
+        ...
+
+    async def start_switch(self) -> int:
+        """Start it again, with nothing of what it had; returns the epoch that its callers get.
+
+        It may end before it answers.
+        """
+        ...
+
+    async def until_switch_answers(self) -> None:
+        """Wait for the one that was started."""
+        ...
+
+    def controller(self) -> AbstractAsyncContextManager[Controller]:
+        """A controller of the switch, which nobody outbids."""
+        ...
+
+    def rows(self, epoch: int) -> Sequence[Settings]:
+        """Of a switch whose callers have an epoch, before any hot set."""
+        ...
+
+    async def renew_workers(self, epoch: int) -> None:
+        """Tell all workers that the switch is another one."""
+        ...
+
+
+async def keep_switch(cluster: Cluster) -> None:
+    """Have the switch come back whenever it ends, until that is to end everything."""
     while True:
-        try:
-            await switch.until_it_dies()
-        except SwitchFailed as error:
-            if not session.config.recovery.replay_log:
-                raise
-            log.warning("%s; it is started again", error)
-        switch.restarts += 1
-        await in_thread(switch.start_again)
-        try:
-            await restore(session, switch.restarts)
-        except ControllerError:
-            if switch.running is not None and switch.running.ended() is None:
-                raise
-            # It has died again meanwhile.
+        await cluster.until_switch_ends()
+        while not await _comes_back(cluster):
+            pass
+        cluster.health.regain(SWITCH_NAME)
 
 
-async def restore(session: Session, restarts: int) -> None:
-    """Set a switch up that has come back with nothing.
+async def _comes_back(cluster: Cluster) -> bool:
+    """Start the switch and restore it; False where it has ended before that was done."""
+    cluster.health.lose(SWITCH_NAME)
+    epoch = await cluster.start_switch()
+    restoring = asyncio.ensure_future(_restore_at_last(cluster, epoch))
+    ending = asyncio.ensure_future(cluster.until_switch_ends())
+    try:
+        await asyncio.wait([restoring, ending], return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            ending.result()
+            return False
+        restoring.result()
+        return True
+    finally:
+        restoring.cancel()
+        ending.cancel()
+        await asyncio.gather(restoring, ending, return_exceptions=True)
+
+
+async def _restore_at_last(cluster: Cluster, epoch: int) -> None:
+    """Restore, again and again where somebody has died meanwhile, or another controller is at the switch."""
+    await cluster.until_switch_answers()
+    tries = 0
+    while True:
+        deaths = cluster.health.deaths
+        try:
+            return await restore(cluster, epoch)
+        except ControllerError as error:
+            # That the switch itself has ended is known a little later, and ends this.
+            is_explained = (
+                isinstance(error, NotPrimary)
+                or cluster.health.misses(besides=SWITCH_NAME)
+                or await cluster.health.explains(deaths)
+            )
+            tries += not is_explained
+            if tries == _TRIES:
+                raise
+            log.info("the switch is set up again: %s", error)
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def restore(cluster: Cluster, epoch: int) -> None:
+    """Set a switch up that has come back with nothing, or that this has been begun for.
 
     Servers take home what the last one had; workers come back with other epochs, ask what has become of what
     was not answered, and push again what it had acknowledged. None of it has to wait for another.
     """
-    epoch = EPOCH + restarts
-    await provision(session.network.address, session.config, epoch)
-    async with Controller(session.network.address, undisturbed=True) as controller:
-        for arm in session.config.every_arm:
-            await controller.renew(arm.job)
-        epochs = {str(arm.job): epoch for arm in session.config.every_arm}
-        for worker in session.workers:
-            await worker.tell({"cmd": "renew", "epochs": epochs, "switch": restarts})
-        for job, keys in list(session.loaded.items()):
-            await controller.load(job, keys)
-    log.info("the switch is there again, with %d hot sets", len(session.loaded))
+    async with cluster.controller() as controller:
+        await controller.commit_pipeline()
+        await controller.install(*cluster.rows(epoch))
+        await together(controller.renew(job) for job in cluster.jobs)
+        await cluster.renew_workers(epoch)
+        await controller.load_all(cluster.hot_sets)
+    log.info("the switch is there again, with %d hot sets", len(cluster.hot_sets))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import ProgramUse, RunRecord, ServerUse
 from common.concurrency import together
+from controller.controller import Controller
+from controller.errors import ControllerError
 from designs.interface import Arm
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
@@ -22,6 +26,7 @@ from protocol.addressing import server_port, worker_port
 from topologies.agents import Agent, Answer, OnProgress, call_all
 from topologies.config import Config, Faults
 from topologies.disturbance import Reading, read
+from topologies.health import Health
 from topologies.isolation import cpu_ns
 from topologies.machine import peak_memory_mb, run_queue_ns
 from topologies.progress import Reporter
@@ -29,6 +34,7 @@ from topologies.progress import Reporter
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
 
+T = TypeVar("T")
 _FAULTY = 4
 """Where frames are lost, steps take several times as long."""
 START_AHEAD_NS = 20_000_000
@@ -64,7 +70,10 @@ class Session:
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Those that the run may use."""
     loaded: dict[int, list[int]] = field(default_factory=dict)
-    """Job -> its hot set, where one is in the switch."""
+    """Job -> its hot set, where one is in the switch, or on its way there."""
+    health: Health = field(default_factory=Health)
+    _at_switch: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of controllers of this run one is there at a time."""
     _seen: set[Path] = field(default_factory=set)
     """Part files that `new_operations` has read."""
 
@@ -128,6 +137,34 @@ class Session:
             for worker, offset in zip(self.workers, offsets_ns or repeat(0), strict=False)
         )
         return [Ran.model_validate(answer) for answer in answers]
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[Controller]:
+        """A controller of the switch."""
+        async with (
+            self._at_switch,
+            Controller(self.network.address, undisturbed=True, design=self.config.design) as controller,
+        ):
+            yield controller
+
+    async def steadily(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do what may be done again, until nobody has died meanwhile."""
+        while True:
+            await self.health.until_whole()
+            deaths = self.health.deaths
+            working = asyncio.ensure_future(work())
+            dying = asyncio.ensure_future(self.health.until_death(deaths))
+            try:
+                await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
+                if working.done() and self.health.deaths == deaths:
+                    return working.result()
+            except ControllerError:
+                if not await self.health.explains(deaths):
+                    raise
+            finally:
+                working.cancel()
+                dying.cancel()
+                await asyncio.gather(working, dying, return_exceptions=True)
 
     def restarts(self) -> dict[str, int]:
         """How often the switch and PSs have been started again; those that were not are left out."""

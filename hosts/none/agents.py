@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from designs.interface import Agents
 from hosts.keys import KeySpace
 from hosts.none.ps import Holder, make_holder
@@ -15,6 +12,7 @@ from hosts.ps.core import Core
 from hosts.ps.store import Store
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
+from hosts.worker.replay import ReplayLog
 from protocol.codec import Caller
 from protocol.header import WINDOW
 
@@ -24,11 +22,11 @@ class Client(BaseClient):
 
     def __init__(
         self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
-        largest: int | None = None, machine: Machine = COMPILED, kept: NDArray[np.uint32] | None = None,
+        largest: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
     ) -> None:  # fmt: skip
         most = space.size if largest is None else largest
         state = make_requests(*caller, n_ps=n_ps, sparse=space.sparse, largest=most, window=window)
-        super().__init__(state, clock, machine)
+        super().__init__(state, clock, machine, log)
 
 
 def _store(server: Holder, job: int, replayed: bool = False) -> Store:

@@ -264,6 +264,12 @@ def owes_nothing(_state: Requests) -> int:
     return 0
 
 
+@compiled
+def takes_nothing(_state: Requests, _n: int) -> None:
+    """There is nothing to be taken."""
+
+
 WORKER = worker_half(
-    Requests, WorkerHalf(start, transmit, octets, peer, wake, next_overdue, receive, owes_nothing)
+    Requests,
+    WorkerHalf(start, transmit, octets, peer, wake, next_overdue, receive, owes_nothing, takes_nothing),
 )

@@ -56,15 +56,7 @@ class PsProcess:
         """The file, and the PS as it was when it was last kept."""
         kept, config = self._config.durable, self._config
         assert kept is not None
-        identity = {
-            "ps": config.ps,
-            "n_ps": config.n_ps,
-            "replayed": config.replayed,
-            "jobs": {str(job.job): job.epoch for job in config.jobs},
-            "parameters": config.parameters,
-            "keys": str(config.keys) if config.keys else None,
-        }
-        durable = Durable(kept.file, identity, kept.fsync, round(kept.checkpoint_mb * 2**20))
+        durable = Durable(kept.file, config.identity(), kept.fsync, round(kept.checkpoint_mb * 2**20))
         self.recovered = self.core.recover(durable.parts(), durable.notes())
         return durable
 

@@ -71,6 +71,17 @@ class PsConfig(AgentConfig):
     parameters: int | None = Field(default=None, ge=1)
     keys: Path | None = None
 
+    def identity(self) -> dict[str, object]:
+        """What must be the same for what a PS has kept to be of use."""
+        return {
+            "ps": self.ps,
+            "n_ps": self.n_ps,
+            "replayed": self.replayed,
+            "jobs": {str(job.job): job.epoch for job in self.jobs},
+            "parameters": self.parameters,
+            "keys": str(self.keys) if self.keys else None,
+        }
+
     @model_validator(mode="after")
     def _one_key_space(self) -> PsConfig:
         if (self.parameters is None) == (self.keys is None):

@@ -6,7 +6,6 @@ A PS is a state machine without I/O, so one that takes the same inputs in again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,8 @@ def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes |
     return at + (len(octets) + 7 & ~7)
 
 
-def read_notes(octets: bytes) -> Iterator[tuple[int, bytes]]:
-    """Who sent each datagram that has been noted, and the datagram."""
-    at, head_bytes = 0, NOTE_HEAD.itemsize
-    while at < len(octets):
-        head = np.frombuffer(octets, NOTE_HEAD, 1, at)[0]
-        begin = at + head_bytes
-        yield int(head["source"]), octets[begin : begin + int(head["length"])]
-        at = begin + (int(head["length"]) + 7 & ~7)
+def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
+    """Who sent the datagram that has been noted at a place, the datagram, and the place behind it."""
+    head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
+    begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
+    return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)

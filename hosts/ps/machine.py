@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
+
 from designs import halves
+from hosts.ps.journal import FROM_WORKER
+from native.compile import int64
 from native.generic import Generic
+from native.libc import memcpy
 from native.loops import loop
 from native.reference import borrowed
 
@@ -21,6 +26,25 @@ def server_states(state: Any) -> list[tuple[Generic, type]]:
 def handle_one(server: Any, rpcs: Any, length: int, arrival: int) -> int:
     """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
     return handle(borrowed(server), rpcs[0], length, arrival, rpcs[1])
+
+
+@loop(server_states)
+def take_in(server: Any, rpcs: Any, notes: Any, done: Any) -> None:
+    """`handle` again what workers have sent, up to another's note, or until there is no room.
+
+    `done` has the place in the notes, and how many have been taken in.
+    """
+    server = borrowed(server)
+    while done[0] < len(notes) and not needs_room(server, 1):
+        at = int64(done[0])
+        head = notes[at : at + 16].view(np.int64)
+        if head[0] != FROM_WORKER:
+            return
+        length = int64(head[1])
+        memcpy(int64(rpcs.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
+        handle(server, rpcs[0], length, 0, rpcs[1])
+        done[0] = at + 16 + (length + 7 & ~7)
+        done[1] += 1
 
 
 @loop(server_states)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from designs.interface import COMMAND
 from hosts.ps.journal import add_note
-from hosts.ps.machine import handle_one, lacks_room, stamp_one
+from hosts.ps.machine import handle_one, lacks_room, stamp_one, take_in
 from hosts.ps.rpcs import with_room
 from native.plain import plain
 from protocol.header import offset_of
@@ -26,23 +27,19 @@ def job_of(datagram: bytes) -> int:
 
 
 class RpcServer:
-    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing.
+    """Answers workers' RPCs. `clock` is monotonic, ns; it times the processing.
 
     `as_plain` runs the same functions as plain Python; a state with a journal is durable
     (`hosts.ps.journal`)."""
 
-    def __init__(
-        self,
-        state: Any,
-        clock: Callable[[], int],
-        as_plain: bool = False,
-    ) -> None:
+    def __init__(self, state: Any, clock: Callable[[], int], as_plain: bool = False) -> None:
         self.state = state
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[Any] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
+        self._take_in = plain(take_in) if as_plain else take_in
         self._stamp = plain(stamp_one) if as_plain else stamp_one
         self._lacks_room = plain(lacks_room) if as_plain else lacks_room
         self._rpcs = rpcs(2)
@@ -83,6 +80,16 @@ class RpcServer:
         self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
         octets = answer[:answered].tobytes()
         return job_of(octets), octets
+
+    def take_in(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
+        """Handle again what workers have sent, from a place in the journal on; the place of another's note,
+        or the end, and how many were taken in. Nobody is answered."""
+        done, before = np.array([at, 0]), -1
+        while done[0] != before:
+            self.make_room(1)
+            before = done[0]
+            self._take_in(self.state, self._rpcs, notes, done)
+        return int(done[0]), int(done[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
         """Note what somebody else than a worker has sent, if this PS is durable."""

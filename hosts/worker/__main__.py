@@ -29,7 +29,7 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line, Sockets, make_operate
 from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.replay import ReplayLog
+from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
@@ -46,8 +46,8 @@ class WorkerJob:
         self.arm = job.arm
         self.log: ReplayLog | None = None
         if config.replay_log:
-            path = config.log_dir / f"replay-worker-{config.worker}-job-{job.job}.bin"
-            self.log = ReplayLog(trace.space.size, config.switch, path)
+            path = config.log_dir / file_name(f"worker-{config.worker}", job.job)
+            self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
         self.client: BaseClient = design(config.design).agents.client(
             Caller(job.job, config.worker, job.epoch),
             config.n_ps,
@@ -56,7 +56,7 @@ class WorkerJob:
             config.window,
             largest=trace.largest_batch,
             machine=plain_machine() if config.codec == "scapy" else COMPILED,
-            kept=None if self.log is None else self.log.kept,
+            log=self.log,
         )
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
@@ -191,9 +191,7 @@ class WorkerProcess:
         """The switch is another one, which knows the jobs' callers by these epochs."""
         for job, epoch in epochs.items():
             own = self._job(int(job))
-            own.client.renew(epoch)
-            if own.log is not None:
-                own.log.is_of(switch)
+            renew(own.client, own.log, epoch, switch)
         return {}
 
     def heed(self) -> None:

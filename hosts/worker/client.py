@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from designs.interface import NEVER, NOTHING
 from hosts.worker.machine import COMPILED, Machine
+from hosts.worker.replay import ReplayLog
 from hosts.worker.row import ROW
 from native.records import records
 from protocol.codec import Keys, Values
@@ -24,9 +25,16 @@ class BaseClient:
 
     Besides what loops ask for (`designs.interface`), a state has `positions`, `deltas` and `values`
     [largest], `answered`, and of its `me` the fields `n_keys`, `calls`, `retransmissions`, `malformed` and
-    `unexpected`."""
+    `unexpected`. Who owes something has a replay log."""
 
-    def __init__(self, state: Any, clock: Callable[[], int], machine: Machine = COMPILED) -> None:
+    def __init__(
+        self,
+        state: Any,
+        clock: Callable[[], int],
+        machine: Machine = COMPILED,
+        log: ReplayLog | None = None,
+    ) -> None:
+        self.log = log
         self._clock = clock
         self._machine = machine
         self._pulled = 0
@@ -124,7 +132,11 @@ class BaseClient:
         """Start to push the next part of what is owed; the client must be idle, and may stay so."""
         n = self._machine.owed(self.state)
         if n:
-            self.state = self.state._replace(answered=np.zeros(n, np.bool_))
+            assert self.log is not None
+            answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
+            self._machine.take_owed(self.state, n)
+            self.log.has_taken()
+            self.state = self.state._replace(answered=answered)
             self._machine.start(self.state, PUSH, 0, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:

@@ -10,6 +10,7 @@ applied (`unknown`). A machine that crashes may lose it; only processes are expe
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -120,6 +121,16 @@ def read(path: Path) -> Sums:
     if len(content) != _bytes_of(size, capacity):
         raise LedgerError(f"{path}: has {len(content)} bytes, too few or many for {size} parameters")
     return _settle(*_views(content, size, capacity))
+
+
+def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
+    """Keys for which `held` is not the sum of all `sent`, each worker's `unknown` being in it or not."""
+    rest = held - np.sum(sent, axis=0, dtype=np.uint32)
+    possible = [np.zeros_like(rest)]
+    for deltas in unknown:
+        if deltas.any():
+            possible += [before + deltas for before in possible]
+    return int((~np.any([rest == each for each in possible], axis=0)).sum())
 
 
 def reserve(path: Path, n_bytes: int) -> None:

@@ -12,7 +12,7 @@ from native.loops import loop
 from native.plain import plain
 from native.reference import borrowed
 
-start, transmit, octets, peer, wake, deadline, receive, owed = halves.WORKER
+start, transmit, octets, peer, wake, deadline, receive, owed, take_owed = halves.WORKER
 
 
 def worker_states(state: Any) -> list[tuple[Generic, type]]:
@@ -60,6 +60,11 @@ def _owed(state: Any) -> int:
     return owed(borrowed(state))
 
 
+@loop(worker_states)
+def _take_owed(state: Any, n: int) -> None:
+    take_owed(borrowed(state), n)
+
+
 class Machine(NamedTuple):
     """The functions of `designs.interface.WorkerHalf`; `receive` takes the first datagram of an array."""
 
@@ -71,9 +76,10 @@ class Machine(NamedTuple):
     deadline: Callable[[Any], int]
     receive: Callable[[Any, Any, int, int, int], int]
     owed: Callable[[Any], int]
+    take_owed: Callable[[Any, int], None]
 
 
-COMPILED = Machine(_start, _transmit, _octets, _peer, _wake, _deadline, _receive, _owed)
+COMPILED = Machine(_start, _transmit, _octets, _peer, _wake, _deadline, _receive, _owed, _take_owed)
 
 
 @cache

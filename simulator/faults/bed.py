@@ -14,14 +14,15 @@ from designs.interface import Arm
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
-from hosts.worker.replay import OWED
+from hosts.worker.replay import ReplayLog
 from native.reference import borrowed, lent
 from protocol.addressing import CPU_PORT
+from protocol.codec import Caller
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready
 from simulator.costs import Hosts, Network
-from simulator.faults.operations import KEYS, give_up, make_operations, play
+from simulator.faults.operations import KEYS, REPLAYING, give_up, make_operations, play
 from simulator.faults.schedule import SERVERS, WORKERS, Schedule
 from simulator.faults.servers import VirtualServer
 from simulator.faults.switch import VirtualSwitch
@@ -29,7 +30,7 @@ from simulator.links import carry
 from simulator.loop import awake
 from simulator.state import AT_SWITCH, FRAME, ME, World
 from simulator.switch import pass_from
-from simulator.world import Simulated
+from simulator.world import Simulated, row_of
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
@@ -78,6 +79,15 @@ class Bed:
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
         self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
+        mine = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
+        self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in mine]
+        self.logs = [ReplayLog.in_memory(kept, KEYS) for kept in self.world.calls.kept]
+        """Of each worker."""
+        self.unknown: list[tuple[int, int]] = []
+        """Keys, and what may be missing of them: what was pushed again by workers that died in it."""
+        self._clients = list(self.network.clients)
+        for client, log in zip(self._clients, self.logs, strict=True):
+            client.log = log
         self.servers = [
             VirtualServer(self.network, arm, self.space, p, SERVERS, lambda: self.now) for p in range(SERVERS)
         ]
@@ -112,6 +122,10 @@ class Bed:
         me.answered = me.is_closing = 0
         for server in self.servers:
             server.forget()
+        for log in self.logs:
+            log.forget()
+        self.unknown.clear()
+        self.network.clients[:] = self._clients
         self._reset_switch(hot)
 
     def _reset_switch(self, hot: Sequence[int]) -> None:
@@ -173,29 +187,48 @@ class Bed:
     def silence(self, a: int) -> None:
         """Agent `a` dies, with what waits for it."""
         if a < WORKERS:
+            if self.operations.lines.state[a] == REPLAYING:
+                self._note_part(a)
             give_up(self._lent, self._lent_operations, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free(int(ring[(int(agent.first) + k) % len(ring)]))
         agent.dead, agent.waiting = 1, 0
 
-    def revive_worker(self, w: int, epoch: int) -> None:
-        """Worker `w` begins again; its replay log is a file, and is still there."""
-        kept = self.world.calls.kept[w].copy()
-        for array, was in self._pristine_of("calls"):
-            array[w] = was[w]
-        self.world.calls.kept[w] = kept
-        self.world.calls.me.epoch[w] = epoch
-        self.world.calls.me.owes[w] = kept[OWED].any()
+    def _note_part(self, w: int) -> None:
+        """What worker `w` pushes again is in its file, and so is which of it has been answered."""
+        calls, log = self.network.clients[w].state, self.logs[w]
+        n = int(calls.me["n_keys"])
+        log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
+        log.has_taken()
+        unknown = log.owed(log.switch).unknown
+        self.unknown += [(int(key), -int(unknown[key])) for key in np.flatnonzero(unknown)]
+
+    def revive_worker(self, w: int, epoch: int, switch: int) -> None:
+        """Worker `w` begins again at a switch, as a process does; its replay log is still there."""
+        log = self.logs[w]
+        log.take_up(switch)
+        make = type(self._clients[w])
+        fresh = make(
+            Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
+        )
+        made = fresh.state
+        fresh.adopt(row_of(self.world.calls, w))
+        for name, array in made._asdict().items():
+            # What is kept is the log's, and the space everybody's.
+            if name not in ("kept", "space"):
+                array = np.asarray(array)
+                getattr(self.world.calls, name)[(w, *map(slice, array.shape))] = array
+        self.network.clients[w] = fresh
         self._revive(w)
 
     def revive_server(self, p: int) -> None:
         """Server `p` begins again; its journal is a file, and is still there."""
-        noted = int(self.world.servers.me.noted[p])
-        for array, was in self._pristine_of("servers"):
+        server = self.servers[p]
+        notes = server.state.journal[: int(server.state.me.noted)].tobytes()
+        for array, was in self._pristine_servers:
             array[p] = was[p]
-        self.world.servers.me.noted[p] = noted
-        self.servers[p].recover()
+        server.recover(notes)
         self._revive(WORKERS + p)
 
     def _revive(self, a: int) -> None:
@@ -206,10 +239,6 @@ class Bed:
     def wake(self, a: int) -> None:
         """Agent `a` has something to do."""
         _make_ready(self._lent, a, self.now)
-
-    def _pristine_of(self, room: str) -> Pristine:
-        mine = {array.ctypes.data for array in _flat(getattr(self.world, room), _NOT_READ[room])}
-        return [pair for pair in self._pristine if pair[0].ctypes.data in mine]
 
     # -- what is held
 

@@ -13,9 +13,11 @@ from pydantic import Field
 from common.cluster import side_by_side
 from common.settings import Strict
 from simulator.faults.bed import Bed
+from simulator.faults.draw import draw
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome
-from simulator.faults.schedule import ARMS, FAULTS, Schedule, draw
+from simulator.faults.schedule import ARMS, Schedule
+from simulator.faults.strikes import FAULTS
 
 Progress = Callable[[int, int], None]
 """Told how many schedules are done, of how many."""

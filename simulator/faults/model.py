@@ -8,6 +8,7 @@ invoked, and at most what had been invoked before it was completed (the bounds o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +43,22 @@ class Judgement(NamedTuple):
         return not (self.lost or self.doubled or self.early or self.late)
 
 
-def judge(operations: Operations, held: NDArray[np.uint32], blind: NDArray[np.int64] = BLIND) -> Judgement:
+def judge(
+    operations: Operations,
+    held: NDArray[np.uint32],
+    blind: NDArray[np.int64] = BLIND,
+    uncertain: Iterable[tuple[int, int]] = (),
+) -> Judgement:
     """Judge a history by what is held at the end, [KEYS].
+
+    `uncertain` are keys and what may be in them, or not, besides.
 
     `blind` are intervals, int64[n, 2], in which a pull may miss what was acknowledged: from a switch's end
     until what it had is pushed again.
     """
     sums, unknown, sent = _sums(operations)
+    for key, delta in uncertain:
+        unknown.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
         rest = (int(held[key]) - int(sums[key])) % 2**32

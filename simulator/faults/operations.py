@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from designs.interface import NEVER
-from hosts.worker.machine import owed, start
+from hosts.worker.machine import owed, start, take_owed
 from native.compile import compiled, int64
 from native.records import record, records
 from native.reference import borrowed, row
@@ -131,6 +131,7 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
     if calls.me.pending == 0:
         if calls.me.owes:
             n = owed(calls)
+            take_owed(calls, n)
             line.state = REPLAYING
             if n:
                 _start(calls, PUSH, 0, n)

@@ -8,7 +8,7 @@ from typing import Any
 
 from logs.errors import DataError, reason_of
 from logs.parts import write_text
-from simulator.faults.schedule import FAULTS
+from simulator.faults.strikes import FAULTS
 
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
 

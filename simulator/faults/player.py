@@ -5,36 +5,47 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from itertools import count
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import ControllerError
-from controller.tables import Worker
 from designs.interface import NEVER
-from protocol.header import PS_CALLER_BASE
 from simulator.faults.bed import Bed
 from simulator.faults.clock import VirtualLoop
+from simulator.faults.cluster import Virtual
 from simulator.faults.model import BLIND, Judgement, judge
 from simulator.faults.operations import ENOUGH, FULL, KEYS, WAITING
-from simulator.faults.schedule import ON_THE_WAY, WORKERS, Schedule, Strike
+from simulator.faults.schedule import WORKERS, Schedule, Strike
 from simulator.faults.switch import Session
 from simulator.loop import CROWDED, LEFT, QUIET
 from simulator.state import NOBODY
-from topologies.config import EPOCH
+from topologies.faults import ON_THE_WAY
+from topologies.recovery import keep_switch
 
 MS = 1_000_000
 """ns"""
-_LONGEST_NS = 1_000_000 * MS
+_LONGEST_NS = 200_000 * MS
 """After which a schedule that has not come to rest never will."""
 
 
-StrikeKind = Callable[["Player", Strike, int], None]
-"""Begins a fault and sees to its end (`simulator.faults.strikes`)."""
+class Struck(Protocol):
+    """A fault (`simulator.faults.strikes`)."""
+
+    has_happened: bool
+    """It has hit something; not before it is over."""
+
+    def strike(self) -> None:
+        """Begin, and see to the end."""
+        ...
+
+
+Kinds = Mapping[str, Callable[["Player", Strike], Struck]]
+"""What makes a fault of each kind."""
 
 
 class Outcome(NamedTuple):
@@ -61,24 +72,21 @@ class Outcome(NamedTuple):
 class Player:
     """One schedule under way."""
 
-    def __init__(self, bed: Bed, schedule: Schedule, strike: Mapping[str, StrikeKind]) -> None:
+    def __init__(self, bed: Bed, schedule: Schedule, kinds: Kinds) -> None:
         self.bed, self.schedule = bed, schedule
-        self.strike = strike
-        """By its kind."""
+        self._kinds = kinds
         self.random = Random(schedule.seed)
         self.wanted = self.random.sample(range(KEYS), schedule.hot)
         bed.reset(schedule, self.wanted)
         self.clock = VirtualLoop()
         self.tasks: set[asyncio.Task[Any]] = set()
         self.sessions: list[Session] = []
-        self.epochs = [EPOCH] * WORKERS
-        self.knows = [0] * WORKERS
-        """Which switch each worker has learnt of last."""
-        self.latest_epoch = EPOCH
+        self.cluster = Virtual(self)
         self.strikes = list(schedule.strikes)
         self.open = 0
         """Faults that have struck and are not over."""
-        self.evidence: list[bool] = []
+        self.faults: list[Struck] = []
+        """That have struck."""
         self.marks: list[tuple[int, int]] = []
         """When each fault ended, and how many RPCs had been answered when it struck."""
         self.returned: list[tuple[int, int]] = []
@@ -95,6 +103,7 @@ class Player:
         try:
             for w in range(WORKERS):
                 self.bed.ask(w)
+            self._keeper = self.begin(keep_switch(self.cluster))
             self._expect()
             at_rest = self._go_on()
             return self._outcome(at_rest)
@@ -143,7 +152,7 @@ class Player:
         for server in self.bed.servers:
             if server.due <= now and not self._is_dead(WORKERS + server.p):
                 server.wake(now)
-                self._send_from(server.p)
+                self.send_from(server.p)
         self.clock.run_due(now)
 
     def _take_left(self) -> None:
@@ -153,29 +162,36 @@ class Player:
                     primary.arrived.put_nowait(octets[2:])
             else:
                 self.bed.servers[who - WORKERS].take(octets)
-                self._send_from(who - WORKERS)
+                self.send_from(who - WORKERS)
         self.clock.run_due(self.bed.now)
 
-    def _send_from(self, p: int) -> None:
+    def send_from(self, p: int) -> None:
+        """Let a server send what it has to."""
         for frame in self.bed.servers[p].to_send():
             self.bed.send(WORKERS + p, frame)
 
     def _enough(self) -> None:
         """So many RPCs have been answered that something is due."""
         if self.strikes:
-            strike = self.strikes.pop(0)
-            self.open += 1
-            self.evidence.append(False)
-            self.strike[strike.kind](self, strike, len(self.evidence) - 1)
+            self._strike_next()
         elif not self.open and not self.is_closing:
             self._close()
         self._expect()
+
+    def _strike_next(self) -> None:
+        """Let the next fault strike; one that is due so long behind it has a timer."""
+        strike = self.strikes.pop(0)
+        self.open += 1
+        self.faults.append(self._kinds[strike.kind](self, strike))
+        self.faults[-1].strike()
+        if self.strikes and (behind := self.strikes[0].behind_us) is not None:
+            self.at(behind * 1_000, self._strike_next)
 
     def _expect(self) -> None:
         """Have the loop come back when the next strike is due, or the end."""
         me = self.bed.operations.me
         if self.strikes:
-            me.until = self.strikes[0].after
+            me.until = self.strikes[0].after if self.strikes[0].behind_us is None else NEVER
         else:
             me.until = NEVER if self.open or self.is_closing else self.schedule.rpcs
 
@@ -238,12 +254,7 @@ class Player:
         Another that becomes primary meanwhile may be one that loads what is wanted by then, or that admits a
         worker: what was begun is finished either way.
         """
-        while True:
-            try:
-                await self.load(self.session(), self.wanted)
-                return
-            except ControllerError:
-                await asyncio.sleep(0.002)
+        await self.at_last(lambda: self.load(self.session(), self.wanted))
 
     def kill(self, session: Session, task: asyncio.Task[Any]) -> None:
         """A controller dies: what it does from now on has no effect."""
@@ -253,51 +264,22 @@ class Player:
         task.cancel()
         self.clock.run_due(self.bed.now)
 
-    async def admit(self, w: int) -> None:
-        """A controller has the switch know a worker by its new epoch, and no longer by an earlier one."""
+    async def at_last(self, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have controllers do something, one after the other, until one has done it."""
+        pause_s = 0.002
         while True:
             try:
-                async with Controller(switch=self.session()) as controller:
-                    rows = [row for row in self.bed.switch.rows.values() if isinstance(row, Worker)]
-                    await controller.remove(
-                        *(row for row in rows if row.worker == w + 1 and row.epoch != self.epochs[w])
-                    )
-                    await controller.install(self.caller(w))
+                await what()
                 return
             except ControllerError:
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(pause_s)
+                pause_s = min(1.3 * pause_s, 1.0)
 
-    def caller(self, w: int) -> Worker:
-        """The row of a worker as it is now."""
-        for row in self.bed.rows:
-            if isinstance(row, Worker) and row.worker == w + 1:
-                return replace(row, epoch=self.epochs[w])
-        raise AssertionError(w)
-
-    def new_epoch(self) -> int:
-        """One that nobody has had."""
-        self.latest_epoch += 1
-        return self.latest_epoch
-
-    async def restore(self, epoch: int) -> None:
-        """A controller sets a switch up that has come back with nothing."""
-        restarts = self.bed.switch.restarts
-        while self.bed.switch.restarts == restarts:
-            try:
-                async with Controller(switch=self.session()) as controller:
-                    rows = [row for row in self.bed.rows if not isinstance(row, Worker)]
-                    servers = [
-                        replace(row, epoch=epoch)
-                        for row in self.bed.rows
-                        if isinstance(row, Worker) and row.worker >= PS_CALLER_BASE
-                    ]
-                    await controller.install(*rows, *servers)
-                    await controller.renew(self.bed.arm.job)
-                    await controller.install(*(self.caller(w) for w in range(WORKERS)))
-                await self.load_wanted()
-                return
-            except ControllerError:
-                await asyncio.sleep(0.002)
+    async def until_restored(self, restarts: int) -> None:
+        """Wait until a switch has come back that has been started so often."""
+        while self.cluster.restarts < restarts:
+            await self.cluster.health.until_death(self.cluster.health.deaths)
+        await self.cluster.health.until_whole()
 
     # -- the end
 
@@ -308,7 +290,13 @@ class Player:
             self._is_dead(w) or (calls.pending[w] == 0 and not calls.owes[w] and lines.state[w] == WAITING)
             for w in range(WORKERS)
         )
-        return idle and all(task.done() for task in self.tasks) and not self.bed.in_motion()
+        tasks = self.tasks - {self._keeper}
+        return (
+            idle
+            and all(task.done() for task in tasks)
+            and self.cluster.health.is_whole
+            and not self.bed.in_motion()
+        )
 
     def _outcome(self, at_rest: bool) -> Outcome:
         bed = self.bed
@@ -316,6 +304,8 @@ class Player:
         for error in errors:
             if error is not None and not isinstance(error, ControllerError):
                 raise error
+        if self._keeper.done():
+            self._keeper.result()
         history, lines = bed.operations.history, bed.operations.lines
         recovered = max((self._first_of(w, end) - end for w, end in self.returned), default=0)
         for end, _ in self.marks:
@@ -324,12 +314,12 @@ class Player:
                 pending = mine.completed[(mine.invoked <= end) & (mine.completed > end)]
                 recovered = max(recovered, int(pending.max(initial=end)) - end)
         world = bed.world
-        cables = [
-            links[name].sum() for links in (world.up, world.down) for name in ("lost", "doubled", "late")
+        network = [
+            sum(int(links[kind.counted].sum()) for links in (world.up, world.down)) > 0
+            for kind in ON_THE_WAY
+            if getattr(self.schedule, kind.name)
         ]
-        lost, doubled, late = (int(a) + int(b) for a, b in zip(cables[:3], cables[3:], strict=True))
-        seen = {"loss": lost, "duplication": doubled, "reordering": late}
-        evidence = [*self.evidence, *(seen[kind] > 0 for kind in ON_THE_WAY if getattr(self.schedule, kind))]
+        evidence = [*(fault.has_happened for fault in self.faults), *network]
         rpcs = self.answered()
         during = rpcs - min(before for _, before in self.marks) if self.marks else 0
         blind = np.array(self.blind, np.int64).reshape(-1, 2) if self.blind else BLIND
@@ -339,8 +329,16 @@ class Player:
             during=during,
             recovery_ms=recovered / MS,
             at_rest=at_rest,
-            judgement=judge(bed.operations, bed.held(), blind),
+            judgement=judge(bed.operations, bed.held() + self._owed(), blind, bed.unknown),
         )
+
+    def _owed(self) -> NDArray[np.uint32]:
+        """What the logs of workers owe that have died."""
+        owed = np.zeros(KEYS, np.uint32)
+        for w, log in enumerate(self.bed.logs):
+            if self._is_dead(w):
+                owed += log.owed(self.cluster.restarts).sure
+        return owed
 
     def _first_of(self, w: int, since: int) -> int:
         """When a worker has completed an operation for the first time since."""

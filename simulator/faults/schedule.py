@@ -1,11 +1,9 @@
-"""Schedules: what strikes when, drawn from a seed, or read from a file."""
+"""Schedules: what strikes when. They are drawn from seeds, or read from files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from random import Random
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from designs import hotset
@@ -30,6 +28,8 @@ class Strike:
     """Whom it hits: a host, a worker or a server, from 0 on."""
     amount: int = 0
     """µs that frames come later; or until the controller dies, or the next one comes."""
+    behind_us: int | None = None
+    """After the strike before, rather than after RPCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,64 +69,3 @@ class Schedule:
         """What `to_json` has written."""
         given: dict[str, Any] = json.loads(text)
         return cls(**{**given, "strikes": tuple(Strike(**each) for each in given["strikes"])})
-
-
-FAULTS: Mapping[str, str] = {
-    "loss": "frames are lost, 1 to 30 %",
-    "duplication": "frames come twice, 1 to 30 %",
-    "reordering": "frames come up to 5 ms later, 1 to 30 %",
-    "delay": "a host's cable takes up to 50 ms longer for a while",
-    "link": "a host's cable is down for a while",
-    "worker killed": "a worker dies",
-    "worker restarted": "a worker dies and comes back",
-    "server restarted": "a parameter server dies and comes back, by its journal",
-    "switch restarted": "the switch comes back with empty tables and registers",
-    "controller killed": "a controller dies while it moves keys",
-    "second controller": "another controller becomes primary while one moves keys",
-    "hot set": "the hot set changes",
-    "disk full": "a parameter server's disk is full for a while",
-    "everything": "several of these, on a bad network",
-}
-"""Fault -> what it is."""
-ON_THE_WAY = ("loss", "duplication", "reordering")
-"""Faults of the whole network, from the beginning to the end."""
-_MOST_AT_ONCE = 3
-
-
-def draw(fault: str, arm: str, seed: int) -> Schedule:
-    """The schedule of a fault with a seed."""
-    random = Random(f"{fault} {arm} {seed}")
-    schedule = Schedule(
-        fault, arm, random.getrandbits(62),
-        rpcs=RPCS + random.randrange(60),
-        delay_us=random.choice([1, 5, 20]), late_us=random.choice([50, 500, 5_000]),
-        think_us=random.choice([50, 200, 600]), pulls=random.choice([0.1, 0.4]),
-        share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
-        is_extreme=random.random() < 0.25,
-    )  # fmt: skip
-    rates: dict[str, Any]
-    if fault in ON_THE_WAY:
-        rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
-        return replace(schedule, **rates)
-    if fault != "everything":
-        return replace(schedule, strikes=(_strike(fault, random),))
-    kinds = [kind for kind in FAULTS if kind not in (*ON_THE_WAY, "everything", "worker killed")]
-    strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
-    rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in ON_THE_WAY}
-    return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
-
-
-def _strike(kind: str, random: Random) -> Strike:
-    of = {
-        "delay": WORKERS + SERVERS,
-        "link": WORKERS + SERVERS,
-        "worker killed": WORKERS,
-        "worker restarted": WORKERS,
-    }
-    return Strike(
-        kind,
-        after=random.randrange(20, RPCS - 60),
-        lasts_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
-        who=random.randrange(of.get(kind, SERVERS)),
-        amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
-    )

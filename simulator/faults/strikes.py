@@ -1,152 +1,283 @@
-"""Strikes: each begins a fault, and sees to its end; `n` is its place in the player's evidence."""
+"""Kinds of faults: how each strikes, how it is undone, what must have happened, and its row in the table."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from controller.errors import NotPrimary
 from controller.hotset.migrate import plan
-from simulator.faults.operations import KEYS, RUNNING
-from simulator.faults.player import MS, Player, StrikeKind
-from simulator.faults.schedule import WORKERS, Strike
+from simulator.faults.operations import KEYS
+from simulator.faults.player import MS, Player
+from simulator.faults.schedule import SERVERS, WORKERS, Strike
 from simulator.faults.switch import Session
+from topologies.faults import ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
+
+_LOOK_NS = 500_000
+"""Between two looks whether who is to be killed is there again."""
 
 
-def _on_cable(player: Player, strike: Strike, n: int) -> None:
-    """A host's cable is down, or slower."""
-    world, before = player.bed.world, player.answered()
-    links, late = (world.up[strike.who], world.down[strike.who]), strike.amount * 1_000
-    was = [int(link.lost if strike.kind == "link" else link.frames) for link in links]
+class Fault(ABC):
+    """One that strikes a schedule."""
 
-    def change(by: int) -> None:
-        for link in links:
-            if strike.kind == "link":
-                link.down += by
-            else:
-                link.delay += by * late
+    name: ClassVar[str]
+    row: ClassVar[str]
+    """What the table says of it."""
+    whom: ClassVar[int] = SERVERS
+    """How many it may hit one of."""
 
-    def end() -> None:
-        change(-1)
-        now = [int(link.lost if strike.kind == "link" else link.frames) for link in links]
-        player.evidence[n] = now != was
-        player.heal(before)
+    def __init__(self, player: Player, strike: Strike) -> None:
+        self._player, self._strike, self._bed = player, strike, player.bed
+        self._before = player.answered()
+        self.has_happened = False
 
-    change(1)
-    player.at(strike.lasts_us * 1_000, end)
+    @abstractmethod
+    def strike(self) -> None:
+        """Begin."""
 
+    def undo(self) -> None:  # noqa: B027  # many end by themselves
+        """End it."""
 
-def _worker_dies(player: Player, strike: Strike, n: int) -> None:
-    """A worker dies, and comes back if it is to."""
-    bed, w, before = player.bed, strike.who, player.answered()
-    if bed.world.agents.dead[w]:
-        player.heal(before)
-        return
-    if bed.operations.lines.state[w] != RUNNING or not bed.world.calls.me.pending[w]:
-        # Where nothing is under way, or what a switch has lost, it is not killed.
-        player.at(player.random.randrange(30_000), lambda: _worker_dies(player, strike, n))
-        return
-    player.evidence[n] = True
-    bed.silence(w)
-    if strike.kind == "worker killed":
-        player.heal(before)
-        return
+    def happened(self) -> bool:
+        """Whether it has hit something, as it ends."""
+        return True
 
-    def come_back() -> None:
-        player.epochs[w] = player.new_epoch()
-        bed.revive_worker(w, player.epochs[w])
-        if player.knows[w] != bed.switch.restarts:  # as its log tells
-            bed.network.clients[w].renew(player.epochs[w])
-            player.knows[w] = bed.switch.restarts
-        player.begin(player.admit(w))
-        player.returned.append((w, bed.now))
-        player.heal(before)
+    def last(self, ns: int) -> None:
+        """Have it undone so much later."""
+        self._player.at(ns, self.end)
 
-    player.at(strike.lasts_us * 1_000, come_back)
+    def end(self) -> None:
+        """It is over."""
+        self.undo()
+        self.has_happened = self.happened()
+        self._player.heal(self._before)
+
+    @property
+    def _lasts_ns(self) -> int:
+        return self._strike.lasts_us * 1_000
+
+    def _when(self, is_so: bool, then: Callable[[], None]) -> None:
+        """Strike now, or look again a little later."""
+        if is_so:
+            then()
+        else:
+            self._player.at(_LOOK_NS, self.strike)
 
 
-def _server_restarts(player: Player, strike: Strike, n: int) -> None:
+class CableSlow(Fault):
+    """What goes over a host's cable takes longer."""
+
+    name, row, whom = "delay", "a host's cable takes up to 50 ms longer for a while", WORKERS + SERVERS
+    _counts = "frames"
+
+    def strike(self) -> None:
+        """Change both ways."""
+        world, who = self._bed.world, self._strike.who
+        self._links = (world.up[who], world.down[who])
+        self._were = self._counted()
+        self._change(1)
+        self.last(self._lasts_ns)
+
+    def undo(self) -> None:
+        """Change them back."""
+        self._change(-1)
+
+    def happened(self) -> bool:
+        """It had frames meanwhile."""
+        return self._counted() != self._were
+
+    def _counted(self) -> list[int]:
+        return [int(link[self._counts]) for link in self._links]
+
+    def _change(self, by: int) -> None:
+        for link in self._links:
+            link.delay += by * self._strike.amount * 1_000
+
+
+class CableDown(CableSlow):
+    """A host's cable loses all."""
+
+    name, row = "link", "a host's cable is down for a while"
+    _counts = "lost"
+
+    def _change(self, by: int) -> None:
+        for link in self._links:
+            link.down += by
+
+
+class WorkerKilled(Fault):
+    """A worker dies in the middle of an operation; of a sequence of kills, at any time."""
+
+    name, row, whom = WORKER_KILLED.name, WORKER_KILLED.row, WORKERS
+
+    def strike(self) -> None:
+        """Kill it, when something is under way."""
+        w = self._strike.who
+        if self._bed.world.agents.dead[w]:
+            self._player.heal(self._before)
+        elif self._strike.behind_us is None and not self._bed.world.calls.me.pending[w]:
+            self._player.at(self._player.random.randrange(30_000), self.strike)
+        else:
+            self._player.cluster.kill_worker(w)
+            self.follow()
+
+    def follow(self) -> None:
+        """It stays dead."""
+        self.end()
+
+
+class WorkerRestarted(WorkerKilled):
+    """A worker dies, and comes back."""
+
+    name, row = "worker restarted", "a worker dies and comes back"
+
+    def follow(self) -> None:
+        """It takes a while."""
+        self.last(self._lasts_ns)
+
+    def undo(self) -> None:
+        """Start another process, which controllers have to admit."""
+        player, w = self._player, self._strike.who
+        player.cluster.start_worker(w)
+        player.begin(player.at_last(lambda: player.cluster.admit(w)))
+        player.returned.append((w, self._bed.now))
+
+
+class ServerRestarted(Fault):
     """A server dies and comes back."""
-    bed, p, before = player.bed, strike.who, player.answered()
-    if bed.world.agents.dead[WORKERS + p]:
-        player.heal(before)
-        return
-    bed.silence(WORKERS + p)
-    frames = int(bed.world.down.frames[WORKERS + p])
 
-    def come_back() -> None:
+    name, row = SERVER_KILLED.name, SERVER_KILLED.row
+
+    def strike(self) -> None:
+        """Kill it when it lives."""
+        self._when(not self._bed.world.agents.dead[WORKERS + self._strike.who], self._kill)
+
+    def _kill(self) -> None:
+        p = self._strike.who
+        # Of what its journal begins with, its checkpoint may be all.
+        self._bed.servers[p].keep_at_times(self._player.random)
+        self._player.cluster.kill_server(p)
+        self._frames = self._received()
+        self.last(self._lasts_ns)
+
+    def undo(self) -> None:
+        """Start another process."""
         # What came meanwhile was lost with it.
-        player.evidence[n] = int(bed.world.down.frames[WORKERS + p]) > frames
-        bed.revive_server(p)
-        player._send_from(p)
-        player.heal(before)
+        self._is_missed = self._received() > self._frames
+        self._player.cluster.start_server(self._strike.who)
+        self._player.send_from(self._strike.who)
 
-    player.at(strike.lasts_us * 1_000, come_back)
+    def happened(self) -> bool:
+        """Frames came for it; of a sequence of kills, it was killed."""
+        return self._is_missed or self._strike.behind_us is not None
 
-
-def _switch_restarts(player: Player, strike: Strike, n: int) -> None:
-    """The switch goes off and comes back empty."""
-    bed, world, before = player.bed, player.bed.world, player.answered()
-    if bed.switch.is_off:
-        player.heal(before)
-        return
-    bed.switch.is_off, world.me.is_off = True, 1
-    had = bool(world.calls.kept[:, 0].any())
-    since = bed.now
-
-    def come_back() -> None:
-        bed.switch.restart()
-        world.me.is_off = 0
-        player.evidence[n] = had and int(world.me.refused) > 0
-        epoch = player.new_epoch()
-        for w in range(WORKERS):
-            player.epochs[w] = player.new_epoch()
-            player.at(player.random.randrange(2 * MS), partial(renew, w, player.epochs[w]))
-        player.blind.append([since, 2**62])
-        player.begin(player.restore(epoch)).add_done_callback(lambda _: player.heal(before))
-
-    def renew(w: int, epoch: int) -> None:
-        if player.epochs[w] == epoch and not world.agents.dead[w]:
-            bed.network.clients[w].renew(epoch)
-            player.knows[w] = bed.switch.restarts
-            bed.wake(w)
-
-    player.at(strike.lasts_us * 1_000, come_back)
+    def _received(self) -> int:
+        return int(self._bed.world.down.frames[WORKERS + self._strike.who])
 
 
-def _controller_dies(player: Player, strike: Strike, n: int) -> None:
+class SwitchRestarted(Fault):
+    """The switch dies, and comes back empty."""
+
+    name, row = SWITCH_KILLED.name, SWITCH_KILLED.row
+
+    def strike(self) -> None:
+        """Kill it when it has a process."""
+        self._when(not self._player.cluster.switch_is_dead, self._kill)
+
+    def _kill(self) -> None:
+        player, world = self._player, self._bed.world
+        self._had, self._refused = bool(world.calls.kept[:, 0].any()), int(world.me.refused)
+        player.blind.append([self._bed.now, 2**62])
+        player.cluster.kill_switch(self._lasts_ns)
+        back = player.begin(player.until_restored(player.cluster.restarts + 1))
+        back.add_done_callback(lambda _: self.end())
+
+    def happened(self) -> bool:
+        """It held something, and frames came for it; of a sequence of kills, it was killed."""
+        is_missed = self._had and int(self._bed.world.me.refused) > self._refused
+        return is_missed or self._strike.behind_us is not None
+
+
+class ControllerKilled(Fault):
     """A controller dies while it moves keys; another one finishes, with another set."""
-    before, first = player.answered(), _another_set(player)
 
-    def die(session: Session, task: asyncio.Task[Any]) -> None:
-        player.evidence[n] = not task.done()
-        player.kill(session, task)
-        player.at(strike.lasts_us * 1_000, follow)
+    name, row = "controller killed", "a controller dies while it moves keys"
 
-    def follow() -> None:
-        player.wanted = player.random.choice([first, _another_set(player)])
-        done = player.begin(player.load_wanted())
-        done.add_done_callback(lambda _: player.heal(before))
+    def strike(self) -> None:
+        """Have one move keys, and kill it."""
+        self._wanted = _another_set(self._player)
+        _while_moving(self._player, self._wanted, self._die)
 
-    _while_moving(player, first, die)
+    def happened(self) -> bool:
+        """It had not ended before."""
+        return self._is_cut
+
+    def _die(self, session: Session, task: asyncio.Task[Any]) -> None:
+        self._is_cut = not task.done()
+        self._player.kill(session, task)
+        self._player.at(self._lasts_ns, self._follow)
+
+    def _follow(self) -> None:
+        player = self._player
+        player.wanted = player.random.choice([self._wanted, _another_set(player)])
+        player.begin(player.load_wanted()).add_done_callback(lambda _: self.end())
 
 
-def _second_controller(player: Player, strike: Strike, n: int) -> None:
+class SecondController(Fault):
     """Another controller becomes primary while one moves keys."""
-    before = player.answered()
 
-    def supersede(_: Session, task: asyncio.Task[Any]) -> None:
+    name, row = "second controller", "another controller becomes primary while one moves keys"
+
+    def strike(self) -> None:
+        """Have one move keys, and another one load others."""
+        _while_moving(self._player, _another_set(self._player), self._supersede)
+
+    def happened(self) -> bool:
+        """The first was told."""
+        return self._first.done() and isinstance(self._first.exception(), NotPrimary)
+
+    def _supersede(self, _: Session, task: asyncio.Task[Any]) -> None:
+        player, self._first = self._player, task
         player.wanted = _another_set(player)
+        player.begin(player.load_wanted()).add_done_callback(lambda _: self.end())
 
-        def end(_: object) -> None:
-            player.evidence[n] = task.done() and isinstance(task.exception(), NotPrimary)
-            player.heal(before)
 
-        player.begin(player.load_wanted()).add_done_callback(end)
+class HotSetChanges(Fault):
+    """Another hot set is loaded while workers push."""
 
-    _while_moving(player, _another_set(player), supersede)
+    name, row = "hot set", "the hot set changes"
+
+    def strike(self) -> None:
+        """Load it."""
+        player = self._player
+        player.wanted, self._were = _another_set(player), self._entries()
+        player.begin(player.load_wanted()).add_done_callback(lambda _: self.end())
+
+    def happened(self) -> bool:
+        """There was something to move."""
+        return self._were != self._entries()
+
+    def _entries(self) -> set[tuple[int, Any]]:
+        return {(param.key, param.state) for param in self._bed.switch.params}
+
+
+class DiskFull(Fault):
+    """A server can note nothing, so it answers nothing."""
+
+    name, row = "disk full", "a parameter server's disk is full for a while"
+
+    def strike(self) -> None:
+        """Have it stand still."""
+        self._agent = self._bed.world.agents[WORKERS + self._strike.who]
+        self._agent.stalled = self._bed.now + self._lasts_ns
+        # Looked at just before it goes on.
+        self.last(self._lasts_ns - 1)
+
+    def happened(self) -> bool:
+        """Something waits."""
+        return int(self._agent.waiting) > 0
 
 
 def _while_moving(
@@ -175,47 +306,33 @@ def _while_moving(
     task.add_done_callback(ended)
 
 
-def _hot_set_changes(player: Player, strike: Strike, n: int) -> None:
-    """Another hot set is loaded while workers push."""
-    before, player.wanted = player.answered(), _another_set(player)
-    was = {(param.key, param.state) for param in player.bed.switch.params}
-
-    def end(_: object) -> None:
-        player.evidence[n] = was != {(param.key, param.state) for param in player.bed.switch.params}
-        player.heal(before)
-
-    player.begin(player.load_wanted()).add_done_callback(end)
-
-
-def _disk_is_full(player: Player, strike: Strike, n: int) -> None:
-    """A server can note nothing, so it answers nothing."""
-    bed, before, lasts = player.bed, player.answered(), strike.lasts_us * 1_000
-    agent = bed.world.agents[WORKERS + strike.who]
-    agent.stalled = bed.now + lasts
-
-    def end() -> None:
-        player.evidence[n] = int(agent.waiting) > 0
-        player.heal(before)
-
-    # Looked at just before it goes on.
-    player.at(lasts - 1, end)
-
-
 def _another_set(player: Player) -> list[int]:
     """Of another size than that in the switch, so that there is something to move."""
     now = len(player.bed.switch.params)
     return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
 
 
-STRIKES: dict[str, StrikeKind] = {
-    "delay": _on_cable,
-    "link": _on_cable,
-    "worker killed": _worker_dies,
-    "worker restarted": _worker_dies,
-    "server restarted": _server_restarts,
-    "switch restarted": _switch_restarts,
-    "controller killed": _controller_dies,
-    "second controller": _second_controller,
-    "hot set": _hot_set_changes,
-    "disk full": _disk_is_full,
+KINDS: dict[str, type[Fault]] = {
+    kind.name: kind
+    for kind in (
+        CableSlow,
+        CableDown,
+        WorkerKilled,
+        WorkerRestarted,
+        ServerRestarted,
+        SwitchRestarted,
+        ControllerKilled,
+        SecondController,
+        HotSetChanges,
+        DiskFull,
+    )
 }
+NETWORK: Mapping[str, OnTheWay] = {kind.name: kind for kind in ON_THE_WAY}
+"""Of the whole network, from the beginning to the end."""
+FAULTS: Mapping[str, str] = {
+    **{name: kind.row for name, kind in NETWORK.items()},
+    **{name: kind.row for name, kind in KINDS.items()},
+    "kills": "processes are killed one after the other, also while a switch is restored",
+    "everything": "several of these, on a bad network",
+}
+"""Row of the table -> what it is."""

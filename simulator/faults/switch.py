@@ -139,6 +139,11 @@ class Session(SwitchClient):
         self._virtual.sessions += 1
         return self._virtual.sessions
 
+    async def commit_pipeline(self) -> bool:
+        """It is there as soon as the switch is on."""
+        self._check_is_on()
+        return False
+
     def check_pipeline(self) -> None:
         """A switch that is on has our pipeline."""
         self._check_is_on()

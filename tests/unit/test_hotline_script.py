@@ -61,6 +61,7 @@ def test_the_readmes_commands_are_well_formed(
         "whatif ",
         "overlap ",
         "layers ",
+        "owed ",
     )
     # What needs no file, either, gets one that is not there.
     more = ["--hosts", "none.toml"] if command.startswith("answer ") else ["--switch", "127.0.0.1:1"]

@@ -17,7 +17,7 @@ from hosts.errors import DurabilityError, DurabilityPaused
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.durable import Durable, Fsync
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_notes
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from protocol import codec, control
 from protocol.codec import Message
 from protocol.control import Command, Control
@@ -224,4 +224,8 @@ def test_notes_are_read_as_they_were_written(notes: list[tuple[int, bytes]]) -> 
     journal, at = np.zeros(20 * 1600, np.uint8), 0
     for source, datagram in notes:
         at = add_note(journal, at, source, datagram)
-    assert list(read_notes(journal[:at].tobytes())) == notes
+    end, at, read = at, 0, []
+    while at < end:
+        *note, at = read_note(journal, at)
+        read.append(tuple(note))
+    assert (read, at) == (notes, end)

@@ -12,14 +12,15 @@ from hosts.errors import LedgerError
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
+from hosts.worker import replay
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import HELD, OWED, ReplayLog
+from hosts.worker.replay import HELD, OWED, ReplayLog, read_owed
 from protocol import codec, control
 from protocol.codec import Caller, Message
 from protocol.control import Command, Control, Status
 from protocol.header import RESPONSE, VALUES, Header, Op, unpack
 
-SIZE, JOB = 40, 3
+SIZE, CAPACITY, JOB = 40, 20, 3
 SPACE = KeySpace(SIZE)
 MS = 1_000_000
 
@@ -30,8 +31,9 @@ class Bench:
     def __init__(self, machine: Machine, window: int = 64) -> None:
         self.now = 1_000 * MS
         self.kept = np.zeros((2, SIZE), np.uint32)
+        self.log = ReplayLog.in_memory(self.kept, SIZE)
         self.worker = Client(
-            Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, kept=self.kept
+            Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
         self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, replayed=True)
         self.answered = np.zeros(SIZE, np.bool_)
@@ -230,30 +232,79 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
 
 
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
-    first = ReplayLog(SIZE, 0, tmp_path / "log")
+    first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
     assert first.kept.shape == (2, SIZE) and not first.owes
     first.kept[HELD, 3], first.kept[OWED, 4] = 30, 40
-    again = ReplayLog(SIZE, 0, tmp_path / "log")
+    again = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
     assert (again.kept[HELD, 3], again.kept[OWED, 4], again.owes) == (30, 40, True)
 
 
 def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
-    first = ReplayLog(SIZE, 0, tmp_path / "log")
+    first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
     first.kept[HELD, 3], first.kept[OWED, 3] = 30, 2**32 - 10
     first.is_of(1)
-    assert ReplayLog(SIZE, 1, tmp_path / "log").kept[HELD, 3] == 30
-    again = ReplayLog(SIZE, 2, tmp_path / "log")
+    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").kept[HELD, 3] == 30
+    again = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
     assert (again.kept[HELD, 3], again.kept[OWED, 3]) == (0, 20)
-    once = ReplayLog(SIZE, 2, tmp_path / "log")
+    once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
     assert once.kept[OWED, 3] == 20
-    worker = Client(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, kept=once.kept)
+    worker = Client(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
     assert worker.owes and once.owes
 
 
+@pytest.mark.parametrize("answered", range(4))
+def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench, answered: int) -> None:
+    """What it has been told of is paid, all else is unknown; and nothing that is held is forgotten."""
+    for request in bench.push(1, 2, 3, value=7):
+        bench.take(bench.by_switch(request))
+    replay.renew(bench.worker, bench.log, 11, switch=1)
+    assert bench.log.owed(1).sure[:5].tolist() == [0, 7, 7, 7, 0] and not bench.log.owed(1).unknown.any()
+    bench.worker.replay()
+    (request,) = bench.sent()
+    lanes = unpack(request).live
+    taken = sum(
+        1 << k for k in range(32) if lanes >> k & 1 and bin(lanes & (1 << k) - 1).count("1") < answered
+    )
+    answer = bytearray(bench.by_ps(request))
+    answer[32:36] = (lanes & ~taken).to_bytes(4, "big")  # refused
+    bench.take(bytes(answer))
+    owed = bench.log.owed(1)
+    assert not owed.sure.any()
+    assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
+    # With another switch what is held by this one is owed, too.
+    bench.kept[HELD, 9] = 5
+    assert bench.log.owed(2).sure.nonzero()[0].tolist() == [9]
+
+
+def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
+    """Killed between the two, in the middle of the second."""
+    bench.kept[OWED, :4] = 1, 2, 3, 4
+    bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
+    bench.kept[OWED, :2] = 0
+    assert bench.log.owed(0).sure[:5].tolist() == [1, 2, 3, 4, 0] and not bench.log.owed(0).unknown.any()
+    bench.log.take_up(0)
+    assert bench.kept[OWED, :5].tolist() == [1, 2, 3, 4, 0]
+
+
+def test_told_twice_of_a_switch_nothing_is_pushed_again(bench: Bench) -> None:
+    replay.renew(bench.worker, bench.log, 11, switch=1)
+    bench.finish()
+    for request in bench.push(1, value=7):
+        bench.take(bench.by_switch(request))
+    replay.renew(bench.worker, bench.log, 11, switch=1)
+    assert not bench.worker.owes and bench.kept[HELD, 1] == 7
+    replay.renew(bench.worker, bench.log, 12, switch=2)
+    assert bench.worker.owes and bench.kept[OWED, 1] == 7
+
+
 def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:
-    ReplayLog(SIZE, 0, tmp_path / "log")
-    with pytest.raises(LedgerError, match=r"log: has 344 bytes, not 352 for 41 parameters"):
-        ReplayLog(SIZE + 1, 0, tmp_path / "log")
-    (tmp_path / "zeros").write_bytes(bytes(24 + 8 * SIZE))
+    ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
+    with pytest.raises(LedgerError, match=r"log: has 548 bytes, not 556 for 41 parameters"):
+        ReplayLog.in_file(SIZE + 1, CAPACITY, 0, tmp_path / "log")
+    (tmp_path / "zeros").write_bytes(bytes(48 + 8 * SIZE + 9 * CAPACITY))
     with pytest.raises(LedgerError, match="zeros: is no replay log"):
-        ReplayLog(SIZE, 0, tmp_path / "zeros")
+        read_owed(tmp_path / "zeros", 0)
+    with pytest.raises(LedgerError, match="nowhere: cannot be read: No such file"):
+        read_owed(tmp_path / "nowhere", 0)
+    with pytest.raises(LedgerError, match="zeros: is no replay log"):
+        ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "zeros")

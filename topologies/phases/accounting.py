@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,10 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.record import Accounting
-from controller.controller import Controller
 from designs.registry import design
 from hosts.keys import KeySpace
-from hosts.worker import ledger
+from hosts.worker import ledger, replay
 from logs.collector import Collector
 from topologies.agents import call_all
 from topologies.config import EPOCH
@@ -29,14 +29,18 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
 
     Every agent writes its logs before, and every PS sends its statistics to the log collector.
     """
-    sent, unknown, mismatched, at_servers = 0, 0, 0, 0
+    return await session.steadily(partial(_account, session, space, collector))
+
+
+async def _account(session: Session, space: KeySpace, collector: Collector) -> Accounting:
+    sent, unknown, mismatched, at_servers, debts = 0, 0, 0, 0, Debts(session)
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
-    name, control = session.config.design, design(session.config.design).control
+    control = design(session.config.design).control
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
-        async with Controller(session.network.address, undisturbed=True, design=name) as controller:
+        async with session.controller() as controller:
             for done, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed.append(arm.name)
@@ -48,7 +52,11 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
                 ]
                 sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
                 unknown += sum(each.lanes_unknown for each in sums)
-                mismatched += mismatches([each.sent for each in sums], [each.unknown for each in sums], held)
+                owed, again = debts.of_job(arm.job, space.size)
+                # What was acknowledged, and is with nobody but its worker's file, is not missing.
+                uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in again)]
+                mismatched += ledger.mismatches([each.sent for each in sums], uncertain, held + owed)
+                unknown += sum(int(np.count_nonzero(each)) for each in again)
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = await control.overflows(controller)
@@ -58,8 +66,32 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
     found.restarts = restarts
+    found.owed = debts.found
     found.collected, found.uncollected = collector.updates, at_servers - collector.updates
     return found
+
+
+class Debts:
+    """What the replay logs of workers that have died owe the servers, where these keep any."""
+
+    def __init__(self, session: Session) -> None:
+        self._switch = session.network.switch.restarts
+        self._logs = session.parts
+        dead = [worker.name for worker in session.workers if not worker.alive]
+        self._dead = dead if session.config.recovery.replay_log else []
+        self.found: dict[str, int] = {}
+        """Worker -> keys that it owes something of, over all jobs; those that owe nothing are left out."""
+
+    def of_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
+        """What is owed by position in the key space, and what each of them may have pushed again."""
+        owed, again = np.zeros(size, np.uint32), []
+        for name in self._dead:
+            sure, unknown = replay.read_owed(self._logs / replay.file_name(name, job), self._switch)
+            owed += sure
+            again.append(unknown)
+            if keys := int(np.count_nonzero(sure)):
+                self.found[name] = self.found.get(name, 0) + keys
+        return owed, again
 
 
 class Lanes(NamedTuple):
@@ -90,16 +122,6 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
         mismatched_keys=lanes.mismatched_keys,
         overflows=0,
     )
-
-
-def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
-    """Keys for which `held` is not the sum of all `sent`, each worker's `unknown` being in it or not."""
-    rest = held - np.sum(sent, axis=0, dtype=np.uint32)
-    possible = [np.zeros_like(rest)]
-    for deltas in unknown:
-        if deltas.any():
-            possible += [before + deltas for before in possible]
-    return int((~np.any([rest == each for each in possible], axis=0)).sum())
 
 
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:

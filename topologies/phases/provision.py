@@ -11,11 +11,11 @@ from designs.registry import design
 from topologies.config import EPOCH, Config
 
 
-async def provision(address: str, config: Config, epoch: int = EPOCH) -> None:
-    """Commit the pipeline and install the rows of the design, whose callers have an epoch."""
+async def provision(address: str, config: Config) -> None:
+    """Commit the pipeline and install the rows of the design."""
     async with Controller(address, undisturbed=True, design=config.design) as controller:
         await controller.commit_pipeline()
-        await controller.install(*rows(config, epoch=epoch))
+        await controller.install(*rows(config))
 
 
 def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:

@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 
 from common.concurrency import in_thread
-from controller.controller import Controller
 from controller.hotset import choice as hotset
+from controller.hotset.migrate import Progress
 from designs.hotset import PROFILE
 from logs.merge import last_updates
 from topologies.agents import call_all
@@ -31,27 +31,37 @@ async def load(session: Session, keys: list[int]) -> None:
     """Load the set for the profile job under load, then for the offloaded arms, and hint their workers."""
     arms = session.config.offloaded
     with session.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
-        async with Controller(session.network.address, undisturbed=True) as controller:
-            loaded = asyncio.Event()
-            training = asyncio.ensure_future(_train_until(loaded, session))
-            try:
-                await controller.load(PROFILE.job, keys, progress=partial(_show, phase, 0))
-                session.loaded[PROFILE.job] = keys
-                loaded.set()
-                await training
-            finally:
-                # Behind a load that has not come to its end, workers wait for keys on their way in vain.
-                training.cancel()
-                await asyncio.gather(training, return_exceptions=True)
-            if not session.config.keeps_profile:
-                await controller.unload(PROFILE.job)
-                del session.loaded[PROFILE.job]
-            for number, arm in enumerate(arms, start=1):
-                await controller.load(arm.job, keys, progress=partial(_show, phase, number * len(keys)))
-                session.loaded[arm.job] = keys
+        loaded = asyncio.Event()
+        training = asyncio.ensure_future(_train_until(loaded, session))
+        try:
+            await _load(session, PROFILE.job, keys, partial(_show, phase, 0))
+            loaded.set()
+            await training
+        finally:
+            # Behind a load that has not come to its end, workers wait for keys on their way in vain.
+            training.cancel()
+            await asyncio.gather(training, return_exceptions=True)
+        if not session.config.keeps_profile:
+            await _load(session, PROFILE.job, [], _silent)
+        for number, arm in enumerate(arms, start=1):
+            await _load(session, arm.job, keys, partial(_show, phase, number * len(keys)))
         for arm in (PROFILE, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(session.hot_set)}
             await call_all(session.workers, command)
+
+
+async def _load(session: Session, job: int, keys: list[int], progress: Progress) -> None:
+    async def load() -> None:
+        async with session.controller() as controller:
+            await controller.load(job, keys, progress=progress)
+
+    # Before it is: whoever restores the switch meanwhile finishes it.
+    session.loaded[job] = keys
+    await session.steadily(load)
+
+
+def _silent(done: int, total: int) -> None:
+    """No progress is shown."""
 
 
 async def _train_until(stop: asyncio.Event, session: Session) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo
-from hosts.hotset.ps.state import make_server
+from hosts.hotset.ps.state import Server, make_server
 from hosts.hotset.ps.store import Store
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_notes
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.ps.share import make_share
 from hosts.worker.machine import COMPILED, plain_machine
@@ -25,7 +27,8 @@ _OP_AT = offset_of("op")
 class ParameterServer(Core[ReplyTo]):
     """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch.
 
-    With a journal it is durable; workers that keep replay logs are what `replayed` says.
+    With a journal it is durable; workers that keep replay logs are what `replayed` says. `state` has the
+    arrays of a PS that has just been made; left out: there are none yet.
     """
 
     def __init__(
@@ -39,10 +42,11 @@ class ParameterServer(Core[ReplyTo]):
         *,
         journal_bytes: int = 0,
         replayed: bool = False,
+        state: Server | None = None,
     ) -> None:
         self._clock = clock
-        state = make_server(ps, list(epochs), make_share(space, ps, n_ps), journal_bytes)
-        super().__init__(state, {job: Store(state, job, replayed) for job in epochs}, clock, as_plain)
+        made = state or make_server(ps, list(epochs), make_share(space, ps, n_ps), journal_bytes)
+        super().__init__(made, {job: Store(made, job, replayed) for job in epochs}, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {
             job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
@@ -105,22 +109,31 @@ class ParameterServer(Core[ReplyTo]):
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             put_back(self.server.state, self._movers, parts)
         state.me.is_durable = 0
-        for source, datagram in chain.from_iterable(map(read_notes, journal)):
-            notes += 1
-            if source == FROM_WORKER:
-                self.server.handle(datagram, 0, 0)
-            elif source == FROM_CONTROLLER:
-                self.command(datagram, None)
-            else:
-                self.receive_own(datagram, self._clock())
-            for _ in self.transmit():
-                pass
+        for part in journal:
+            notes += self._take_in(np.array(np.frombuffer(part, np.uint8)))
         self.server.take_contacts()
         self.server.state.me.is_durable = 1
         if notes or parts:
             for store in self.stores.values():
                 store.count_from_here()
         return notes
+
+    def _take_in(self, notes: NDArray[np.uint8]) -> int:
+        """Let what has been noted happen again; how much that is."""
+        at, number = 0, 0
+        while at < len(notes):
+            at, taken = self.server.take_in(notes, at)
+            number += taken
+            if at < len(notes):
+                source, datagram, at = read_note(notes, at)
+                number += 1
+                if source == FROM_CONTROLLER:
+                    self.command(datagram, None)
+                else:
+                    self.receive_own(datagram, self._clock())
+                for _ in self.transmit():
+                    pass
+        return number
 
     def transmit(self) -> Iterator[memoryview]:
         """Register RPCs to be sent at once, to the PS's own service address."""

@@ -13,7 +13,7 @@ from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.replay import OWED
+from hosts.worker.replay import OWED, ReplayLog
 from native.compile import entry_point
 from native.plain import plain
 from native.reference import borrowed
@@ -31,8 +31,8 @@ class Client(BaseClient):
 
     Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
     that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
-    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `kept` is the replay
-    log, uint32[2, size of the space]; left out: none is kept.
+    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `log` is the replay
+    log; left out: none is kept.
     """
 
     state: Calls
@@ -48,9 +48,10 @@ class Client(BaseClient):
         largest: int | None = None,
         machine: Machine = COMPILED,
         registers: bool = False,
-        kept: NDArray[np.uint32] | None = None,
+        log: ReplayLog | None = None,
     ) -> None:
         self._space = space
+        kept = None if log is None else log.kept
         self._renew = _renew if machine is COMPILED else plain(_renew)
         state = make_calls(
             *caller,
@@ -62,7 +63,7 @@ class Client(BaseClient):
             registers=registers,
             kept=kept,
         )
-        super().__init__(state, clock, machine)
+        super().__init__(state, clock, machine, log)
         self._me["owes"] = kept is not None and bool(kept[OWED].any())
 
     @property

@@ -73,14 +73,20 @@ def take_back(state: Calls, call: Any, h: Header, now: int) -> None:
 
 
 @compiled
-def take_owed(state: Calls) -> int:
+def next_owed(state: Calls) -> int:
     """Make an operation's positions and deltas of the next part of what is owed; returns how many keys."""
     me, n, at = state.me, int64(0), int64(state.me.owes) - 1
     while at < state.kept.shape[1] and n < len(state.keys):
         if state.kept[OWED, at]:
             state.positions[n], state.deltas[n] = at, state.kept[OWED, at]
-            state.kept[OWED, at] = 0
             n += 1
         at += 1
     me.owes = at + 1 if at < state.kept.shape[1] else 0
     return n
+
+
+@compiled
+def take_owed(state: Calls, n: int) -> None:
+    """The next part, of n keys, is no longer owed: it is to be pushed now."""
+    for i in range(n):
+        state.kept[OWED, state.positions[i]] = 0

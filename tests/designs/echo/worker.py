@@ -124,4 +124,11 @@ def owed(_state: Numbers) -> int:
     return 0
 
 
-WORKER = worker_half(Numbers, WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owed))
+@compiled
+def take_owed(_state: Numbers, _n: int) -> None:
+    """Nothing."""
+
+
+WORKER = worker_half(
+    Numbers, WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owed, take_owed)
+)

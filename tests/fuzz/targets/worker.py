@@ -14,6 +14,7 @@ import numpy as np
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.worker.replay import ReplayLog
 from protocol.codec import Caller
 from protocol.errors import MalformedDatagram
 from protocol.header import offset_of, unpack
@@ -39,7 +40,7 @@ class Bench:
             lambda: self.now,
             window=4,
             machine=machine,
-            kept=np.zeros((2, SIZE), np.uint32),
+            log=ReplayLog.in_memory(np.zeros((2, SIZE), np.uint32), SIZE),
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
         if operation == EMPTY:

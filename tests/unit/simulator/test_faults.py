@@ -14,6 +14,7 @@ from cli.commands import hotline
 from protocol.rpc import PUSH
 from simulator.faults import page as pages
 from simulator.faults.bed import Bed
+from simulator.faults.draw import draw
 from simulator.faults.matrix import (
     ROWS,
     Tally,
@@ -27,8 +28,8 @@ from simulator.faults.matrix import (
 from simulator.faults.model import Judgement
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome, Player
-from simulator.faults.schedule import ARMS, FAULTS, RPCS, SERVERS, WORKERS, Schedule, draw
-from simulator.faults.strikes import STRIKES
+from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule
+from simulator.faults.strikes import FAULTS, KINDS, Fault
 from simulator.state import HEAD_BYTES
 
 SCHEDULES = 10_000
@@ -144,17 +145,17 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
 ) -> None:
     """By an observer of the strike and of its end, and by the history."""
     bed, struck, ended = bed_of("both"), [], []
-    strike, heal = STRIKES[draw(fault, "both", 0).strikes[0].kind], Player.heal
+    made, heal = Fault.__init__, Player.heal
 
-    def seen(player: Player, what: Any, n: int) -> None:
+    def seen(fault: Fault, player: Player, strike: Any) -> None:
         struck.append(player.answered())
-        strike(player, what, n)
+        made(fault, player, strike)
 
     def healed(player: Player, before: int) -> None:
         ended.append(bed.now)
         heal(player, before)
 
-    monkeypatch.setitem(STRIKES, fault, seen)
+    monkeypatch.setattr(KINDS[fault], "__init__", seen)
     monkeypatch.setattr(Player, "heal", healed)
     recoveries = []
     for seed in range(40, 50):

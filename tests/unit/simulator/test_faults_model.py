@@ -19,7 +19,6 @@ from cli.commands import hotline
 from designs.hotset import BOTH
 from designs.registry import DEFAULT, design
 from hosts.hotset.ps.store import Store
-from hosts.hotset.worker.client import Client
 from native.plain import plain
 from protocol.codec import Values
 from protocol.rpc import PULL, PUSH
@@ -28,15 +27,13 @@ from simulator.faults.bed import Bed
 from simulator.faults.model import Judgement, judge
 from simulator.faults.operations import EXTREMES, KEYS, Operations, delta_of, make_operations
 from simulator.faults.play import play_schedule
-from simulator.faults.player import Outcome
-from simulator.faults.schedule import Schedule, draw
+from simulator.faults.schedule import Schedule
 from simulator.faults.shortest import shortest
 from simulator.faults.switch import compiled
 from softswitch.load import load_program
+from tests.harness.faults import fails_soon
 
 _delta_of = plain(delta_of)
-SOON = 1_000
-"""Schedules within which what is broken has to show."""
 
 
 def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> Operations:
@@ -131,15 +128,6 @@ def program_without(action: str, field: str) -> Any:
     return compiled(load_program(json.dumps(description).encode()))
 
 
-def fails_soon(bed: Bed, fault: str) -> tuple[Schedule, Outcome]:
-    for seed in range(SOON):
-        schedule = draw(fault, bed.arm.name, seed)
-        outcome = play_schedule(bed, schedule)
-        if not outcome.holds:
-            return schedule, outcome
-    raise AssertionError(f"{SOON} schedules of {fault!r} hold")
-
-
 def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short() -> None:
     bed = Bed(BOTH, program_without("exactly_once26", "is_duplicate"))
     schedule, outcome = fails_soon(bed, "duplication")
@@ -167,24 +155,6 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Store, "give_away", keep)
     _, outcome = fails_soon(Bed(BOTH), "hot set")
     assert outcome.judgement.early
-
-
-def test_a_worker_that_does_not_replay_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    renew = Client.renew
-
-    def forget(client: Client, epoch: int) -> None:
-        renew(client, epoch)
-        client.state.kept[:] = 0
-
-    monkeypatch.setattr(Client, "renew", forget)
-    _, outcome = fails_soon(Bed(BOTH), "switch restarted")
-    assert outcome.judgement.lost
-
-
-def test_a_server_that_forgets_what_it_noted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.faults.servers.read_notes", lambda octets: iter(()))
-    _, outcome = fails_soon(Bed(BOTH), "server restarted")
-    assert outcome.judgement.lost
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hosts.keys import KeySpace
+from hosts.worker.ledger import mismatches
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,
     held_by_switch,
-    mismatches,
     served_pushes,
     settle,
 )

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from topologies.agents import Agent, call_all, supervised
 from topologies.errors import AgentFailed
+from topologies.health import Health
 
 SCRIPT = """
 import json, sys, os, signal
@@ -184,25 +184,76 @@ def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_death_is_noticed_though_the_one_who_asks_never_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where the pipe's end is read at once: whoever watches for the death has to get a turn."""
-    really, until = Agent._call, time.monotonic() + 20
-
-    async def at_once(agent: Agent, *arguments: Any) -> dict[str, Any]:
-        assert time.monotonic() < until, "nobody else gets a turn"
-        if agent.restarts == 0:
-            raise AgentFailed("ps-0 has closed its output")
-        return await really(agent, *arguments)
+def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
+    """Also while it comes back: nobody reads what another one waits for, and everybody is answered."""
 
     async def main() -> None:
         async with coming_back(tmp_path) as agent:
-            monkeypatch.setattr(Agent, "_call", at_once)
-            monkeypatch.setattr(Agent, "alive", property(lambda self: self.restarts > 0))
+            seen: list[int] = []
+
+            async def ask(number: int) -> None:
+                for steps in range(number, number + 20):
+                    answer = await agent.call(
+                        {"cmd": "run", "steps": steps}, on_progress=lambda _, n: seen.append(n)
+                    )
+                    assert answer["steps"] == steps
+
+            asking = asyncio.gather(*(ask(100 * number) for number in range(3)))
+            killed: set[int] = set()
+            while not asking.done() and len(killed) < 4:
+                if agent.pid not in killed:
+                    killed.add(agent.pid)
+                    os.kill(agent.pid, signal.SIGKILL)
+                await asyncio.sleep(0)
+            await asking
+            assert agent.restarts >= 4 and len(seen) >= 60
+
+    asyncio.run(main())
+
+
+def test_one_that_ends_by_itself_before_it_is_ready_is_an_error(tmp_path: Path) -> None:
+    """It would do so again and again."""
+    flag = tmp_path / "was here"
+    script = f"""
+import pathlib, sys
+flag = pathlib.Path({str(flag)!r})
+if flag.exists():
+    sys.exit("the disk is gone")
+flag.touch()
+{SCRIPT}"""
+
+    async def main() -> None:
+        agent = await Agent.start("ps-0", [sys.executable, "-c", script], {}, tmp_path, comes_back=True)
+        try:
+            await agent.ready()
+            watch = asyncio.ensure_future(agent.until_it_dies())
             os.kill(agent.pid, signal.SIGKILL)
-            assert (await agent.call({"cmd": "run", "steps": 5}))["steps"] == 5 and agent.restarts == 1
-            monkeypatch.undo()
+            with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+                await asyncio.wait_for(watch, 30)
+            with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+                await asyncio.wait_for(agent.call({"cmd": "run", "steps": 1}), 30)
+        finally:
+            await agent.quit()
+
+    asyncio.run(main())
+
+
+def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
+    async def main() -> None:
+        health = Health()
+        agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, health=health)
+        try:
+            await agent.ready()
+            health.lose("s1")
+            call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, patience=0.01))
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+            assert not call.done()
+            health.regain("s1")
+            with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
+                await call
+        finally:
+            await agent.quit()
 
     asyncio.run(main())
 

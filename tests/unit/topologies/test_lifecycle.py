@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from topologies.errors import AgentFailed, RunFailed
 from topologies.folder import create_run_folder, tidy
 from topologies.phases import select_load
 from topologies.progress import Reporter
+from topologies.session import Session
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
 
@@ -118,22 +120,13 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
             begun.set()
             await asyncio.Event().wait()
 
-    class Session:
-        class network:
-            address = ""
-
-        def __init__(self) -> None:
-            self.reporter = reporter()
-            self.config = Config()
-
-        def take_steps(self, number: int) -> int:
-            return 0
-
-        async def run_steps(self, *_: object) -> None:
+    class Endless(Session):
+        async def run_steps(self, *_: Any, **__: Any) -> Any:
             await asyncio.Event().wait()
 
     async def main() -> None:
-        session: Any = Session()
+        nothing: Any = SimpleNamespace(address="")
+        session = Endless(Config(), tmp_path, nothing, [], [], nothing, reporter())
         loading = asyncio.ensure_future(select_load.load(session, [1]))
         beginning = asyncio.ensure_future(begun.wait())
         await asyncio.wait([loading, beginning], return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +134,7 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
         loading.cancel()
         assert (await asyncio.wait([loading], timeout=PATIENCE_S))[0] == {loading}
 
-    monkeypatch.setattr(select_load, "Controller", Stuck)
+    monkeypatch.setattr("topologies.session.Controller", Stuck)
     asyncio.run(main())
 
 
@@ -155,6 +148,7 @@ from topologies import lifecycle
 from topologies.config import Config
 from topologies.folder import create_run_folder
 from topologies.progress import Reporter
+from topologies.session import Session
 from topologies.signals import STOP
 
 runs = Path(sys.argv[1])

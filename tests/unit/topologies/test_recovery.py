@@ -1,84 +1,162 @@
-"""A switch that dies under a run, played by an object that has died so often."""
+"""A switch that dies under a run, again and again, of a cluster that a test plays."""
 
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from controller.errors import DeviceError
+from controller.errors import DeviceError, NoAnswer, NotPrimary
 from topologies import recovery
 from topologies.errors import SwitchFailed
+from topologies.health import Health
+from topologies.recovery import keep_switch
+
+Fault = Callable[["Played"], Awaitable[None]]
 
 
-class Dying:
-    """A switch that dies so many times; `in_restore` of them while it is set up."""
+class Played:
+    """What is done to a switch; `faults` strike one attempt to restore it each, at its end."""
 
-    def __init__(self, deaths: int) -> None:
-        self.restarts = 0
-        self.left = deaths
-        self.is_dead = False
-        self.running = self
+    def __init__(self, *faults: Fault, ends_everything: bool = False) -> None:
+        self.health = Health()
+        self.jobs: Sequence[int] = [1, 2]
+        self.hot_sets = {1: [7]}
+        self.done: list[Any] = []
+        self.starts = 0
+        self.is_dead = asyncio.Event()
+        self._faults = list(faults)
+        self._ends_everything = ends_everything
 
-    async def until_it_dies(self) -> None:
-        if self.left == 0:
-            await asyncio.Event().wait()
-        self.left -= 1
-        raise SwitchFailed("s1: the switch ended with code -9")
+    async def until_switch_ends(self) -> None:
+        await self.is_dead.wait()
+        if self._ends_everything:
+            raise SwitchFailed("s1: the switch ended with code -9")
 
-    def start_again(self) -> None:
-        self.is_dead = False
+    async def start_switch(self) -> int:
+        self.is_dead.clear()
+        self.starts += 1
+        return 1 + self.starts
 
-    def ended(self) -> object:
-        return "ended" if self.is_dead else None
+    async def until_switch_answers(self) -> None:
+        self.done.append(("answers", self.starts))
+
+    @asynccontextmanager
+    async def controller(self) -> Any:
+        yield self
+
+    def rows(self, epoch: int) -> Sequence[Any]:
+        return [("row", epoch)]
+
+    async def renew_workers(self, epoch: int) -> None:
+        self.done.append(("workers", epoch))
+
+    async def commit_pipeline(self) -> None:
+        self.done.append("pipeline")
+
+    async def install(self, *rows: Any) -> None:
+        self.done += rows
+
+    async def renew(self, job: int) -> None:
+        self.done.append(("renew", job))
+
+    async def load_all(self, hot_sets: Any) -> None:
+        self.done.append(dict(hot_sets))
+        if self._faults:
+            await self._faults.pop(0)(self)
 
 
-def kept(
-    switch: Dying, monkeypatch: pytest.MonkeyPatch, dies_in: int = 0, replay_log: bool = True
-) -> list[int]:
-    """Keep the switch until nothing happens any more; the restarts that it was restored after."""
-    restored = []
+def of_one(epoch: int) -> list[Any]:
+    """What an attempt does."""
+    return ["pipeline", ("row", epoch), ("renew", 1), ("renew", 2), ("workers", epoch), {1: [7]}]
 
-    async def restore(session: Any, restarts: int) -> None:
-        restored.append(restarts)
-        if restarts == dies_in:
-            switch.is_dead = True
-            raise DeviceError("the switch has closed the connection")
-        if restarts == -dies_in:
-            raise DeviceError("the switch refused what it was asked")
 
-    monkeypatch.setattr(recovery, "restore", restore)
-    config = SimpleNamespace(recovery=SimpleNamespace(replay_log=replay_log))
-    session: Any = SimpleNamespace(config=config, network=SimpleNamespace(switch=switch))
+async def dies_and_tells(cluster: Played) -> None:
+    """The connection has gone, and that the process has ended is known a little later."""
+    asyncio.get_running_loop().call_later(0.05, cluster.is_dead.set)
+    raise DeviceError("switch 127.0.0.1:9559 has closed the connection")
 
-    async def main() -> None:
-        keeping = asyncio.ensure_future(recovery.keep_switch(session))
-        while not keeping.done() and (switch.left or len(restored) < switch.restarts or not switch.restarts):
-            await asyncio.sleep(0)
+
+async def dies_silently(cluster: Played) -> None:
+    """Whoever restores it waits for its answer, and would for ever."""
+    cluster.is_dead.set()
+    await asyncio.Event().wait()
+
+
+async def server_dies(cluster: Played) -> None:
+    cluster.health.lose("ps-0")
+    cluster.health.regain("ps-0")
+    raise NoAnswer("PS 0 did not answer SEED within 10 s")
+
+
+async def server_is_dead(cluster: Played) -> None:
+    """Since before, and for much longer than anybody waits for its answer."""
+    cluster.health.lose("ps-1")
+    cluster.health.deaths -= 1
+    asyncio.get_running_loop().call_later(0.5, cluster.health.regain, "ps-1")
+    raise NoAnswer("PS 0 did not answer SEED within 10 s")
+
+
+async def outbid(cluster: Played) -> None:
+    raise NotPrimary("another controller has become primary")
+
+
+async def refused(cluster: Played) -> None:
+    raise DeviceError("the switch refused what it was asked")
+
+
+async def kept(cluster: Played) -> None:
+    """Kill the switch once, and wait until it is there again."""
+    keeping = asyncio.ensure_future(keep_switch(cluster))
+    try:
+        cluster.is_dead.set()
+        while not keeping.done() and not (cluster.starts and cluster.health.is_whole):
+            await asyncio.sleep(0.001)
         if keeping.done():
             await keeping
+    finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 
-    asyncio.run(main())
-    return restored
+
+def test_it_is_restored_with_another_epoch() -> None:
+    cluster = Played()
+    asyncio.run(kept(cluster))
+    assert cluster.done == [("answers", 1), *of_one(2)] and cluster.health.deaths == 1
 
 
-def test_it_is_restored_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept(Dying(3), monkeypatch) == [1, 2, 3]
+def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> None:
+    cluster = Played(dies_and_tells, dies_silently, dies_silently, dies_and_tells)
+    asyncio.run(asyncio.wait_for(kept(cluster), 30))
+    assert cluster.starts == cluster.health.deaths == 5
+    each = [[("answers", n), *of_one(1 + n)] for n in range(1, 6)]
+    assert cluster.done == [done for attempt in each for done in attempt]
 
 
-def test_it_may_die_again_while_it_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept(Dying(3), monkeypatch, dies_in=2) == [1, 2, 3]
+def test_a_server_that_dies_meanwhile_has_the_same_switch_set_up_again() -> None:
+    cluster = Played(server_dies, outbid, server_dies, server_dies, server_dies)
+    asyncio.run(asyncio.wait_for(kept(cluster), 30))
+    assert cluster.starts == 1 and cluster.done == [("answers", 1), *6 * of_one(2)]
 
 
-def test_one_that_lives_and_cannot_be_restored_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_takes_long_to_come_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_TRIES", 1)
+    cluster = Played(server_is_dead, server_is_dead)
+    asyncio.run(asyncio.wait_for(kept(cluster), 30))
+    assert cluster.starts == 1 and cluster.done == [("answers", 1), *3 * of_one(2)]
+
+
+def test_what_nobody_s_death_explains_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_TRIES", 2)
+    cluster = Played(*[refused] * 20)
     with pytest.raises(DeviceError, match="refused"):
-        kept(Dying(3), monkeypatch, dies_in=-2)
+        asyncio.run(asyncio.wait_for(kept(cluster), 30))
+    assert cluster.starts == 1 and not cluster.health.is_whole
 
 
-def test_without_replay_logs_its_end_is_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_that_is_to_end_everything_it_does() -> None:
     with pytest.raises(SwitchFailed, match="code -9"):
-        kept(Dying(1), monkeypatch, replay_log=False)
+        asyncio.run(kept(Played(ends_everything=True)))

@@ -1,0 +1,68 @@
+"""Schedules of a row of the matrix, each drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from simulator.faults.kills import Kill, draw_kills
+from simulator.faults.schedule import RPCS, SERVERS, WORKERS, Schedule, Strike
+from simulator.faults.strikes import KINDS, NETWORK
+from topologies.faults import WORKER_KILLED
+
+_MOST_AT_ONCE = 3
+
+
+def draw(fault: str, arm: str, seed: int) -> Schedule:
+    """The schedule of a fault with a seed."""
+    random = Random(f"{fault} {arm} {seed}")
+    schedule = Schedule(
+        fault, arm, random.getrandbits(62),
+        rpcs=RPCS + random.randrange(60),
+        delay_us=random.choice([1, 5, 20]), late_us=random.choice([50, 500, 5_000]),
+        think_us=random.choice([50, 200, 600]), pulls=random.choice([0.1, 0.4]),
+        share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
+        is_extreme=random.random() < 0.25,
+    )  # fmt: skip
+    rates: dict[str, Any]
+    if fault in NETWORK:
+        rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
+        return replace(schedule, **rates)
+    if fault == "kills":
+        return replace(schedule, strikes=tuple(_strikes_of(draw_kills(seed, WORKERS, SERVERS), random)))
+    if fault != "everything":
+        return replace(schedule, strikes=(_strike(fault, random),))
+    kinds = [kind for kind in KINDS if kind != WORKER_KILLED.name]
+    strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
+    rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK}
+    return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
+
+
+def _strike(kind: str, random: Random) -> Strike:
+    return Strike(
+        kind,
+        after=random.randrange(20, RPCS - 60),
+        lasts_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
+        who=random.randrange(KINDS[kind].whom),
+        amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
+    )
+
+
+def _strikes_of(kills: Sequence[Kill], random: Random) -> Iterator[Strike]:
+    """The same kills in virtual time."""
+    behind: int | None = None
+    for kill in kills:
+        yield Strike(
+            kill.kind.name,
+            after=random.randrange(20, RPCS - 60),
+            lasts_us=random.randrange(300, 2_000),
+            who=kill.who,
+            behind_us=behind,
+        )
+        behind = round(kill.gap * _RESTORED_US)
+
+
+_RESTORED_US = 5_000
+"""In which a switch is restored here."""

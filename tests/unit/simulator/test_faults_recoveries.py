@@ -1,0 +1,177 @@
+"""Each recovery is broken in one place, in the code that real processes run: schedules of faults find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.controller import Controller
+from hosts.hotset.ps import checkpoint, core
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.ps.store import Store
+from hosts.hotset.worker.client import Client
+from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
+from hosts.ps.server import RpcServer
+from hosts.worker import replay
+from hosts.worker.replay import HELD, Owed, ReplayLog
+from simulator.faults import cluster as virtual
+from simulator.faults.cluster import Virtual
+from simulator.faults.matrix import bed_of
+from tests.harness.faults import fails_soon
+from topologies import recovery
+from topologies.health import Health
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+async def nothing(*_: Any) -> None:
+    pass
+
+
+def forget_notes_of_workers(patched: pytest.MonkeyPatch) -> None:
+    def take_in(server: RpcServer, notes: Any, at: int) -> tuple[int, int]:
+        while at < len(notes):
+            source, _, behind = read_note(notes, at)
+            if source != FROM_WORKER:
+                break
+            at = behind
+        return at, 0
+
+    patched.setattr(RpcServer, "take_in", take_in)
+
+
+def forget_notes_of(source: int) -> Break:
+    def read(notes: Any, at: int) -> tuple[int, bytes, int]:
+        by, datagram, behind = read_note(notes, at)
+        return by, b"" if by == source else datagram, behind
+
+    return lambda patched: patched.setattr(core, "read_note", read)
+
+
+def server_forgets(name: str) -> Break:
+    def put_back(server: Any, movers: Any, parts: Any) -> None:
+        really(server, movers, {key: part for key, part in parts.items() if not key.startswith(name)})
+
+    really = checkpoint.put_back
+    return lambda patched: patched.setattr(core, "put_back", put_back)
+
+
+def server_forgets_its_checkpoint(patched: pytest.MonkeyPatch) -> None:
+    really = ParameterServer.recover
+    patched.setattr(ParameterServer, "recover", lambda ps, parts, journal: really(ps, {}, journal))
+
+
+def server_has_no_books(patched: pytest.MonkeyPatch) -> None:
+    def restore(store: Store) -> None:
+        store._lent[:] = 0
+        really(store)
+
+    really = Store.restore
+    patched.setattr(Store, "restore", restore)
+
+
+def servers_are_not_renewed(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Controller, "renew", nothing)
+
+
+def workers_are_not_told(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(Virtual, "renew_workers", nothing)
+
+
+def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
+    """Rows and servers have the last one, and workers another."""
+    restore = recovery.restore
+    patched.setattr(recovery, "restore", lambda cluster, epoch: restore(cluster, epoch - 1))
+
+
+def a_death_in_a_restore_goes_unnoticed(patched: pytest.MonkeyPatch) -> None:
+    async def comes_back(cluster: recovery.Cluster) -> bool:
+        cluster.health.lose("s1")
+        await recovery._restore_at_last(cluster, await cluster.start_switch())
+        return True
+
+    patched.setattr(recovery, "_comes_back", comes_back)
+
+
+def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
+    async def explains(health: Health, deaths: int) -> bool:
+        return False
+
+    patched.setattr(Health, "explains", explains)
+    patched.setattr(Health, "misses", lambda health, besides: False)
+    patched.setattr(recovery, "NotPrimary", ())
+    patched.setattr(recovery, "_TRIES", 1)
+
+
+def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
+    def renew(client: Client, epoch: int) -> None:
+        client.state.kept[HELD] = 0
+        really(client, epoch)
+
+    really = Client.renew
+    patched.setattr(Client, "renew", renew)
+
+
+def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
+    """And does not know the switch by then."""
+
+    def renew(client: Client, log: ReplayLog, epoch: int, switch: int) -> None:
+        client.renew(epoch)
+        log.is_of(switch)
+
+    patched.setattr(virtual, "renew", renew)
+
+
+def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
+    """What a switch held that has gone meanwhile."""
+
+    def owed(log: ReplayLog, switch: int) -> Owed:
+        return really(log, log.switch)
+
+    really = ReplayLog.owed
+    patched.setattr(ReplayLog, "owed", owed)
+
+
+def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(ReplayLog, "is_of", lambda log, switch: None)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    ("breaks", "fault"),
+    [
+        pytest.param(forget_notes_of_workers, "server restarted", id="server-workers"),
+        pytest.param(forget_notes_of(FROM_CONTROLLER), "everything", id="server-controller"),
+        pytest.param(forget_notes_of(FROM_SWITCH), "everything", id="server-switch"),
+        pytest.param(server_forgets_its_checkpoint, "server restarted", id="server-checkpoint"),
+        pytest.param(server_forgets("cells"), "server restarted", id="server-cells"),
+        pytest.param(server_forgets("callers"), "everything", id="server-callers"),
+        pytest.param(server_forgets("lent"), "kills", id="server-lent"),
+        (server_has_no_books, "kills"),
+        (servers_are_not_renewed, "kills"),
+        (workers_are_not_told, "switch restarted"),
+        (callers_keep_their_epoch, "switch restarted"),
+        (a_death_in_a_restore_goes_unnoticed, "kills"),
+        (what_fails_is_not_tried_again, "everything"),
+        (worker_forgets_what_was_held, "switch restarted"),
+        (worker_is_told_twice, "everything"),
+        (worker_comes_back_and_forgets, "kills"),
+        (log_does_not_say_whose_it_is, "kills"),
+    ],
+)
+def test_a_broken_recovery_is_found(breaks: Break, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaks(monkeypatch)
+    _, outcome = fails_soon(bed_of("both"), fault)
+    assert not outcome.holds
+
+
+def test_the_recoveries_are_the_real_ones() -> None:
+    """No function of theirs has a twin here that could hold where they do not."""
+    assert vars(virtual)["renew"] is replay.renew
+    assert isinstance(bed_of("both").servers[0].core, ParameterServer)
+    assert np.shares_memory(
+        bed_of("both").servers[0].core.server.state.cells, bed_of("both").world.servers.cells
+    )

@@ -1,0 +1,163 @@
+"""What a run's files owe, brought home: by servers and workers that a test has let die."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.commands import hotline
+from hosts.home import FOLDER, Left
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.worker.client import Client
+from hosts.keys import KeySpace
+from hosts.ps.config import PsConfig
+from hosts.ps.durable import Durable
+from hosts.ps.journal import JOURNAL_BYTES
+from hosts.worker.ledger import Ledger
+from hosts.worker.replay import ReplayLog, file_name
+from protocol import codec
+from protocol.codec import Caller, Message
+from protocol.header import RESPONSE, VERSION, unpack
+
+SIZE, CAPACITY, JOB, N_PS = 300, 100, 3, 2
+SPACE = KeySpace(SIZE)
+
+
+class Run:
+    """The folder of a run of two servers and two workers; everything has died in the middle of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / FOLDER).mkdir(parents=True)
+        (folder / "logs").mkdir()
+        (folder / "run.json").write_text("{}")
+        self.servers = [self._server(ps) for ps in range(N_PS)]
+        self.pushed = np.zeros(SIZE, np.uint32)
+        for worker in (1, 2):
+            self._work(worker)
+        for _, durable in self.servers:
+            durable.close()
+
+    def _server(self, ps: int) -> tuple[ParameterServer[str], Durable]:
+        settings = {
+            "wire": VERSION, "ps": ps, "n_ps": N_PS, "address": "10.0.0.9", "log_dir": "parts",
+            "jobs": [{"job": JOB, "epoch": 1, "connected": False}], "parameters": SIZE, "replayed": True,
+            "service": {"address": "10.0.1.9", "port": 5001}, "durable": {"file": f"parts/ps-{ps}.db"},
+        }  # fmt: skip
+        (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
+        config = PsConfig.model_validate(settings)
+        core: ParameterServer[str] = ParameterServer(
+            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, replayed=True
+        )
+        return core, Durable(self.folder / FOLDER / f"ps-{ps}.db", config.identity(), "never", 1 << 30)
+
+    def _work(self, worker: int) -> None:
+        """Each pushes to all keys: some RPCs are the switch's, and of the last push some are lost."""
+        settings = {
+            "wire": VERSION, "worker": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
+            "trace": "trace", "jobs": [{"job": JOB, "arm": "hot", "epoch": 1, "udp_port": 7}],
+            "services": [{"ps": ps, "address": "10.0.1.9", "port": 5001} for ps in range(N_PS)],
+        }  # fmt: skip
+        (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
+        log = ReplayLog.in_file(SIZE, CAPACITY, 0, self.folder / FOLDER / file_name(f"worker-{worker}", JOB))
+        ledger = Ledger(
+            JOB, 1, SIZE, CAPACITY, self.folder / FOLDER / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin"
+        )
+        client = Client(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, largest=CAPACITY, log=log)
+        for start in range(0, SIZE, CAPACITY):
+            keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
+            answered = ledger.open(keys, deltas)
+            client.push(1, keys, deltas, answered)
+            is_last = start + CAPACITY == SIZE
+            n = 0
+            while (out := client.transmit()) is not None:
+                n += 1
+                if is_last and n % 3 == 0:
+                    continue
+                client.receive(self._answer(out[1], bytes(out[0]), is_switch=n % 2 == 0), 0, 0)
+            if not is_last:
+                assert client.idle
+                ledger.close()
+            self.pushed[keys] += np.where(answered, np.uint32(worker), np.uint32(0))
+
+    def _answer(self, ps: int, request: bytes, is_switch: bool) -> bytes:
+        if is_switch:
+            h = unpack(request)
+            return bytes(codec.build(Message(h._replace(flags=RESPONSE, served=h.live), None, None)))
+        core, durable = self.servers[ps]
+        answered = core.handle(request, 0, 0, "worker")
+        assert answered is not None
+        durable.append(core.server.notes)
+        core.server.forget_notes()
+        return answered[1]
+
+    def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        """By the servers, as their files have it."""
+        held = np.zeros(SIZE, np.uint32)
+        for ps in range(N_PS):
+            core, durable = self._server(ps)
+            core.recover(durable.parts(), durable.notes())
+            mine = core.stores[JOB].held()
+            held[mine.keys.astype(int)] = mine.values
+            durable.close()
+        return held
+
+
+def owed(run: Path, *options: str) -> Result:
+    return CliRunner().invoke(hotline, ["owed", str(run), *options], catch_exceptions=False)
+
+
+def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    debts = Left(tmp_path).debts()
+    assert [(debt.worker, debt.job) for debt in debts] == [("worker-1", JOB), ("worker-2", JOB)]
+    missing = run.pushed - run.held()
+    assert max(debt.keys for debt in debts) <= np.count_nonzero(missing) <= sum(debt.keys for debt in debts)
+    told = json.loads(owed(tmp_path, "--json").stdout)
+    assert told == {"owed": [debt._asdict() for debt in debts]}
+    for _ in range(2):  # which has nothing left to do
+        ran = owed(tmp_path, "--bring-home")
+        assert ran.exit_code == 0, ran.output
+        assert run.held().tolist() == run.pushed.tolist()
+        assert Left(tmp_path).debts() == []
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", FOLDER, "run.json"]
+
+
+def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
+    """As of a log that has lost what it kept."""
+    run = Run(tmp_path)
+    log = ReplayLog.again(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
+    lost = int(np.flatnonzero(log.kept.any(axis=0))[0])
+    log.kept[:, lost] = 0
+    ran = owed(tmp_path, "--bring-home")
+    assert ran.exit_code == 1 and "1 key differ" in ran.output
+    assert np.flatnonzero(run.held() != run.pushed).tolist() == [lost]
+
+
+def test_one_that_is_interrupted_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path)
+    before = run.held().tolist()
+
+    def interrupt(left: Left, homes: object, job: int) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Left, "_differing", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Left(tmp_path).bring_home()
+    assert run.held().tolist() == before and len(Left(tmp_path).debts()) == 2
+    assert Left(tmp_path).bring_home() == 0 and run.held().tolist() == run.pushed.tolist()
+
+
+def test_a_run_of_which_nothing_is_owed_is_told(tmp_path: Path) -> None:
+    ran = owed(tmp_path)
+    assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
+    (tmp_path / "run.json").write_text("{}")
+    ran = owed(tmp_path)
+    assert ran.exit_code == 1 and f"{tmp_path}: has no folder owed" in ran.output

@@ -1,0 +1,65 @@
+"""A run's processes, as `topologies.recovery` sees them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from controller.controller import Controller
+from controller.tables import Settings
+from topologies.config import EPOCH
+from topologies.errors import SwitchFailed
+from topologies.phases.provision import rows
+from topologies.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class Processes:
+    """Those of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._switch = session.network.switch
+        self.health = session.health
+        self.jobs = [arm.job for arm in session.config.every_arm]
+
+    @property
+    def hot_sets(self) -> Mapping[int, Sequence[int]]:
+        """What phases have loaded, or begun to load."""
+        return dict(self._session.loaded)
+
+    async def until_switch_ends(self) -> None:
+        """Wait for its process; where workers keep no replay logs, that ends the run."""
+        try:
+            await self._switch.until_it_dies()
+        except SwitchFailed as error:
+            if not self._session.config.recovery.replay_log:
+                raise
+            log.warning("%s; it is started again", error)
+
+    async def start_switch(self) -> int:
+        """Start another process."""
+        self._switch.start_again()
+        return EPOCH + self._switch.restarts
+
+    async def until_switch_answers(self) -> None:
+        """Wait until it listens."""
+        await self._switch.until_it_listens()
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[Controller]:
+        """The session's."""
+        async with self._session.controller() as controller:
+            yield controller
+
+    def rows(self, epoch: int) -> Sequence[Settings]:
+        """Of all arms."""
+        return rows(self._session.config, epoch=epoch)
+
+    async def renew_workers(self, epoch: int) -> None:
+        """Tell them at once, whatever they do."""
+        epochs = {str(job): epoch for job in self.jobs}
+        for worker in self._session.workers:
+            await worker.tell({"cmd": "renew", "epochs": epochs, "switch": epoch - EPOCH})
