@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from cli.commands import hotline
 from policies import study as studies
+from policies.replay import replay as real_replay
 from policies.rules.all import BY_NAME
 
 SIZES = "5,10,50"
@@ -100,13 +101,13 @@ def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
 
 def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is killed behind two policies; the others are done then, and all of them where the log changes."""
-    done, real = list[str](), studies.replay
+    done = list[str]()
 
     def replay(log: Any, kind: Any, sizes: Any, *rest: Any) -> Any:
         if len(done) == 2 and kind.name != "lru":
             raise KeyboardInterrupt
         done.append(kind.name)
-        return real(log, kind, sizes, *rest)
+        return real_replay(log, kind, sizes, *rest)
 
     arguments = (log, "--sizes", "5", "--only", "belady,top-k,lru", "--into", tmp_path / "out")
     monkeypatch.setattr(studies, "replay", replay)

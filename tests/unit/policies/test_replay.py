@@ -63,7 +63,7 @@ def test_packets_are_those_of_the_packing() -> None:
     batches = [log.accesses[log.starts[step] : log.starts[step + 1]].astype(np.int64) for step in taken.steps]
     for keys, found in ((hot, packed(taken, 3, log, done.found, 1)), (None, without(taken, 3))):
         rpcs, to_servers = np.mean(list(count_rpcs(space, 3, keys, batches, 200)), axis=0)
-        assert (found.rpcs, found.to_servers) == (pytest.approx(rpcs), pytest.approx(to_servers))
+        assert [found.rpcs, found.to_servers] == pytest.approx([rpcs, to_servers])
     assert packed(taken, 3, log, done.found, 1).to_servers < packed(taken, 3, log, done.found, 0).to_servers
 
 
