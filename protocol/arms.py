@@ -48,10 +48,8 @@ class Arm:
     @property
     def is_repetition(self) -> bool:
         """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
-        if self.baseline is None:
-            return False
-        of = arm(self.baseline)
-        return (of.design, of.settings) == (self.design, self.settings)
+        of = every().get(self.baseline or "")
+        return of is not None and (of.design, of.settings) == (self.design, self.settings)
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
@@ -100,17 +98,14 @@ def baseline_of(names: Iterable[str]) -> Arm:
 
 def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
     """Baseline -> those of these arms that are compared with it."""
-    found: dict[str, list[Arm]] = {}
-    for each in ordered(names):
-        if each.baseline is not None:
-            found.setdefault(each.baseline, []).append(each)
-    return found
+    found = ordered(names)
+    baselines = dict.fromkeys(arm.baseline for arm in found if arm.baseline is not None)
+    return {baseline: [arm for arm in found if arm.baseline == baseline] for baseline in baselines}
 
 
 def repetition_of(name: str | None) -> Arm | None:
     """The arm that is another one again, and tells what noise is; None where there is none."""
-    found = (arm for arm in every().values() if arm.baseline == name and arm.is_repetition)
-    return next(found, None)
+    return next((arm for arm in every().values() if arm.baseline == name and arm.is_repetition), None)
 
 
 def leading(design: str) -> Arm | None:
