@@ -153,9 +153,9 @@ METRICS = {metric.name: metric for metric in (
     *_latencies("step", "step_latency_us", "operations", "step", {"mean": {}, "others": {"shown": ()}}),
     *_latencies("RPC", "rpc_latency_us", "rpc", None,
                 {"mean": {"shown": ("differences", "compare")}, "others": _HIDDEN}),
-    PS_PROC_CPU,
     Metric("ps_proc_wall_us_per_step", "PS_proc/step", "µs", "time",
            lambda block: block.servers.proc_wall_ns / 1e3, place="ps_proc_us_per_step.wall", **_HIDDEN),
+    PS_PROC_CPU,
     PS_CPU,
     Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None

@@ -20,6 +20,7 @@ from bench.sections.forwarding import forwarding
 from bench.sections.function import function
 from bench.sections.load import load
 from bench.sections.parts import parts
+from bench.sections.policies import policies
 from bench.sections.ports import idle, ports
 from bench.sections.soak import soak
 from bench.stage import Stage
@@ -29,7 +30,7 @@ from softswitch.errors import SwitchError
 from targets.processes import NO_BMV2
 
 _LOG = logging.getLogger("bench")
-_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents)
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, policies)
 SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 
@@ -41,7 +42,7 @@ _WIDTH = 200  # where the output is no terminal
 @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
 def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
     """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-    and the agents, paired with an echo.
+    the agents, paired with an echo, and how fast policies are.
 
     SECTIONS are measured, by default all. Needs root and two cores.
     """

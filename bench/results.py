@@ -12,6 +12,7 @@ from bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 AGENT = "agent"
 ECHO = "echo"
+POLICY = "one core"
 
 Samples = Mapping[str, Sequence[float]]
 """By target, one value a round; the targets of a round are measured right after one another."""
@@ -26,6 +27,7 @@ class Targets(NamedTuple):
 
 SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 AGENTS = Targets(AGENT, (ECHO,))
+POLICIES = Targets(POLICY, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +104,4 @@ HANDLE_US = {
 SERVED = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)
+POLICY_RATE = (at_least(1_000_000),)

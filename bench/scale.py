@@ -18,6 +18,7 @@ class Scale(NamedTuple):
     stored: int  # entries whose memory is measured
     soak_seconds: float
     shares: tuple[tuple[int, bool], ...]  # of a PS: keys, and whether they are hashed
+    policy_steps: int  # of 3,000 keys
 
 
 FULL = Scale(
@@ -31,6 +32,7 @@ FULL = Scale(
     stored=1_000_000,
     soak_seconds=60.0,
     shares=((900_000, False), (150_000_000, False), (150_000_000, True)),
+    policy_steps=4_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -43,4 +45,5 @@ QUICK = Scale(
     stored=100_000,
     soak_seconds=5.0,
     shares=((900_000, False),),
+    policy_steps=600,
 )

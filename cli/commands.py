@@ -12,8 +12,11 @@ from cli.faults import faults
 from cli.follow import follow
 from cli.hotset import hotset
 from cli.interruption import INTERRUPTED, interrupted
+from cli.layers import layers
 from cli.logs import logs
+from cli.overlap import overlap
 from cli.owed import owed
+from cli.policies import policies
 from cli.predict import fit, predict
 from cli.registers import registers
 from cli.report import compare, figures, report
@@ -22,6 +25,7 @@ from cli.status import status
 from cli.sweep import sweep
 from cli.switch import load, offload, proxy, unload
 from cli.watch import watch
+from cli.whatif import whatif
 
 
 class _Commands(click.Group):
@@ -54,7 +58,11 @@ for command in (
     sweep,
     fit,
     predict,
+    policies,
     faults,
+    whatif,
+    overlap,
+    layers,
     owed,
 ):  # fmt: skip
     hotline.add_command(command)

@@ -20,18 +20,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--design", help="Of aggregation; left out: hotset, or what CONFIG says.")
 @json_option
-def simulate(config: Path | None, as_json: bool) -> None:
+def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     """Do a run in virtual time: the same P4 program, the same agents, the same report.
 
     CONFIG is a TOML file as of `make run-topo`, which may have the tables [network] and [hosts], too. Without
     one it is [DDL]'s cluster: 80 workers and 20 parameter servers at 10 Gbit/s.
     """
     from simulator.config import DDL, SimulationConfig
-    from topologies.config import load_config_as
+    from topologies.config import config_of, load_config_as
 
+    chosen = {} if design is None else {"design": design}
     with one_line_errors():
-        settings = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
+        if config is None:
+            settings = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **chosen})
+        else:
+            given = [f"{name.upper()}={value}" for name, value in chosen.items()]
+            settings = load_config_as(SimulationConfig, [f"CONFIG={config}", *given])
         _simulate(settings, as_json)
 
 

@@ -56,17 +56,14 @@ def baseline_of(names: Iterable[str]) -> Arm:
 
 def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
     """Baseline -> those of these arms that are compared with it."""
-    found: dict[str, list[Arm]] = {}
-    for each in ordered(names):
-        if each.baseline is not None:
-            found.setdefault(each.baseline, []).append(each)
-    return found
+    found = ordered(names)
+    baselines = dict.fromkeys(arm.baseline for arm in found if arm.baseline is not None)
+    return {baseline: [arm for arm in found if arm.baseline == baseline] for baseline in baselines}
 
 
 def repetition_of(name: str | None) -> Arm | None:
     """The arm that is another one again, and tells what noise is; None where there is none."""
-    found = (arm for arm in every().values() if arm.baseline == name and arm.is_repetition)
-    return next(found, None)
+    return next((arm for arm in every().values() if arm.baseline == name and arm.is_repetition), None)
 
 
 def leading(design: str) -> Arm | None:

@@ -24,6 +24,11 @@ class HotSet:
         """With the hot set in it the switch adds up what is pushed."""
         return self.offload
 
+    @property
+    def proxies(self) -> bool:
+        """The proxy."""
+        return self.proxy
+
 
 PROFILE = Arm(
     "profile", 1, NAME, HotSet(offload=True), "#000000",

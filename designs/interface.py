@@ -14,7 +14,7 @@ All times are ns of one monotonic clock. A *peer* is a number: 0.. are the serve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,8 @@ class WorkerHalf(NamedTuple):
     """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
     positions."""
     transmit: Callable[[Any, int], int]
-    """(state, now): the slot whose datagram is to be sent at once, or NOTHING."""
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING. A burst of datagrams is sent
+    together: they must stay as they are until the next begins."""
     octets: Callable[[Any, int], int]
     """(state, slot): length of its datagram."""
     peer: Callable[[Any, int], int]
@@ -113,7 +114,13 @@ class Agents(NamedTuple):
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed): a server with what Python does
     for it, a `hosts.ps.core.Core`."""
     scapy: str
-    """Module whose import makes Scapy dissect the design's frames."""
+    """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through
+    Scapy's layer, on its way out of an agent and into one. What is none comes in as nothing."""
+
+    @property
+    def wire(self) -> Any:
+        """That module: it takes half a second to import."""
+        return import_module(self.scapy)
 
 
 class Hosts(NamedTuple):
@@ -137,6 +144,12 @@ class Control(NamedTuple):
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
     """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
+    is_changed: Callable[[Any, Arm], Awaitable[bool]]
+    """(controller, arm): whether somebody has changed what the arm uses of the switch."""
+    held: Callable[[Any, Arm], Awaitable[dict[int, int]]]
+    """(controller, arm): key -> value of all parameters that the switch holds."""
+    overflows: Callable[[Any], Awaitable[int]]
+    """(controller): additions at the switch that overflowed."""
 
 
 class Settings(Protocol):
@@ -145,6 +158,10 @@ class Settings(Protocol):
     @property
     def aggregates(self) -> bool:
         """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
+
+    @property
+    def proxies(self) -> bool:
+        """Whether the switch is the workers' one connection to each server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,11 @@ class Nothing:
         """The switch adds nothing up."""
         return False
 
+    @property
+    def proxies(self) -> bool:
+        """Each worker has a connection of its own."""
+        return False
+
 
 NONE = Arm(
     "none", 7, NAME, Nothing(), "#7f7f7f",

@@ -14,11 +14,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from designs.interface import Design
 from hosts.udp import BURST, Udp, datagram_of, flush, take
 from native.plain import plain
-from protocol import codec, scapy_layer
-from protocol.errors import MalformedDatagram
-from protocol.header import Op
 from protocol.rpc import BUFFER_BYTES, rpcs
 
 F = TypeVar("F", bound=Callable[..., int])
@@ -26,41 +24,26 @@ F = TypeVar("F", bound=Callable[..., int])
 _take, _flush = plain(take), plain(flush)
 
 
-def behind_scapy(loop: F) -> F:
-    """The plain twin of a compiled loop, with Scapy at its sockets."""
+def behind_scapy(loop: F, design: Design) -> F:
+    """The plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
+    wire = design.agents.wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
     def send(udp: Udp, fd: int) -> None:
         for k in range(udp.state.queued):
             vector = udp.state.vectors_out[k]
-            built = scapy_of(ctypes.string_at(int(vector.start), int(vector.length)))
+            built = wire.outward(ctypes.string_at(int(vector.start), int(vector.length)))
             outbox[k, : len(built)] = np.frombuffer(built, np.uint8)
             vector.start, vector.length = outbox[k].ctypes.data, len(built)
         _flush(udp, fd)
 
-    return plain(loop, {take: _receive, flush: send})
+    def receive(udp: Udp, fd: int, most: int) -> int:
+        n = _take(udp, fd, most)
+        octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
+        for k in range(n):
+            plain_form = wire.inward(datagram_of(udp, k))
+            octets[k, : len(plain_form)] = np.frombuffer(plain_form, np.uint8)
+            udp.state.messages_in[k].msg_len = len(plain_form)
+        return n
 
-
-def _receive(udp: Udp, fd: int, most: int) -> int:
-    n = _take(udp, fd, most)
-    octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
-    for k in range(n):
-        plain_form = of_scapy(datagram_of(udp, k))
-        octets[k, : len(plain_form)] = np.frombuffer(plain_form, np.uint8)
-        udp.state.messages_in[k].msg_len = len(plain_form)
-    return n
-
-
-def scapy_of(datagram: bytes) -> bytes:
-    """The datagram as Scapy builds it from what the agent meant."""
-    message = codec.parse(datagram)
-    return datagram if message.header.op == Op.CONTROL else scapy_layer.build(message)
-
-
-def of_scapy(datagram: bytes) -> bytes:
-    """The datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
-    try:
-        message = scapy_layer.parse(datagram)
-    except MalformedDatagram:
-        return b""
-    return datagram if message.header.op == Op.CONTROL else codec.build(message)
+    return plain(loop, {take: receive, flush: send})

@@ -53,15 +53,22 @@ class UpdateLog:
             _check_separators(path, names)
         return UpdateLog(path, tuple(names), is_parquet)
 
-    def scan(self, columns: Sequence[str]) -> pl.LazyFrame:
-        """Some columns as UInt64, not read yet. Reading raises polars' errors; `fault` tells the place."""
+    def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
+        """Some columns as UInt64, and others as text, not read yet.
+
+        Reading raises polars' errors; `fault` tells the place.
+        """
         if not self.is_parquet:
-            return _scan_csv(self.path, columns).select(columns)
-        frame = pl.scan_parquet(self.path, glob=False).select(columns)
-        for name, type_ in frame.collect_schema().items():
-            if not type_.is_integer():
-                raise DataError(f"{self.path}: column {name} is {type_}; integers expected")
-        return frame.select(pl.col(name).cast(pl.UInt64) for name in columns)
+            return _scan_csv(self.path, columns).select(*columns, *texts)
+        frame = pl.scan_parquet(self.path, glob=False).select(*columns, *texts)
+        schema = frame.collect_schema()
+        for name in columns:
+            if not schema[name].is_integer():
+                raise DataError(f"{self.path}: column {name} is {schema[name]}; integers expected")
+        return frame.with_columns(
+            *(pl.col(name).cast(pl.UInt64) for name in columns),
+            *(pl.col(name).cast(pl.String) for name in texts),
+        )
 
     def fault(self, columns: Sequence[str]) -> str | None:
         """Where these columns first hold no such integer. Slow: for logs that are known to be wrong."""

@@ -11,7 +11,7 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
-from designs.hotset import HOT, NEITHER
+from designs.hotset import HOT
 from topologies.config import Config
 
 
@@ -35,11 +35,6 @@ class MeasuredRun:
         if found is None or found.ratio is None:
             raise AnalysisError(f"{self.folder}: {metric} of arm {HOT.name} was not measured")
         return found
-
-    def per_step(self, metric: str) -> dict[str, float]:
-        """Arm -> its geometric mean over rounds, for *neither* and *hot*."""
-        found = self.difference(metric)
-        return {NEITHER.name: found.baseline, HOT.name: found.value}
 
 
 def read_measured(folder: Path) -> MeasuredRun:

@@ -24,6 +24,7 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
+from protocol import codec
 from protocol.codec import Message
 from protocol.control import MAX_KEYS, WITH_VALUES, Command
 from protocol.errors import MalformedDatagram
@@ -131,6 +132,21 @@ def build(message: Message) -> bytes:
     if message.values is not None:
         packet.values = message.values.tolist()
     return bytes(packet)
+
+
+def outward(datagram: bytes) -> bytes:
+    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    message = codec.parse(datagram)
+    return datagram if message.header.op == Op.CONTROL else build(message)
+
+
+def inward(datagram: bytes) -> bytes:
+    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
+    try:
+        message = parse(datagram)
+    except MalformedDatagram:
+        return b""
+    return datagram if message.header.op == Op.CONTROL else codec.build(message)
 
 
 def _header(packet: Packet) -> Header:

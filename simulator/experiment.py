@@ -16,6 +16,7 @@ import numpy as np
 from analysis.record import Accounting, RunRecord, Simulation, least_capacity
 from common.concurrency import in_thread
 from designs.hotset import PROFILE
+from designs.registry import design
 from hosts.workload.trace import Trace
 from logs.merge import merge_logs
 from simulator.config import SimulationConfig
@@ -39,7 +40,7 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
     """Do a run in virtual time; its folder has the merged logs and `run.json` of a real one."""
     with reporter.phase("compile"):
-        await in_thread(warm)
+        await in_thread(warm, config.design)
     begun = time.monotonic()
     record = RunRecord(
         target="simulated",
@@ -58,9 +59,11 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     nobody: Any = None
     session = SimulatedSession(config, run, nobody, [nobody] * config.workers, [], record, reporter)
     with reporter.phase("network"):
-        session.build(config, [PROFILE, *config.measured], trace, training)
-    await _profile(session, trace)
-    _load(session, await select(session))
+        others = [arm for arm in config.every_arm if not arm.is_measured]
+        session.build(config, [*others, *config.measured], trace, training)
+    if design(config.design).has_hot_set:
+        await _profile(session, trace)
+        _load(session, await select(session))
     with reporter.phase("calibrate"):
         take_capacity(session, await _capacities(session, config))
     record.offered_rate.update(config.offered)
@@ -144,5 +147,7 @@ def _account(session: SimulatedSession, trace: Trace) -> Accounting:
         mismatched += int((held != arm.book.sums).sum())
         sent += arm.book.lanes
     found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged=True)
-    found.overflows = sum(arm.board.overflows() for arm in session.arms.values())
+    found.overflows = sum(
+        arm.board.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
+    )
     return found

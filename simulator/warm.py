@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from designs.hotset import NEITHER
 from designs.interface import NEVER
 from designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
@@ -14,10 +13,11 @@ from simulator.switchboard import Switchboard
 from simulator.world import Simulated
 
 
-def warm() -> None:
+def warm(name: str = DEFAULT) -> None:
     """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
-    default = design(DEFAULT)
-    network = Simulated(default, NEITHER, Switchboard(default), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
+    chosen = design(name)
+    arm = chosen.arms[0]
+    network = Simulated(chosen, arm, Switchboard(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
     awake(network.world, 0)
     run(network.world, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))

@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.hotset import settings_of
 from designs.interface import NEVER, Arm, Design
 from hosts.keys import KeySpace
 from hosts.udp import BURST
@@ -239,7 +238,7 @@ def _me(
 ) -> Any:
     me = records(1, ME)[0]
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
-    me.rack, me.connections = network.rack or 0, 1 if settings_of(arm).proxy else workers
+    me.rack, me.connections = network.rack or 0, 1 if arm.settings.proxies else workers
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     me.switch_latency, me.switch_ps = switch_times_of(network)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from common.concurrency import in_thread, together
+from designs.registry import DEFAULT, design
+from hosts.warm import warm
 from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
@@ -75,6 +77,9 @@ async def experiment(
         training = await in_thread(choose_training, config, trace)
         known = trace.space.size if config.data is not None else config.workload.parameters
         record.workload = dict(describe(trace, training, known))
+        if config.design != DEFAULT:
+            with reporter.phase("compile"):
+                await in_thread(warm, config.design)
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))
@@ -123,9 +128,12 @@ async def _measured(session: Session, trace: Trace, rest: int | None, collector:
 
 async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
     before = session.switch_threads()
-    await profile(session, trace)
+    has_hot_set = design(session.config.design).has_hot_set
+    if has_hot_set:
+        await profile(session, trace)
     idle = quiet_threads(before, session.switch_threads())
-    await load(session, await select(session))
+    if has_hot_set:
+        await load(session, await select(session))
     with isolated(rest, idle):
         await calibrate(session)
         await measure(session, partial(check_capacity, session, "middle"))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from designs.hotset import settings_of
+from designs.registry import design
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from protocol import addressing
@@ -87,6 +87,7 @@ def _server_config(
     sparse = trace.space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
     return {
+        "design": config.design,
         "wire": VERSION,
         "ps": number - 1,
         "address": addressing.server(number).address,
@@ -100,7 +101,7 @@ def _server_config(
         **durable,
         **keys,
         "jobs": [
-            {"job": arm.job, "epoch": EPOCH, "connected": not settings_of(arm).proxy}
+            {"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies}
             for arm in config.every_arm
         ],
         "service": {"address": service.address, "port": HOTLINE_PORT},
@@ -110,8 +111,10 @@ def _server_config(
 def _worker_config(
     number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
 ) -> Answer:
-    services = [addressing.service(each) for each in range(1, config.servers + 1)]
+    reached = addressing.service if design(config.design).has_services else addressing.server
+    services = [reached(each) for each in range(1, config.servers + 1)]
     return {
+        "design": config.design,
         "wire": VERSION,
         "worker": number,
         "address": addressing.worker(number).address,

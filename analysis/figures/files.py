@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ _DPI = 150
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = "osD^v*"
 _PANELS_A_ROW = 2
+_LETTERS_AN_INCH, _HANDLE_LETTERS = 10.5, 5
+"""Of a legend, about; what its line and gaps take."""
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
@@ -74,8 +76,16 @@ def draw(figure: Figure) -> Drawing:
     drawing.suptitle(figure.title)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     if labels:
-        drawing.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
+        drawing.legend(
+            handles, labels, loc="outside lower center", ncols=_columns(labels, drawing), frameon=False
+        )
     return drawing
+
+
+def _columns(labels: Sequence[str], drawing: Drawing) -> int:
+    """As many of a legend as there is room for."""
+    room = int(_LETTERS_AN_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
+    return max(1, min(len(labels), room, 6))
 
 
 def _lines(axis: Axes, many: Iterable[Series]) -> None:
@@ -123,9 +133,33 @@ def _map(axis: Axes, many: Iterable[Series]) -> None:
                 axis.annotate(each.name, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
 
 
+def _heights(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        assert each.z is not None
+        shown = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
+        axis.figure.colorbar(shown, ax=axis, label=each.name)
+        if each.level is not None and each.z.min() < each.level < each.z.max():
+            axis.contour(each.x, each.y, each.z, levels=[each.level], colors="red", linewidths=1.5)
+
+
+def _spans(axis: Axes, many: Iterable[Series]) -> None:
+    for each in many:
+        axis.barh(list(each.x), each.y, left=each.low, color=each.colour)
+    if not axis.yaxis_inverted():
+        axis.invert_yaxis()
+
+
 _REACH = 60.0
 """Per cent at the ends of a map's colours."""
-_KINDS = {"map": _map, "lines": _lines, "steps": _steps, "points": _points, "bars": _bars}
+_KINDS = {
+    "map": _map,
+    "heights": _heights,
+    "spans": _spans,
+    "lines": _lines,
+    "steps": _steps,
+    "points": _points,
+    "bars": _bars,
+}
 
 
 def _plain(value: float, _: object) -> str:

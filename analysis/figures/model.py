@@ -15,7 +15,7 @@ from logs.columns import METRICS
 
 Values = npt.NDArray[np.float64]
 Fact = tuple[str, ...]
-Kind = Literal["lines", "steps", "points", "bars", "map"]
+Kind = Literal["lines", "steps", "points", "bars", "map", "heights", "spans"]
 
 COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
 """Of metrics, on white and on black."""
@@ -49,14 +49,19 @@ class Series:
     """[n], and below the upper bounds: of a 95 % interval of y."""
     high: Values | None = None
     z: Values | None = None
-    """[len(y), len(x)]: what a map shows at each x and y: a change, in parts. Without it they are marked."""
+    """[len(y), len(x)]: what a map shows at each x and y: a change, in parts; heights are shares. Without it
+    they are marked."""
+    level: float | None = None
+    """Of heights: where a line is drawn."""
 
     def columns(self) -> dict[str, Values | Sequence[str]]:
         """What its rows have: x and y, bounds or z where there are any."""
         if self.z is not None:
             x, y = np.meshgrid(np.asarray(self.x, dtype=np.float64), self.y)
             return {"x": x.ravel(), "y": y.ravel(), "z": self.z.ravel()}
-        bounds = {} if self.low is None or self.high is None else {"low": self.low, "high": self.high}
+        bounds = {
+            name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None
+        }
         return {"x": self.x, "y": self.y, **bounds}
 
 
@@ -79,7 +84,8 @@ class Figure:
     y: Axis
     panels: Sequence[Panel]
     kind: Kind = "lines"
-    """Bars are stacked and lie, one for each name; on a map series without z are marked by their names."""
+    """Bars are stacked and lie, one for each name; spans lie, too, from `low` on. On a map series without z
+    are marked by their names."""
     caption: str = ""
     """How to read it, and what the paper shows there."""
     facts: Mapping[Fact, float] = field(default_factory=dict)

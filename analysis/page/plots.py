@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from analysis.wording import Span
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ROWS = 40
+_SIDE = 9
+"""Rows and columns of a map that its table has."""
 _REACH = 60
 """Per cent at the ends of a map's colours."""
 
@@ -51,8 +53,13 @@ class Plot:
 
 def plot(figure: Figure) -> Plot:
     """A figure as the page has it."""
-    bars = figure.kind == "bars"
-    series = [each for panel in figure.panels for each in panel.series if figure.kind != "map"]
+    bars = figure.kind in ("bars", "spans")
+    series = [
+        each
+        for panel in figure.panels
+        for each in panel.series
+        if figure.kind not in ("map", "heights", "spans")
+    ]
     toggles = dict.fromkeys(Toggle(each.name, each.colour) for each in series)
     scales = [Scale(side, of.is_log) for side, of in (("x", figure.x), ("y", figure.y)) if of.is_log]
     return Plot(
@@ -68,7 +75,7 @@ def plot(figure: Figure) -> Plot:
             "x": _axis(figure.x, names=not bars and _has_names(figure)),
             "y": _axis(figure.y, names=bars, is_reversed=bars),
             "panels": [
-                {"title": panel.title, "traces": [_trace(each, figure.kind) for each in panel.series]}
+                {"title": panel.title, "traces": list(_traces(panel.series, figure.kind))}
                 for panel in figure.panels
                 if panel.series
             ],
@@ -86,10 +93,21 @@ def _has_names(figure: Figure) -> bool:
     )
 
 
+def _traces(many: Iterable[Series], kind: str) -> Iterator[dict[str, Any]]:
+    for series in many:
+        yield _trace(series, kind)
+        if series.level is not None:
+            yield _line_at(series.level, series)
+
+
 def _trace(series: Series, kind: str) -> dict[str, Any]:
     x, y = _rounded(series.x), _rounded(series.y)
     if kind == "map":
         return _on_map(series, x, y)
+    if kind == "heights":
+        return _heights(series, x, y)
+    if kind == "spans":
+        return _spans(series, x, y)
     if kind == "bars":
         return {
             "type": "bar",
@@ -144,6 +162,51 @@ def _on_map(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
     }
 
 
+def _heights(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+    assert series.z is not None
+    return {
+        "type": "heatmap",
+        "name": series.name,
+        "x": x,
+        "y": y,
+        "z": [_rounded(row) for row in series.z],
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": "Viridis",
+        "colorbar": {"thickness": 10, "tickformat": ".0%"},
+        "hovertemplate": "%{x:.3g}, %{y:.3g}: %{z:.3f}<extra></extra>",
+    }
+
+
+def _line_at(level: float, series: Series) -> dict[str, Any]:
+    assert series.z is not None
+    return {
+        "type": "contour",
+        "name": f"{level:g}",
+        "x": _rounded(series.x),
+        "y": _rounded(series.y),
+        "z": [_rounded(row) for row in series.z],
+        "contours": {"start": level, "end": level, "size": 1, "coloring": "none"},
+        "line": {"color": "red", "width": 2},
+        "showscale": False,
+        "hoverinfo": "skip",
+    }
+
+
+def _spans(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+    assert series.low is not None
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": series.name,
+        "x": y,
+        "y": x,
+        "base": _rounded(series.low),
+        "marker": {"color": series.colour},
+        "hovertemplate": "%{y}: from %{base:,.3f} on, %{x:,.3f} long<extra></extra>",
+    }
+
+
 def _rounded(values: Any) -> list[Any]:
     """No more digits than can be seen."""
     if len(values) and isinstance(values[0], str):
@@ -158,8 +221,10 @@ def _numbers(figure: Figure) -> Table:
         columns = ("", *_QUANTILES)
         rows: list[Row] = [(_name(panel, each), *map(_cell, _quantiles(each))) for panel, each in many]
         return Table(f"{figure.x.title}, quantiles", columns, rows)
-    if figure.kind == "map":
+    if figure.kind in ("map", "heights"):
         return _of_map(figure)
+    if figure.kind == "spans":
+        return _of_spans(figure)
     along, value = (figure.y, figure.x) if figure.kind == "bars" else (figure.x, figure.y)
     rows = [
         (
@@ -174,16 +239,38 @@ def _numbers(figure: Figure) -> Table:
 
 
 def _of_map(figure: Figure) -> Table:
-    """A row for each panel and y, a column for each x."""
+    """A row for each panel and y, a column for each x; of many only some."""
     surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
+    sign = "+" if figure.kind == "map" else ""
+    every = -(-len(surfaces[0][1].y) // _SIDE)
     rows: list[Row] = [
-        (f"{title}, {_text(y, figure.y)} {figure.y.title}", *((Span(text=f"{z:+.0%}"),) for z in line))
+        (
+            f"{title}, {_text(y, figure.y)} {figure.y.title}",
+            *((Span(text=f"{z:{sign}.0%}"),) for z in line[::every]),
+        )
         for title, each in surfaces
         if each.z is not None
-        for y, line in zip(each.y, each.z, strict=True)
+        for y, line in list(zip(each.y, each.z, strict=True))[::every]
     ]
-    columns = ["", *(_text(x, figure.x) for x in surfaces[0][1].x)]
+    columns = ["", *(_text(x, figure.x) for x in list(surfaces[0][1].x)[::every])]
     return Table(f"{figure.title}; columns: {figure.x.title}", columns, rows)
+
+
+def _of_spans(figure: Figure) -> Table:
+    """Where each begins and ends; of many only some."""
+    rows: list[Row] = [
+        (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
+        for panel in figure.panels
+        for each in panel.series
+        for x, y, low in _spans_of(each)
+    ]
+    return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
+
+
+def _spans_of(series: Series) -> Iterator[tuple[Any, float, float]]:
+    assert series.low is not None
+    every = -(-len(series.y) // _ROWS)
+    yield from list(zip(series.x, series.y, series.low, strict=True))[::every]
 
 
 def _name(panel: str, series: Series) -> str:

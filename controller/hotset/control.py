@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from controller.controller import Controller
 from controller.none.control import routes
 from controller.tables import KIND_PRIVILEGED, Job, Server, Settings, Worker
 from designs.hotset import settings_of
@@ -68,4 +69,20 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
             row += 1
 
 
-CONTROL = Control(_rows)
+async def _is_changed(controller: Controller, arm: Arm) -> bool:
+    job, right = await controller.job(arm.job), settings_of(arm)
+    return (job.offload, job.proxy) != (right.offload, right.proxy)
+
+
+async def _held(controller: Controller, arm: Arm) -> dict[int, int]:
+    if not arm.settings.aggregates:
+        return {}
+    registers = await controller.registers(arm.job)
+    return {each.param.key: each.value for each in registers if each.value is not None}
+
+
+async def _overflows(controller: Controller) -> int:
+    return sum(lane.overflows for lane in (await controller.counters()).lanes)
+
+
+CONTROL = Control(_rows, _is_changed, _held, _overflows)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.controller import Controller
 from controller.tables import Route, Settings
-from designs.interface import Control, Hosts
+from designs.interface import Arm, Control, Hosts
 from protocol import addressing
 
 
@@ -21,4 +22,16 @@ def _rows(hosts: Hosts, _jobs: object, _epoch: int) -> list[Settings]:
     return list(routes(hosts))
 
 
-CONTROL = Control(_rows)
+async def _is_changed(_controller: Controller, _arm: Arm) -> bool:
+    return False
+
+
+async def _held(_controller: Controller, _arm: Arm) -> dict[int, int]:
+    return {}
+
+
+async def _overflows(_controller: Controller) -> int:
+    return 0
+
+
+CONTROL = Control(_rows, _is_changed, _held, _overflows)

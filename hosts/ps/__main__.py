@@ -71,7 +71,7 @@ class PsProcess:
             self._offset,
             make_service(**config.service_time.model_dump()),
             self.write_full_logs,
-            dialect(config.codec),
+            dialect(config.codec, design(config.design)),
             self._durable,
             self._peers(),
         )

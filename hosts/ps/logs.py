@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.hotset.ps.store import Store
+from hosts.ps.store import Store
 from logs import collector
 from logs.backlog import Backlog
 from logs.columns import CONNECTIONS, UPDATES

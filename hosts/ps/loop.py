@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from designs.interface import Design
 from hosts.agent import Commands, SignalPipe
 from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
@@ -54,12 +55,13 @@ class Dialect(NamedTuple):
     """And of one that has come for them."""
 
 
-def dialect(codec: str) -> Dialect:
+def dialect(codec: str, design: Design) -> Dialect:
     """With the codec "fast" the compiled loop, with "scapy" its plain twin behind Scapy."""
     if codec == "scapy":
-        from hosts.scapy_udp import behind_scapy, of_scapy, scapy_of  # takes half a second to import
+        from hosts.scapy_udp import behind_scapy
 
-        return Dialect(behind_scapy(serving.serve), scapy_of, of_scapy)
+        wire = design.agents.wire
+        return Dialect(behind_scapy(serving.serve, design), wire.outward, wire.inward)
     return Dialect()
 
 

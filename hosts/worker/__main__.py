@@ -76,7 +76,8 @@ class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
-        sockets = Sockets(make_udp(offset), commands, signals, make_operate(config.codec), self.heed)
+        operate = make_operate(config.codec, design(config.design))
+        sockets = Sockets(make_udp(offset), commands, signals, operate, self.heed)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)

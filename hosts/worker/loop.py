@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from designs.interface import Design
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import Udp
@@ -49,12 +50,12 @@ class Sockets(NamedTuple):
     """Does what commands ask for that is not to wait."""
 
 
-def make_operate(codec: str) -> Operate:
+def make_operate(codec: str, design: Design) -> Operate:
     """The loop with that codec: fast is the compiled one, scapy a plain one behind Scapy."""
     if codec == "scapy":
-        from hosts.scapy_udp import behind_scapy  # takes half a second to import
+        from hosts.scapy_udp import behind_scapy
 
-        return behind_scapy(operate)
+        return behind_scapy(operate, design)
     return operate
 
 

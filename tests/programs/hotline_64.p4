@@ -1,3 +1,3 @@
 // The project's own program, for RPCs of 64 lanes.
 #define LANES 64
-#include "../../p4src/hotline.p4"
+#include "../../p4src/hotset/hotset.p4"

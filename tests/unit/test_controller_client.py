@@ -243,6 +243,13 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
     )
 
 
+def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
+    switch.schema = fy.P4Schema(design("none").p4info)
+    assert told(_check, PipelineError) == (
+        f"switch {ADDRESS} runs the design none, and this needs hotset; nothing was changed"
+    )
+
+
 @pytest.mark.parametrize(("said", "wire"), [("", "1"), ("7", "7")])
 def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said: str, wire: str) -> None:
     """The first did not say which it was."""

@@ -91,6 +91,9 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("logs.cluster.open_cluster", ("report", "--logs", ".")),
         ("simulator.experiment.simulate", ("simulate",)),
+        ("dense.told.answers_of", ("whatif",)),
+        ("dense.gaps.gaps", ("overlap", "--gaps")),
+        ("dense.page.write_overlap", ("overlap", "resnet50", "--scheduler", "wfbp", "--into", "here")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(

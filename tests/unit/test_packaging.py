@@ -223,7 +223,8 @@ def test_messages_of_others_are_adopted() -> None:
 
 def test_the_testbed_requires_what_it_imports() -> None:
     """What is only among the developers' tools would be missing where it is installed without them."""
-    required = {re.split("[>=;]", name)[0] for name in requirements(ROOT)}
+    extras = project(ROOT)["project"]["optional-dependencies"]
+    required = {re.split("[>=;]", name)[0] for name in {*requirements(ROOT), *extras["torch"]}}
     # Mininet is a package of the distribution; the other two come with what is required.
     known = sys.stdlib_module_names | rooms() | {"softswitch", "mininet", "markupsafe", "pydantic_core"}
     wanted = {

@@ -18,8 +18,10 @@ FLOORS = (
     {"logs"},
     {"conformance", "controller", "hosts"},
     {"analysis"},
+    {"policies"},
     {"bench", "topologies"},
     {"simulator"},
+    {"dense"},
     {"cli"},
     {"paper"},
 )

@@ -124,6 +124,7 @@ def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
     lines = (compiled / "sources.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
     sources = {
-        f"./{p.name}": hashlib.sha256(p.read_bytes()).hexdigest() for p in compiled.parent.glob("*.p4")
+        f"./{p.relative_to(compiled.parent)}": hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in compiled.parent.rglob("*.p4")
     }
     assert sources == recorded

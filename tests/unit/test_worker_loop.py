@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from designs.registry import design
 from hosts.agent import Commands, SignalPipe
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -78,7 +79,7 @@ class Bench:
         self.server.start()
         self.sock = stack.enter_context(open_udp(("127.0.0.1", 0)))
         stack.callback(self.stop)
-        self.operate = make_operate(codec)
+        self.operate = make_operate(codec, design("hotset"))
         self.udp = make_udp(clock_offset())
         self.ends = os.pipe(), os.pipe()
         for end in (end for pipe in self.ends for end in pipe):
@@ -220,7 +221,9 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         stack.callback(os.close, other)
         stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, stop))
         pipe = stack.enter_context(closing(SignalPipe()))
-        sockets = Sockets(make_udp(clock_offset()), Commands(end), pipe, make_operate(codec))
+        sockets = Sockets(
+            make_udp(clock_offset()), Commands(end), pipe, make_operate(codec, design("hotset"))
+        )
         line = Line(sock, [silent.getsockname()], sockets)
         client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.record import Accounting
-from controller.controller import Register
-from controller.tables import Job
-from designs.hotset import settings_of
-from designs.interface import Arm
+from designs.registry import design
 from hosts.keys import KeySpace
 from hosts.worker import ledger, replay
 from logs.collector import Collector
@@ -40,14 +37,15 @@ async def _account(session: Session, space: KeySpace, collector: Collector) -> A
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
+    control = design(session.config.design).control
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         dumps = [await _dump(session, index) for index in range(len(session.servers))]
         async with session.controller() as controller:
             for done, arm in enumerate(session.config.every_arm, start=1):
-                if is_changed(arm, await controller.job(arm.job)):
+                if await control.is_changed(controller, arm):
                     changed.append(arm.name)
-                registers = await controller.registers(arm.job) if arm.settings.aggregates else []
-                held = held_by_servers(dumps, arm.job, space) + held_by_switch(registers, space)
+                at_switch = held_by_switch(await control.held(controller, arm), space)
+                held = held_by_servers(dumps, arm.job, space) + at_switch
                 sums = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
                     for number in range(1, len(session.workers) + 1)
@@ -61,7 +59,7 @@ async def _account(session: Session, space: KeySpace, collector: Collector) -> A
                 unknown += sum(int(np.count_nonzero(each)) for each in again)
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
-            overflows = sum(lane.overflows for lane in (await controller.counters()).lanes)
+            overflows = await control.overflows(controller)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
     restarts = session.restarts()
     is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts)
@@ -126,12 +124,6 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
     )
 
 
-def is_changed(arm: Arm, job: Job) -> bool:
-    """Whether a job's settings in the switch are no longer its arm's."""
-    right = settings_of(arm)
-    return (job.offload, job.proxy) != (right.offload, right.proxy)
-
-
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
     """Values of a job in the dumps of all parameter servers."""
     held = np.zeros(space.size, dtype=np.uint32)
@@ -142,13 +134,11 @@ def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: in
     return held
 
 
-def held_by_switch(registers: Iterable[Register], space: KeySpace) -> Values:
-    """Values of the keys that the switch holds."""
+def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
+    """Values of the keys that the switch holds, by key."""
     held = np.zeros(space.size, dtype=np.uint32)
-    present = [register for register in registers if register.value is not None]
-    keys = np.array([register.param.key for register in present], dtype=np.uint64)
-    values = np.array([register.value for register in present], dtype=np.int64)
-    held[space.positions(keys)] = values.astype(np.uint32)
+    keys = np.array(list(values), dtype=np.uint64)
+    held[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
     return held
 
 

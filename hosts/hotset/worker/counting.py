@@ -36,10 +36,22 @@ def count_rpcs(
 
     With the `hot` keys in the switch; without any, servers get all RPCs.
     """
+    return count_operations(space, servers, ((positions, hot) for positions in batches), largest)
+
+
+def count_operations(
+    space: KeySpace,
+    servers: int,
+    operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
+    largest: int,
+) -> Iterator[Counted]:
+    """The same where each operation comes with the keys that are hot then."""
     client = Client(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
-    client.hint(hot)
-    state = client.state
-    for positions in batches:
+    state, hinted = client.state, None
+    for positions, hot in operations:
+        if hot is not hinted:
+            client.hint(hot)
+            hinted = hot
         state.positions[: len(positions)] = positions
         to_servers = _count(state, len(positions))
         yield Counted(client.rpcs_of_operation, to_servers)

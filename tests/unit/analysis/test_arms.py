@@ -119,7 +119,7 @@ def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_settings_are_of_their_own_design() -> None:
     class Others:
-        aggregates = False
+        aggregates = proxies = False
 
     other = Arm("other", 11, "others", Others(), COLOUR, about="of another design")
     with pytest.raises(TypeError, match="arm other is of design others, not hotset"):

@@ -12,17 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from controller.controller import Register
-from controller.tables import HotParam, Job, State
-from designs.hotset import ARMS, settings_of
-from designs.interface import Arm
 from hosts.keys import KeySpace
 from hosts.worker.ledger import mismatches
 from topologies.phases.accounting import (
     Lanes,
     held_by_servers,
     held_by_switch,
-    is_changed,
     served_pushes,
     settle,
 )
@@ -72,13 +67,10 @@ def test_shares_of_servers_are_put_together_by_key() -> None:
     assert held_by_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
 
 
-def test_registers_of_the_switch_are_signed_and_parked_keys_have_none() -> None:
-    def register(key: int, value: int | None) -> Register:
-        return Register(HotParam(4, key, 0, 0, State.HOT), value)
-
-    held = held_by_switch([register(1, -1), register(0, 5), register(2, None)], KeySpace(4))
+def test_values_of_the_switch_are_signed() -> None:
+    held = held_by_switch({1: -1, 0: 5}, KeySpace(4))
     assert held.tolist() == [5, 2**32 - 1, 0, 0]
-    assert held_by_switch([], KeySpace(2)).tolist() == [0, 0]
+    assert held_by_switch({}, KeySpace(2)).tolist() == [0, 0]
 
 
 def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> None:
@@ -110,11 +102,3 @@ def test_where_the_lanes_are(lanes: Lanes, is_logged: bool, applied: int, lost: 
 def test_mininet_leaves_the_loggers_of_others_alone() -> None:
     assert logging.getLoggerClass() is logging.Logger
     assert logging.getLogger("made.after.mininet").getEffectiveLevel() == logging.getLogger().level
-
-
-@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
-def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) -> None:
-    uses = settings_of(arm)
-    assert not is_changed(arm, Job(arm.job, uses.offload, uses.proxy))
-    assert is_changed(arm, Job(arm.job, not uses.offload, uses.proxy))
-    assert is_changed(arm, Job(arm.job, uses.offload, not uses.proxy))

@@ -65,7 +65,7 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["TOP_K=114689"], r"^TOP_K=114689: Input should be less than or equal to 114688$"),
         (["TOP_K=57345"], r"top_k \(57345\) must be at most 57,344 with arms hot and both$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
-        (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are TARGET, WORKERS"),
+        (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are DESIGN, TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),
         (["CONFIG=/nowhere.toml"], r"^CONFIG=/nowhere.toml: No such file or directory$"),
     ],
@@ -81,7 +81,7 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ("rounds = 0", r"^CONFIG=.*run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
         (
             "round = 3",
-            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are target, workers, ",
+            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are design, target, workers, ",
         ),
         (
             "[faults]\nlos = 0.1",

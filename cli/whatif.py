@@ -1,0 +1,232 @@
+"""`hotline whatif`: is the network the bottleneck of dense training?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.common import json_option, one_line_errors, plain_table, print_json, progress_bar
+from common.concurrency import left_alone
+
+if TYPE_CHECKING:
+    from dense.catalogue import Model
+    from dense.fusion import Fusion
+    from dense.network import Network
+    from dense.packets import Beside
+    from dense.told import Needed
+
+_INTO = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option("--workers", default=64, show_default=True, type=click.IntRange(1, 100_000))
+@click.option(
+    "--gbit", default=10.0, show_default=True, type=click.FloatRange(0.001, 100_000), help="Of each link."
+)
+@click.option(
+    "--compression", default=1.0, show_default=True, type=click.FloatRange(1, 10_000), help="Times less."
+)
+@click.option(
+    "--aggregation",
+    default="ring",
+    show_default=True,
+    type=click.Choice(["ring", "tree", "servers", "switch"]),
+    help="Who sums the gradients.",
+)
+@click.option(
+    "--servers", type=click.IntRange(1, 100_000), help="Parameter servers; else as many as workers."
+)
+@click.option(
+    "--fusion",
+    default="horovod-0.20",
+    show_default=True,
+    type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
+    help="What is sent together: defaults of others.",
+)
+@click.option(
+    "--cycle-ms", type=click.FloatRange(0), help="A rule of your own: send after so much of backward, ..."
+)
+@click.option("--buffer-mib", type=click.FloatRange(0), help="... or when so much is ready.")
+@click.option(
+    "--utilisation",
+    metavar="SHARE|FILE",
+    default="1",
+    show_default=True,
+    help="What of a link is reached; FILE is a CSV with the columns gbit,utilisation.",
+)
+@click.option(
+    "--startup-us", default=0.0, show_default=True, type=click.FloatRange(0, 1e6), help="Of each step."
+)
+@click.option(
+    "--target", default=0.9, show_default=True, type=click.FloatRange(0.01, 0.999), help="Factor to reach."
+)
+@click.option(
+    "--step-ms", type=click.FloatRange(0.001, 1e6), help="Of MODEL on one worker, where it does not tell."
+)
+@click.option(
+    "--packets", is_flag=True, help="Send the buffers as frames, too, in rings of 4, 8 and 16 workers."
+)
+@click.option("--into", type=_INTO, help="Folder to write a page with a map to, and its figures.")
+@json_option
+def whatif(
+    models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
+    servers: int | None, fusion: str, cycle_ms: float | None, buffer_mib: float | None, utilisation: str,
+    startup_us: float, target: float, step_ms: float | None, packets: bool, into: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Tell what a better network, or compression, would bring dense training.
+
+    MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
+    resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
+    any it is the table of Zhang et al. (NetAI 2020).
+    """
+    from dense.catalogue import MEASURED, open_model
+    from dense.page import write_whatif
+    from dense.told import answers_of
+
+    with one_line_errors():
+        network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
+        rule = _fusion(fusion, cycle_ms, buffer_mib)
+        opened = [open_model(name, step_ms and step_ms * 1e3) for name in models or MEASURED]
+        found = left_alone(lambda: answers_of(opened, network, rule, target))
+        beside = _beside(opened, network, rule) if packets else []
+        page = into and left_alone(lambda: write_whatif(opened, network, rule, into))
+    if as_json:
+        rings = {"packets": [each.model_dump() for each in beside]} if packets else {}
+        print_json({**_as_json(found, not models), **rings})
+    else:
+        if not models:
+            _print_theirs()
+        _print(found, target)
+    if beside and not as_json:
+        _print_beside(beside)
+    if page and not as_json:
+        click.echo(f"report: {page}")
+
+
+def _network(
+    workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
+    startup_us: float,
+) -> Network:  # fmt: skip
+    from dense.errors import DenseError
+    from dense.network import Network, read_utilisation
+
+    try:
+        share: object = float(utilisation)
+    except ValueError:
+        share = read_utilisation(Path(utilisation))
+    if isinstance(share, float) and not 0 < share <= 1:
+        raise DenseError(f"--utilisation {utilisation}: a share above 0 and up to 1, or a file, is expected")
+    if servers is not None and aggregation != "servers":
+        raise DenseError(f"--servers {servers}: there are none with --aggregation {aggregation}")
+    return Network.model_validate(
+        {
+            "workers": workers,
+            "gbit": gbit,
+            "compression": compression,
+            "aggregation": aggregation,
+            "servers": servers,
+            "utilisation": share,
+            "startup_us": startup_us,
+        }
+    )
+
+
+def _fusion(preset: str, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
+    from dense.fusion import MIB, PRESETS, Fusion
+
+    if cycle_ms is None and buffer_mib is None:
+        return PRESETS[preset]
+    return Fusion(
+        cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
+        most_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
+    )
+
+
+def _print_theirs() -> None:
+    from rich.console import Console
+
+    from dense.whatif import FEWER, SETUPS, table
+
+    click.echo(
+        "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
+    )
+    rows: list[list[object]] = [
+        [
+            row.model.title,
+            f"{row.model.layers.bytes / 1e6:.0f}",
+            row.messages,
+            *(f"{factor:.3f}" for factor in row.factors),
+            f"{row.fewer:.3f}",
+        ]
+        for row in table()
+    ]
+    head = [
+        "model",
+        "MB",
+        "buffers",
+        *(setup.title for setup in SETUPS),
+        f"{FEWER.title}, {FEWER.workers} workers",
+    ]
+    Console(width=120).print(plain_table(head, rows))
+    click.echo("Compression by 2× to 5× at 10 Gbit/s is enough for the ResNets. VGG-16 takes 10×.\n")
+
+
+def _print(found: list[Needed], target: float) -> None:
+    for each in found:
+        click.echo(each.sentence)
+        if each.is_estimate:
+            click.echo("  Its times are an estimate: a published step, split by the layers' arithmetic.")
+
+
+def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Beside]:
+    from dense.packets import beside_formula
+
+    with progress_bar("rings") as progress:
+        return left_alone(
+            lambda: [
+                each for model in models for each in beside_formula(model, network, fusion, step=progress)
+            ]
+        )
+
+
+def _print_beside(found: list[Beside]) -> None:
+    from rich.console import Console
+
+    click.echo(
+        "\nWhen the last all-reduce ends, ms since backward began: by formula, and by frames in virtual time"
+    )
+    rows: list[list[object]] = [
+        [
+            each.model,
+            each.workers,
+            f"{each.formula_ms:,.1f}",
+            f"{each.with_headers_ms:,.1f}",
+            f"{each.packets_ms:,.1f}",
+            f"{each.apart:+.2%}",
+            f"{each.frames:,}",
+        ]
+        for each in found
+    ]
+    head = ["model", "workers", "formula", "and headers", "frames", "apart", "number of them"]
+    Console(width=120).print(plain_table(head, rows))
+
+
+def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:
+    from dense.whatif import FEWER, SETUPS, table
+
+    answer: dict[str, object] = {"models": [each.model_dump() for each in found]}
+    if theirs:
+        answer["table"] = {
+            row.model.name: {
+                "bytes": row.model.layers.bytes,
+                "buffers": row.messages,
+                **{setup.title: factor for setup, factor in zip(SETUPS, row.factors, strict=True)},
+                f"{FEWER.title}, {FEWER.workers} workers": row.fewer,
+            }
+            for row in table()
+        }
+    return answer

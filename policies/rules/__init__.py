@@ -1,0 +1,1 @@
+"""The policies, one a module, each with the `Kind` that it is."""

@@ -1,0 +1,77 @@
+"""The most updated keys of a sliding window: `hotline follow`'s own choice, at the end of each period.
+
+Counts are exact, as the servers and the switch have them; `controller.hotset.follow.selection` smooths and
+chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.hotset.follow.selection import Rates, Rule, smoothed
+from controller.hotset.follow.selection import choose as selected
+from controller.hotset.migrate import WAVE
+from controller.tables import SLOTS
+from native.reference import borrowed
+from policies.compiling import entry_point, int64
+from policies.log import KEY, PULL, Accesses, Log
+from policies.policy import Kind, Levels, Policy, no_moves
+from policies.rules.chosen import Chosen, choose, chosen, is_hot
+from protocol.header import LANES
+
+_CANDIDATES = 2
+"""Cold keys that are looked at, for each that may become hot in a period."""
+
+
+def make(log: Log, sizes: Sequence[int]) -> Policy:
+    """The set is filled at the end of the first period; then at most a wave of keys changes places each."""
+    (size,), moves = sizes, no_moves(sizes)
+    kept, counts = chosen(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
+    hot, rates = np.zeros(0, np.int64), Rates.none()
+    rule, room = Rule(size), [SLOTS] * LANES
+
+    def serve(accesses: Accesses, levels: Levels) -> None:
+        _serve(kept, counts, accesses, levels)
+
+    def turn() -> None:
+        nonlocal hot, rates
+        cold = _busiest(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
+        # Ascending, as keys are: positions in one order are positions in the other.
+        known = np.sort(np.append(hot, cold))
+        rates = smoothed(rates, Rates(log.keys[known], counts[known].astype(np.float64)))
+        change = selected(rates, log.keys[hot], rule, room)
+        wanted = np.array(change.applied(log.keys[hot].tolist()), np.uint64)
+        before, hot = hot, np.searchsorted(log.keys, wanted)
+        choose(kept, before, hot)
+        counts[:] = 0
+
+    return Policy(serve, moves, turn)
+
+
+def _busiest(counts: NDArray[np.int64], hot: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The keys with most counts that are not hot, in no order."""
+    cold = counts.copy()
+    cold[hot] = 0
+    most = min(most, int(np.count_nonzero(cold)))
+    return np.argpartition(-cold, most - 1)[:most] if most else np.zeros(0, np.int64)
+
+
+@entry_point
+def _serve(kept: Chosen, counts: Any, accesses: Any, levels: Any) -> None:
+    kept = borrowed(kept)
+    for i in range(len(accesses)):
+        key = int64(accesses[i]) & KEY
+        levels[i] = not is_hot(kept, key)
+        counts[key] += int64(accesses[i]) < PULL
+
+
+WINDOW = Kind(
+    "window",
+    "window",
+    "the k most updated keys of a sliding window, by exact counts, chosen as `hotline follow` does",
+    make,
+)

@@ -1,0 +1,1 @@
+"""Designs of somebody else's, for tests."""

@@ -1,0 +1,18 @@
+"""A design of somebody's own, with its own wire format: what is sent comes back, and more, unasked."""
+
+from pathlib import Path
+
+from designs.interface import Arm, Design
+from designs.none import Nothing
+
+ARM = Arm("echo", 40, __name__, Nothing(), "#2c9a57", about="in which nothing is learnt")
+DESIGN = Design(
+    name="echo",
+    summary="the switch forwards, and servers send back what they get",
+    promise="nothing",
+    program=Path(__file__).parents[3] / "p4src" / "compiled" / "none.json",
+    arms=(ARM,),
+    module=__name__,
+    agents_module=f"{__name__}.agents",
+    control_module="controller.none.control",
+)

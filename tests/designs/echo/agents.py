@@ -1,0 +1,34 @@
+"""What agents are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from designs.interface import Agents
+from hosts.worker.client import BaseClient
+from protocol.codec import Caller
+from tests.designs.echo.server import Mirror, make_mirror
+from tests.designs.echo.worker import make_numbers
+
+WORKERS = 3
+
+
+class Client(BaseClient):
+    """A worker's numbers: nothing is pulled or pushed."""
+
+    def __init__(
+        self, caller: Caller, n_ps: int, _space: Any, clock: Callable[[], int], **_settings: Any
+    ) -> None:
+        super().__init__(make_numbers(caller.worker, n_ps, WORKERS), clock)
+
+
+def _server(ps: int, n_ps: int, _space: Any, _jobs: Sequence[int], _journal_bytes: int = 0) -> Mirror:
+    return make_mirror(ps, n_ps, WORKERS)
+
+
+def _no_store(_state: Mirror, _job: int, _replayed: bool = False) -> None:
+    return None
+
+
+AGENTS = Agents(Client, _server, _no_store, Client, "tests.designs.echo")

@@ -1,0 +1,111 @@
+"""A server sends back what it gets, and a while later the last of each worker once more, unasked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from designs.halves import server_half
+from designs.interface import NEVER, NOTHING, SILENT, ServerHalf
+from native.compile import compiled, int64
+from native.records import record, records
+from protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from tests.designs.echo.worker import ANSWER, ASKED, EXTRA, OCTETS
+
+LATER_NS = 1_000_000
+ME = record("ps", "n_ps", "workers", "callers", "noted", "due", "asked", "extra", "next", "ns")
+
+
+class Mirror(NamedTuple):
+    """A server: who is to get another one is next in a ring of all workers."""
+
+    me: Any
+    sent: Any
+
+
+def make_mirror(ps: int, n_ps: int, workers: int) -> Mirror:
+    """One that has got nothing."""
+    state = Mirror(records(1, ME)[0], rpcs(1))
+    state.me.ps, state.me.n_ps, state.me.workers, state.me.due = ps, n_ps, workers, NEVER
+    return state
+
+
+@compiled
+def handle(server: Mirror, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+    """Send a number back."""
+    if length != OCTETS or rpc.head[1] != ASKED:
+        return SILENT
+    answer.head[0], answer.head[1] = rpc.head[0], ANSWER
+    server.me.asked += 1
+    server.me.due = min(int64(server.me.due), arrival + LATER_NS)
+    return OCTETS
+
+
+@compiled
+def transmit(server: Mirror, now: int) -> int:
+    """One to each worker, when it is time."""
+    me = server.me
+    if me.extra == 0:
+        return NOTHING
+    me.extra -= 1
+    me.next = me.extra
+    server.sent[0].head[0], server.sent[0].head[1] = 0, EXTRA
+    return 0
+
+
+@compiled
+def wake(server: Mirror, now: int) -> None:
+    """It is time."""
+    server.me.due, server.me.extra = NEVER, server.me.workers
+
+
+@compiled
+def address(server: Mirror, s: int) -> int:
+    """Of the one datagram."""
+    return int64(server.sent.ctypes.data) + s * BUFFER_BYTES
+
+
+@compiled
+def octets(_server: Mirror, _slot: int) -> int:
+    """Of every datagram."""
+    return OCTETS
+
+
+@compiled
+def peer(server: Mirror, _slot: int) -> int:
+    """A worker."""
+    return int64(server.me.n_ps + server.me.next)
+
+
+@compiled
+def lanes(_server: Mirror, _rpc: Rpc) -> int:
+    """None is looked up."""
+    return 0
+
+
+@compiled
+def stamp(_server: Mirror, _answer: Rpc, _proc: int, _queue: int) -> None:
+    """There is no room for it."""
+
+
+@compiled
+def charge(server: Mirror, _answer: Rpc, ns: int) -> None:
+    """There is one job."""
+    server.me.ns += ns
+
+
+@compiled
+def share_cpu(server: Mirror, ns: int) -> None:
+    """There is one job."""
+    server.me.ns += ns
+
+
+@compiled
+def needs_room(_server: Mirror, _datagrams: int) -> bool:
+    """It keeps nothing."""
+    return False
+
+
+SERVER = server_half(
+    Mirror,
+    ServerHalf(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake),
+)

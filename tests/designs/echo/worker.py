@@ -1,0 +1,134 @@
+"""A worker sends numbers, four at a time, until each has come back, and sometimes greets the next worker."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from designs.halves import worker_half
+from designs.interface import NEVER, NOTHING, WorkerHalf
+from hosts.worker.row import ROW
+from native.compile import compiled, int64
+from native.records import record, records
+from protocol.rpc import Rpc, rpcs
+
+OCTETS, TIMEOUT, WINDOW = 8, 10_000_000, 4
+ASKED, ANSWER, EXTRA, GREETING = 0, 1, 2, 3
+ME = record(
+    "worker", "n_ps", "workers", "op", "pending", "due", "rows", "owes", "next", "greets", "extras",
+    "greetings",
+)  # fmt: skip
+SLOT = record("number", "deadline")
+
+
+class Numbers(NamedTuple):
+    """A worker."""
+
+    me: Any
+    slots: Any
+    sent: Any
+    log: Any
+
+
+def make_numbers(worker: int, n_ps: int, workers: int) -> Numbers:
+    """One that is idle."""
+    state = Numbers(records(1, ME)[0], records(WINDOW, SLOT), rpcs(WINDOW + 1), records(64, ROW))
+    state.me.worker, state.me.n_ps, state.me.workers, state.me.due = worker, n_ps, workers, NEVER
+    state.slots.number = NOTHING
+    return state
+
+
+@compiled
+def start(state: Numbers, op: int, iteration: int, n: int) -> None:
+    """Send `n` numbers."""
+    state.me.op, state.me.pending, state.me.next = op, n, 0
+
+
+@compiled
+def transmit(state: Numbers, now: int) -> int:
+    """A number that is overdue or new, or a greeting that has not been sent."""
+    me = state.me
+    unsent = int64(me.pending) - _on_way(state)
+    if me.greets:
+        me.greets, state.sent[WINDOW].head[1] = 0, GREETING
+        return WINDOW
+    for s in range(WINDOW):
+        slot, head = state.slots[s], state.sent[s].head
+        if slot.number == NOTHING and unsent > 0:
+            slot.number, me.greets = me.next, me.next % 7 == 6
+            me.next += 1
+        elif slot.number == NOTHING or slot.deadline > now:
+            continue
+        slot.deadline = now + TIMEOUT
+        me.due = min(int64(me.due), int64(slot.deadline))
+        head[0], head[1] = slot.number, ASKED
+        return s
+    return NOTHING
+
+
+@compiled
+def _on_way(state: Numbers) -> int:
+    n = int64(0)
+    for s in range(WINDOW):
+        n += state.slots[s].number != NOTHING
+    return n
+
+
+@compiled
+def octets(_state: Numbers, _slot: int) -> int:
+    """Of every datagram."""
+    return OCTETS
+
+
+@compiled
+def peer(state: Numbers, s: int) -> int:
+    """A server, or the next worker."""
+    me = state.me
+    if s == WINDOW:
+        return int64(me.n_ps + me.worker % me.workers)
+    return int64(state.slots[s].number % me.n_ps)
+
+
+@compiled
+def wake(state: Numbers, now: int) -> None:
+    """What is overdue is found by `transmit`."""
+    state.me.due = deadline(state)
+
+
+@compiled
+def deadline(state: Numbers) -> int:
+    """Of the first number on its way."""
+    due = int64(NEVER)
+    for s in range(WINDOW):
+        if state.slots[s].number != NOTHING:
+            due = min(due, int64(state.slots[s].deadline))
+    return due
+
+
+@compiled
+def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+    """Take in an answer, one that was not asked for, or a greeting."""
+    me, kind = state.me, int64(rpc.head[1])
+    if length == OCTETS:
+        me.extras += kind == EXTRA
+        me.greetings += kind == GREETING
+        for s in range(WINDOW):
+            if kind == ANSWER and state.slots[s].number == int64(rpc.head[0]):
+                state.slots[s].number = NOTHING
+                me.pending -= 1
+    return NOTHING
+
+
+@compiled
+def owed(_state: Numbers) -> int:
+    """Nothing."""
+    return 0
+
+
+@compiled
+def take_owed(_state: Numbers, _n: int) -> None:
+    """Nothing."""
+
+
+WORKER = worker_half(
+    Numbers, WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owed, take_owed)
+)

@@ -1,0 +1,23 @@
+"""A log that drifts at its three quarters, and its study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """200 steps of 20 keys of 400; the first 10 are in every other step, from step 150 on others are."""
+    chance = np.random.default_rng(1)
+    rows = []
+    for step in range(200):
+        hot = np.arange(10) + (0 if step < 150 else 50)
+        cold = chance.choice(np.arange(100, 400), 15, replace=False)
+        rows += [(step, 1, int(key)) for key in {*hot[step % 2 :: 2].tolist(), *cold.tolist()}]
+    path = tmp_path / "log.parquet"
+    pl.DataFrame(rows, ["iteration", "worker", "key"], orient="row").write_parquet(path)
+    return path

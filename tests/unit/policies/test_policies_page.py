@@ -1,0 +1,33 @@
+"""The page in a browser: on a phone and a laptop, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from cli.commands import hotline
+from tests.harness.browser import browser, opened
+
+
+def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path) -> None:
+    into = tmp_path / "out"
+    given = ["policies", str(log), "--sizes", "5,10,50", "--into", str(into)]
+    assert CliRunner().invoke(hotline, given).exit_code == 0
+    with browser() as started:
+        for width in (390, 1280):
+            for scheme in ("light", "dark"):
+                with opened(started, into / "report.html", width, scheme) as (shown, errors):
+                    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+                    shown.wait_for_function(
+                        "document.querySelectorAll('.panel').length == 3 && "
+                        "[...document.querySelectorAll('.panel')].every(of => of.querySelector('.main-svg'))"
+                    )
+                    assert errors == []
+                    wider = shown.evaluate(
+                        "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
+                        "element.getBoundingClientRect().right > innerWidth + 1 "
+                        "&& !element.closest('.panels')).length"
+                    )
+                    assert wider == 0
+                    assert shown.locator("tbody tr").first.is_visible()

@@ -1,0 +1,121 @@
+"""A design of somebody's own takes its folders and one line: loops of sockets, of virtual time, and plain."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from common.modules import ROOT
+from designs.interface import NEVER
+from designs.registry import DesignError, design, known
+from hosts.keys import KeySpace
+from hosts.ps.serve import make_sources, serve
+from hosts.ps.service import make_service
+from hosts.sockets import clock_offset, open_udp
+from hosts.udp import make_udp
+from hosts.worker.operate import ENDED, make_wire, operate
+from native.compile import sources
+from native.plain import plain
+from simulator.config import SimulationConfig
+from simulator.costs import Hosts, Network
+from simulator.loop import ASKED, QUIET, awake, resume, run
+from simulator.switchboard import Switchboard
+from simulator.world import Simulated
+from tests.designs.echo.agents import WORKERS
+from tests.designs.echo.server import make_mirror
+from tests.designs.echo.worker import make_numbers
+from topologies.phases.provision import rows
+
+ECHO = "tests.designs.echo"
+ROOMS = ("analysis", "bench", "cli", "controller", "designs", "hosts", "paper", "simulator", "topologies")
+SERVERS, NUMBERS = 2, 100
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_in_virtual_time(loss: float) -> None:
+    """Servers send of themselves, when it is time; workers reach each other; what is lost is sent again."""
+    echo = design(ECHO)
+    config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
+    board = Switchboard(echo)
+    board.install(rows(config, list(echo.arms)))
+    network = Simulated(
+        echo, echo.arms[0], board, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
+    )
+    world = network.world
+    for w in range(WORKERS):
+        world.calls.me[w].pending = NUMBERS
+        awake(world, w)
+    while (reason := run(world, NEVER)) == ASKED:
+        w = int(world.me.who)
+        resume(world, w, network.now, network.now if world.calls.me[w].pending else NEVER)
+    assert reason == QUIET and not world.calls.me.pending.any()
+    asked, extras = int(world.servers.me.asked.sum()), int(world.calls.me.extras.sum())
+    greetings = int(world.calls.me.greetings.sum())
+    if loss:
+        assert asked > WORKERS * NUMBERS and extras > 0
+    else:
+        assert asked == WORKERS * NUMBERS and greetings == WORKERS * (NUMBERS // 7)
+        assert extras % WORKERS == 0 and extras > 0
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["compiled", "plain"])
+def test_over_sockets(is_plain: bool) -> None:
+    """One worker, one server: in turns, as both are loops of this thread."""
+    run_worker: Any = plain(operate) if is_plain else operate
+    run_server: Any = plain(serve) if is_plain else serve
+    with ExitStack() as stack:
+        at_worker, at_server = (stack.enter_context(open_udp(("127.0.0.1", 0))) for _ in range(2))
+        addresses = [sock.getsockname() for sock in (at_server, at_worker)]
+        wire = make_wire(at_worker.fileno(), addresses, -1, -1)
+
+        poll = stack.enter_context(select.epoll())
+        poll.register(at_server.fileno(), select.EPOLLIN)
+        sources = make_sources(poll.fileno(), addresses)
+        sources.state.port = at_server.fileno()
+        worker, server = make_numbers(1, 1, 1), make_mirror(0, 1, 1)
+        boxes = [make_udp(clock_offset()) for _ in range(2)]
+        worker.me.pending = 20
+        while worker.me.pending or not worker.me.extras:
+            soon = time.monotonic_ns() + 1_000_000
+            reason = run_worker(worker, boxes[0], wire, soon)
+            assert reason == ENDED or worker.me.pending or not worker.me.extras
+            run_server(server, make_service(), boxes[1], sources, soon)
+        assert server.me.asked >= 20 and worker.me.extras >= 1 and worker.me.greetings >= 2
+        assert isinstance(at_worker, socket.socket)
+
+
+def test_one_that_there_is_not() -> None:
+    with pytest.raises(DesignError, match="'switchml' is no design; there are hotset, none"):
+        design("switchml")
+    with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):
+        design("tests.designs.nowhere")
+    assert ECHO in known() or design(ECHO).name == "echo"
+
+
+def test_machine_code_of_one_design_is_not_made_of_another() -> None:
+    hosts = ROOT / "hosts"
+    of_none, of_hotset = (set(sources(hosts / name)) for name in ("none", "hotset"))
+    assert hosts / "none" / "worker.py" in of_none - of_hotset
+    assert hosts / "hotset" / "worker" / "packing.py" in of_hotset - of_none
+    assert hosts / "worker" / "operate.py" in of_none & of_hotset
+
+
+def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
+    """But for routes, which the hot set's rows begin with."""
+    text = {file: file.read_text() for room in ROOMS for file in (ROOT / room).rglob("*.py")}
+    names = {
+        str(file.relative_to(ROOT))
+        for file, content in text.items()
+        if re.search(r"(designs|hosts|controller)\.none\b|NAMES = .*\"none\"", content)
+    }
+    own = {name for name in names if "none" in name}
+    assert names - own == {"controller/hotset/control.py", "designs/registry.py"}
+    folders = [ROOT / "hosts" / "none", ROOT / "controller" / "none", ROOT / "p4src" / "none"]
+    files = [file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".p4")]
+    assert len(files) + len([ROOT / "designs" / "none.py"]) == 15
