@@ -48,6 +48,11 @@ class Loop:
         """Call the entry point for the class of the first argument."""
         return self.of(first)(first, *rest)
 
+    @property
+    def signatures(self) -> list[Any]:
+        """That it has been compiled for, of all designs."""
+        return [each for made in self._made.values() for each in cast(Any, made).signatures]
+
     def of(self, first: Any) -> Callable[..., Any]:
         """The entry point for what has states of these classes."""
         halves = self._halves(lent_state(first))
