@@ -10,7 +10,7 @@ from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table
 from analysis.wording import plain
-from designs.arms import baseline_of, ordered
+from designs.arms import baseline_of, measured
 from designs.interface import Arm
 from logs.parts import write_text
 from simulator.sweeps.figures import figures_of
@@ -46,13 +46,12 @@ def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
 def table(sweep: Sweep, results: Results) -> Table:
     """A row for each point: the arms against the baseline, and that nothing was lost."""
     found = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    arms = ordered(name for done in found.values() for name in done.result.arms)
-    base = baseline_of(arm.name for arm in arms).name
-    others = [arm for arm in arms if arm.name != base]
-    rows: list[Row] = [_row(name, done, base, others) for name, done in found.items()]
+    base = baseline_of(name for done in found.values() for name in done.result.arms)
+    others = [arm for arm in measured(base.design) if arm.baseline is not None and not arm.is_repetition]
+    rows: list[Row] = [_row(name, done, base.name, others) for name, done in found.items()]
     changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
-    head = (sweep.along, f"steps/s: {base}", *changes, "RPCs", "lanes")
-    return Table(f"{sweep.title}: against {base}", head, rows)
+    head = (sweep.along, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
+    return Table(f"{sweep.title}: against {base.name}", head, rows)
 
 
 _CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
