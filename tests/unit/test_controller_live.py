@@ -320,7 +320,7 @@ def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str)
                 pass
             other = net.pipeline
             async with Controller(net.address) as controller:
-                text = rf"another pipeline than hotline\.p4info\.txtpb, with the tables {tables}; nothing was"
+                text = rf"another pipeline than hotset\.json, with the tables {tables}; nothing was"
                 with pytest.raises(PipelineError, match=text):
                     await controller.load(JOB, [1])
                 assert net.pipeline is other

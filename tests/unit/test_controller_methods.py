@@ -60,7 +60,9 @@ class Switch:
     written: list[Update]
     asked: list[tuple[Any, ...]]
 
-    def __init__(self, address: str, *, device_id: int, primary: bool, undisturbed: bool) -> None:
+    def __init__(
+        self, address: str, *, device_id: int, primary: bool, undisturbed: bool, design: str
+    ) -> None:
         self.asked.append(("open", address, device_id, primary, undisturbed))
 
     async def __aenter__(self) -> Switch:
