@@ -50,7 +50,7 @@ def main() -> None:
     """Run the agent."""
     is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
     with (
-        patch.object(ps, "dialect", lambda codec: Dialect(plain(serve, {handle: _long_handle}))),
+        patch.object(ps, "dialect", lambda codec, design: Dialect(plain(serve, {handle: _long_handle}))),
         patch.object(worker, "make_operate", lambda codec, design: plain(operate, {receive: _long_receive})),
     ):
         (ps if is_ps else worker).main()
