@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,6 +14,16 @@ from controller.hotset.control import CONTROL
 from controller.tables import HotParam, Job, State
 from designs.hotset import ARMS, BOTH, NEITHER, settings_of
 from designs.interface import Arm
+
+
+T = TypeVar("T")
+
+
+def result_of(asked: Awaitable[T]) -> T:
+    async def wait() -> T:
+        return await asked
+
+    return asyncio.run(wait())
 
 
 def switch(job: Job | None = None, registers: list[Register] | None = None) -> Any:
@@ -32,7 +43,7 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
     uses = settings_of(arm)
 
     def is_changed(offload: bool, proxy: bool) -> bool:
-        return asyncio.run(CONTROL.is_changed(switch(Job(arm.job, offload, proxy)), arm))  # type: ignore[arg-type]
+        return result_of(CONTROL.is_changed(switch(Job(arm.job, offload, proxy)), arm))
 
     assert not is_changed(uses.offload, uses.proxy)
     assert is_changed(not uses.offload, uses.proxy) and is_changed(uses.offload, not uses.proxy)
@@ -42,5 +53,5 @@ def test_a_parked_key_is_not_held_by_the_switch() -> None:
     registers = [
         Register(HotParam(BOTH.job, key, 0, 0, State.HOT), value) for key, value in ((1, -1), (2, None))
     ]
-    assert asyncio.run(CONTROL.held(switch(registers=registers), BOTH)) == {1: -1}  # type: ignore[arg-type]
-    assert asyncio.run(CONTROL.held(switch(registers=registers), NEITHER)) == {}  # type: ignore[arg-type]
+    assert result_of(CONTROL.held(switch(registers=registers), BOTH)) == {1: -1}
+    assert result_of(CONTROL.held(switch(registers=registers), NEITHER)) == {}
