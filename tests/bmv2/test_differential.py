@@ -26,7 +26,7 @@ from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 pytestmark = pytest.mark.bmv2
 
 VECTORS = int(os.environ.get("HOTLINE_VECTORS", "1500"))
-PROGRAM = testnet.COMPILED / "hotline"
+PROGRAM = testnet.COMPILED / "hotset"
 ENCODER = EntityEncoder(read_p4info(PROGRAM))
 RESIDENCE_AT = 42 + offset_of("residence")
 RPC_FRAME_BYTES = 42 + HEADER_BYTES

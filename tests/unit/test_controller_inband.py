@@ -291,6 +291,7 @@ def test_a_switch_that_does_not_answer_reads_is_told() -> None:
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Milliseconds in 32 bits."""
+    monkeypatch.setattr(SwitchClient, "_latest_ms", 0)
     epochs = []
     for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):
         monkeypatch.setattr("controller.client.time.time_ns", lambda now=now: now)

@@ -85,7 +85,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("work", "command"),
     [
-        ("controller.hotset.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
+        ("controller.hotset.choice.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
         ("cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
         ("cli.logs.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),

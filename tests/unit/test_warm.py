@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,16 +36,26 @@ from protocol.control import Command, Control
 WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
 
 
+def in_own_process(work: Callable[[Path], None], folder: Path) -> None:
+    """Where nothing was compiled before: other tests run other designs."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(work, folder).result()
+
+
 def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
     """Nor with mapped keys, a ledger in a file, two PSs, or an array for its rows."""
+    in_own_process(run_a_worker, tmp_path)
+
+
+def run_a_worker(folder: Path) -> None:
     warm_worker()
     signatures = [entry.signatures for entry in WORKERS]
     assert [len(each) for each in signatures] == [1] * len(WORKERS)
 
-    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
-    space = KeySpace.load(tmp_path / "keys.npy")
+    np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
+    space = KeySpace.load(folder / "keys.npy")
     client = Client(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, largest=50)
-    book = Ledger(3, 1, space.size, 50, tmp_path / "ledger")
+    book = Ledger(3, 1, space.size, 50, folder / "ledger")
     writer = RpcWriter(lambda rows, origin: None)
     writer.begin(client)
     writer.close()
@@ -66,13 +79,17 @@ PS: list[Any] = [*COMPILED, serve, share.locate_all, share.rank_all, share.count
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
     """Nor with mapped keys, several jobs, a given service time, or more room."""
+    in_own_process(run_a_ps, tmp_path)
+
+
+def run_a_ps(folder: Path) -> None:
     warm_worker()
     warm_ps()
     signatures = [entry.signatures for entry in PS]
     assert [len(each) for each in signatures] == [1] * len(PS)
 
-    np.save(tmp_path / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
-    for space in (KeySpace(50), KeySpace.load(tmp_path / "keys.npy")):
+    np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
+    for space in (KeySpace(50), KeySpace.load(folder / "keys.npy")):
         core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
         with closing(
             Sockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
