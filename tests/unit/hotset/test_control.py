@@ -15,7 +15,6 @@ from controller.tables import HotParam, Job, State
 from designs.hotset import ARMS, BOTH, NEITHER, settings_of
 from designs.interface import Arm
 
-
 T = TypeVar("T")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,17 @@ from policies.log import Log, log_of
 SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
 
 
-def built(folder: Path, **drift: float) -> tuple[Log, pl.DataFrame]:
-    parts = write_parts(Built(SHAPE, 2_000, **drift), folder, lambda done, total: None)  # type: ignore[arg-type]
+STAYS = Built(SHAPE, 2_000)
+
+
+def written(built: Built, folder: Path) -> tuple[Log, pl.DataFrame]:
+    parts = write_parts(built, folder, lambda done, total: None)
     log = prepare(parts, folder, 0.5, 1, lambda done, total: None)
     return log, pl.concat(pl.read_parquet(part) for part in parts)
 
 
 def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
-    log, rows = built(tmp_path)
+    log, rows = written(STAYS, tmp_path)
     assert (log.steps, rows["worker"].unique().sort().to_list()) == (2_000, [1, 2, 3, 4])
     counts = np.sort(np.bincount(log.accesses))[::-1]
     assert counts[:400].sum() / counts.sum() == pytest.approx(0.5, abs=0.03)
@@ -34,12 +38,12 @@ def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [400, 1_000])
 def test_a_half_life_is_found_again(tmp_path: Path, steps: int) -> None:
-    log, _ = built(tmp_path, half_life=steps)
+    log, _ = written(replace(STAYS, half_life=steps), tmp_path)
     assert half_life(log) == pytest.approx(steps, rel=0.2)
 
 
 def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
-    log, _ = built(tmp_path, shift_at=1_000)
+    log, _ = written(replace(STAYS, shift_at=1_000), tmp_path)
     halves = [np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.split])]
     top = [set(np.argsort(-counts)[:100].tolist()) for counts in halves]
     assert 0.35 < len(top[0] & top[1]) / 100 < 0.65

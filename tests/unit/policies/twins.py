@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -197,7 +198,7 @@ class FirstCome(Kept):
         self.slots.clear()
 
 
-class Chosen(Kept):
+class Chosen(Kept, ABC):
     """Of a set that is chosen at the end of a period; who is new comes in with its next access."""
 
     def __init__(self, log: Log, size: int) -> None:
@@ -212,8 +213,8 @@ class Chosen(Kept):
         self.count(key)
         return hit
 
-    def count(self, key: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def count(self, key: int) -> None: ...
 
     def choose(self, keys: Sequence[int]) -> None:
         self.wanted = set(keys)
