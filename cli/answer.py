@@ -67,10 +67,10 @@ def answer(
 
     The real agents and P4 program in virtual time, every agent on a core of its own and the switch a device.
     """
+    from experiment.progress import Reporter, RunConsole
     from simulator.answer.ask import answer as answer_for
     from simulator.answer.cluster import Cluster
     from simulator.aside import silent
-    from topologies.progress import Reporter, RunConsole
 
     reporter = Reporter(RunConsole()) if sys.stderr.isatty() else silent()
     with one_line_errors():
@@ -95,8 +95,8 @@ def answer(
 
 
 def _hosts(file: Path) -> Hosts:
+    from experiment.config import load_config_as
     from simulator.config import SimulationConfig
-    from topologies.config import load_config_as
 
     return load_config_as(SimulationConfig, [f"CONFIG={file}"]).hosts
 

@@ -83,10 +83,10 @@ def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) ->
 
 
 def _simulated(run: Path, hosts_of: Path) -> Prediction:
+    from experiment.config import load_config_as
+    from experiment.progress import Reporter, RunConsole
     from simulator.config import SimulationConfig
     from simulator.prediction.compare import predict as made_of
-    from topologies.config import load_config_as
-    from topologies.progress import Reporter, RunConsole
 
     hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
     reporter = Reporter(RunConsole())

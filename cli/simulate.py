@@ -28,8 +28,8 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     CONFIG is a TOML file as of `make run-topo`, which may have the tables [network] and [hosts], too. Without
     one it is [DDL]'s cluster: 80 workers and 20 parameter servers at 10 Gbit/s.
     """
+    from experiment.config import config_of, load_config_as
     from simulator.config import DDL, SimulationConfig
-    from topologies.config import config_of, load_config_as
 
     chosen = {} if design is None else {"design": design}
     with one_line_errors():
@@ -45,11 +45,11 @@ def _simulate(config: SimulationConfig, as_json: bool) -> None:
     from analysis.report import write_report
     from analysis.summary import summarise
     from analysis.table import print_summary
+    from experiment.folder import create_run_folder, point_to_latest
+    from experiment.phases.accounting import check_accounting
+    from experiment.phases.workload import read_data
+    from experiment.progress import Reporter, RunConsole
     from simulator.experiment import simulate as experiment
-    from topologies.folder import create_run_folder, point_to_latest
-    from topologies.lifecycle import check_accounting
-    from topologies.phases.workload import read_data
-    from topologies.progress import Reporter, RunConsole
 
     reporter = Reporter(RunConsole())
     run = create_run_folder(config.runs, "simulated")

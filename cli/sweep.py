@@ -71,9 +71,9 @@ def sweep(
 
 
 def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
+    from experiment.config import load_config_as
     from simulator.config import DDL, SimulationConfig
     from simulator.sweeps.plan import along, sweeps
-    from topologies.config import load_config_as
 
     if setting is None:
         if config is not None:

@@ -76,7 +76,7 @@ DESIGN = Design(
     module=__name__,
     agents_module="hosts.hotset.agents",
     control_module="controller.hotset.control",
-    has_hot_set=True,
+    preparation="experiment.hotset",
     has_services=True,
     is_durable=True,
 )

@@ -206,8 +206,9 @@ class Design:
     """With its `AGENTS`."""
     control_module: str
     """With its `CONTROL`."""
-    has_hot_set: bool = False
-    """A controller chooses keys for the switch from what was updated most, before arms are measured."""
+    preparation: str | None = None
+    """Module whose `prepare(session, trace)` is awaited before arms are measured, as to load what was updated
+    most (`experiment.session`); None where nothing is to be done."""
     has_services: bool = False
     """Workers send to service addresses, which are the switch's, and not to servers' own."""
     is_durable: bool = False
@@ -217,6 +218,11 @@ class Design:
     def p4info(self) -> Path:
         """Its P4Info, beside the program."""
         return self.program.with_suffix(".p4info.txtpb")
+
+    async def prepare(self, session: Any, trace: Any) -> None:
+        """Do what is to be done before arms are measured."""
+        if self.preparation is not None:
+            await import_module(self.preparation).prepare(session, trace)
 
     @property
     def agents(self) -> Agents:

@@ -12,7 +12,7 @@ from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
 from designs.hotset import HOT
-from topologies.config import Config
+from experiment.config import Config
 
 
 @dataclass(frozen=True, slots=True)

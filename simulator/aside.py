@@ -13,10 +13,10 @@ from rich.console import Console
 
 from analysis.record import RunRecord
 from analysis.summary import Summary, summarise
+from experiment.progress import Reporter
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
 from simulator.experiment import simulate
-from topologies.progress import Reporter
 
 
 class Made(NamedTuple):

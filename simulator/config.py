@@ -14,10 +14,10 @@ from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
 from designs.arms import measured, ordered
 from designs.registry import DEFAULT
+from experiment.config import PROFILE_LANES, SERVER_ROWS, Config
 from hosts.workload.generator import R1
 from protocol.addressing import MAX_HOSTS, PORTS
 from simulator.costs import Hosts, Network
-from topologies.config import PROFILE_LANES, SERVER_ROWS, Config
 
 log = logging.getLogger(__name__)
 

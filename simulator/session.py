@@ -1,18 +1,23 @@
-"""A session of simulated arms: what the phases of a run do with a network, done in virtual time."""
+"""A run under way in virtual time: a network and a switch for each arm."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
 from designs.interface import Arm
 from designs.registry import design
+from experiment.progress import Reporter
+from experiment.rows import rows
+from experiment.session import START_AHEAD_NS, OnProgress, Ran, Reading, Session
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.ps.rpcs import JOB_COUNTERS
@@ -25,10 +30,6 @@ from simulator.drive import Clock, drive, pass_time
 from simulator.logs import BlockLog, SimulatedLogs
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated
-from topologies.agents import OnProgress
-from topologies.disturbance import Reading
-from topologies.phases.provision import rows
-from topologies.session import START_AHEAD_NS, Ran, Session
 
 RPC_S = 10e-6
 """What an RPC takes to simulate, s, as far as a budget is concerned: some 10 µs of one core, logs and all."""
@@ -52,37 +53,18 @@ class SimulatedArm:
     book: ArmBook
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SimulatedSession(Session):
     """Every arm has its own network, with a switch; all of them have one clock."""
 
+    config: SimulationConfig
+    arms: dict[str, SimulatedArm]
+    trace: Trace
+    models: Sequence[Model]
+    """One a worker."""
+    logs: SimulatedLogs
     now_ns: int = 0
-    arms: dict[str, SimulatedArm] = field(default_factory=dict)
-    _trace: Trace | None = None
-    _models: list[Model] = field(default_factory=list)
-    _logs: SimulatedLogs | None = None
     _closed: dict[str, ClosedLoop] = field(default_factory=dict)
-
-    def build(
-        self, config: SimulationConfig, arms: Sequence[Arm], trace: Trace, training: Hyperparameters | None
-    ) -> None:
-        """A network for each arm; `training` is None for what trains nothing."""
-        self._trace, self._logs = trace, SimulatedLogs(self.parts, config.servers)
-        self._models = [
-            SyntheticGradient(config.seed)
-            if training is None
-            else LogisticRegression(training.scale, training.learning_rate)
-            for _ in range(config.workers)
-        ]
-        chosen = design(config.design)
-        for arm in arms:
-            board = Switchboard(chosen, config.network.traffic_manager)
-            board.install(rows(config, [arm]))
-            network = Simulated(
-                chosen, arm, board, trace.space, trace.largest_batch, config.workers,
-                config.servers, config.network, config.hosts, config.seed,
-            )  # fmt: skip
-            self.arms[arm.name] = SimulatedArm(network, board, ArmBook(trace.space.size))
 
     def clock_ns(self) -> int:
         """Virtual time."""
@@ -104,10 +86,7 @@ class SimulatedSession(Session):
         load: float = 0.0,
         on_progress: OnProgress | None = None,
     ) -> list[Ran]:
-        """Let every worker run steps of the trace for an arm (`Session.run_steps`)."""
-        assert (
-            self._trace is not None and self._logs is not None and isinstance(self.config, SimulationConfig)
-        )
+        """In the arm's network, from the time on that all networks have come to."""
         network, book = self.arms[arm.name].network, self.arms[arm.name].book
         pass_time(network, self.now_ns)
         starts = [
@@ -117,7 +96,7 @@ class SimulatedSession(Session):
         clocks = [Clock(self.now_ns) for _ in network.clients]
         trainers = [
             Trainer(
-                w + 1, client, self._trace, self._models[w], book.of_worker(),
+                w + 1, client, self.trace, self.models[w], book.of_worker(),
                 Schedule(first_step, steps, starts[w], period_ns), clocks[w].read,
                 self.config.worker.compute_ns, clocks[w].spin,
             )
@@ -138,7 +117,7 @@ class SimulatedSession(Session):
             )
         origin = Origin(0, arm.job, arm.name, round_number, load, 0)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
-        self._logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
+        self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
         return [
             Ran(
                 steps=len(trainer.losses),
@@ -165,7 +144,7 @@ class SimulatedSession(Session):
 
     def read_machine(self) -> Reading:
         """Nobody takes anything from a simulated machine."""
-        return Reading(at_ms=self.now_ns / 1e6, steal_ms=0, others_cpu_ms=0, pressure_ms=0)
+        return Reading(at_ms=self.now_ns / 1e6)
 
     def restarts(self) -> dict[str, int]:
         """None: faults are not struck here, but in `simulator.faults`."""
@@ -181,16 +160,11 @@ class SimulatedSession(Session):
 
     async def new_operations(self) -> pl.DataFrame:
         """What has been logged since the last call."""
-        assert self._logs is not None
-        return self._logs.new_operations()
-
-    def switch_threads(self) -> dict[int, int]:
-        """There is no process."""
-        return {}
+        return self.logs.new_operations()
 
     def rpcs(self) -> int:
         """RPCs that workers have been answered, in all arms."""
-        return self._logs.rpcs if self._logs is not None else 0
+        return self.logs.rpcs
 
     def rate_of(self, arm: Arm) -> float:
         """Steps/s of all workers in the arm's latest closed loop."""
@@ -204,10 +178,63 @@ class SimulatedSession(Session):
             if arm.name in self._closed
         }
 
-    def flush(self) -> None:
-        """Write what servers log: contacts, and the updates so far."""
-        assert self._logs is not None
-        self._logs.write_servers([arm.network for arm in self.arms.values()])
+    async def load(self, keys: Sequence[int]) -> None:
+        """At once: nothing of the arms has happened yet."""
+        wanted = np.array(keys, np.uint64)
+        arms = self.config.offloaded
+        with self.reporter.phase("load", len(arms)) as phase:
+            for done, arm in enumerate(arms, start=1):
+                network = self.arms[arm.name].network
+                self.arms[arm.name].board.load(arm.job, keys)
+                for store in network.stores:
+                    at = store.locate(wanted)
+                    store.give_away(at[store.known(at)])
+                for client in network.clients:
+                    client.hint(wanted)
+                phase.update(done)
+
+    async def write_updates(self) -> None:
+        """Servers of all arms, with their contacts."""
+        self.logs.write_servers([arm.network for arm in self.arms.values()])
+
+
+def open_session(
+    config: SimulationConfig,
+    run: Path,
+    record: records.RunRecord,
+    reporter: Reporter,
+    trace: Trace,
+    training: Hyperparameters | None,
+) -> SimulatedSession:
+    """Build a network for each arm; `training` is None for what trains nothing."""
+    others = [arm for arm in config.every_arm if not arm.is_measured]
+    return SimulatedSession(
+        config=config,
+        run=run,
+        record=record,
+        reporter=reporter,
+        arms={arm.name: _built(config, arm, trace) for arm in (*others, *config.measured)},
+        trace=trace,
+        models=[_model(config, training) for _ in range(config.workers)],
+        logs=SimulatedLogs(run / "parts", config.servers),
+    )
+
+
+def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> SimulatedArm:
+    chosen = design(config.design)
+    board = Switchboard(chosen, config.network.traffic_manager)
+    board.install(rows(config, [arm]))
+    network = Simulated(
+        chosen, arm, board, trace.space, trace.largest_batch, config.workers,
+        config.servers, config.network, config.hosts, config.seed,
+    )  # fmt: skip
+    return SimulatedArm(network, board, ArmBook(trace.space.size))
+
+
+def _model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
+    if training is None:
+        return SyntheticGradient(config.seed)
+    return LogisticRegression(training.scale, training.learning_rate)
 
 
 _OPERATIONS = ("pull", "push", "step")

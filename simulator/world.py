@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from designs.interface import NEVER, Arm, Design
+from experiment.config import EPOCH
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
@@ -40,7 +41,6 @@ from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
 from softswitch.queues import make_queues
 from softswitch.v1model import PORT_NUMBERS
-from topologies.config import EPOCH
 
 put_event = plain(compiled_put_event)
 _INBOX = 1024

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from common.concurrency import together
-from topologies.errors import AgentFailed
-from topologies.health import Health
+from experiment.errors import AgentFailed
+from experiment.health import Health
+from experiment.session import OnProgress
 
 log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-OnProgress = Callable[["Agent", int], None]
 T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
@@ -188,7 +188,7 @@ class Agent:
         """
         while True:
             life = self._life
-            answer = life.expect(lambda steps: on_progress(self, steps) if on_progress else None)
+            answer = life.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
             life.write(command)
             if not await self._comes(answer, patience):
                 raise AgentFailed(

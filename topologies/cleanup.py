@@ -14,8 +14,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Takes seconds: a signal is heard before.
     from common.errors import HotlineError
     from common.words import counted
-    from topologies.config import Config
-    from topologies.folder import point_to_latest, tidy
+    from experiment.config import Config
+    from experiment.folder import point_to_latest, tidy
     from topologies.leftovers import only_run
 
     argparse.ArgumentParser(

@@ -1,4 +1,4 @@
-"""A run's processes, as `topologies.recovery` sees them."""
+"""A run's processes, as `experiment.recovery` sees them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from controller.controller import Controller
 from controller.tables import Settings
-from topologies.config import EPOCH
-from topologies.errors import SwitchFailed
-from topologies.phases.provision import rows
-from topologies.session import Session
+from experiment.config import EPOCH
+from experiment.errors import SwitchFailed
+from experiment.rows import rows
+from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class Processes:
     """Those of a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RealSession) -> None:
         self._session = session
         self._switch = session.network.switch
         self.health = session.health

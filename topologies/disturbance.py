@@ -6,36 +6,14 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from experiment.session import Reading
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
 """Parent of all kernel threads: what they do, they do for the run, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Counters at some time; only their differences mean anything."""
-
-    at_ms: float
-    """Unix time."""
-    steal_ms: float
-    """Taken by the hypervisor from the CPUs of this process, all together."""
-    others_cpu_ms: float
-    """CPU time of all processes but this one, those that it has started, and the kernel's."""
-    pressure_ms: float
-    """Time in which some task waited for a CPU (PSI); 0 where the kernel does not tell."""
-
-    def since(self, before: Reading) -> Reading:
-        """What has been added; at least 0, as a process that nobody waits for takes its time with it."""
-        return Reading(
-            at_ms=self.at_ms - before.at_ms,
-            steal_ms=max(0.0, self.steal_ms - before.steal_ms),
-            others_cpu_ms=max(0.0, self.others_cpu_ms - before.others_cpu_ms),
-            pressure_ms=max(0.0, self.pressure_ms - before.pressure_ms),
-        )
 
 
 class Process(NamedTuple):

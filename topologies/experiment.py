@@ -13,34 +13,34 @@ from pathlib import Path
 from analysis.record import RunRecord
 from common.concurrency import in_thread, together
 from designs.registry import DEFAULT, design
+from experiment.config import Config
+from experiment.errors import AgentFailed, secondary
+from experiment.health import Health
+from experiment.machine import describe_machine
+from experiment.phases.measure import measure
+from experiment.phases.workload import choose_training, describe, make_trace
+from experiment.progress import Reporter
+from experiment.recovery import keep_switch
 from hosts.warm import warm
 from hosts.workload.trace import Trace
 from logs.collector import Collector, collecting
 from logs.merge import merge_logs
 from protocol import addressing
+from topologies.accounting import account
 from topologies.agents import Agent, supervised
+from topologies.calibrate import calibrate, check_capacity, probe
 from topologies.capture import capture
 from topologies.cluster import Processes
-from topologies.config import Config
-from topologies.errors import AgentFailed, secondary
+from topologies.emulator import measure_emulator
 from topologies.fleet import fleet
-from topologies.health import Health
 from topologies.isolation import isolated, quiet_threads
-from topologies.machine import describe_machine, describe_versions
+from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.owed import keep_owed
-from topologies.phases.accounting import account
-from topologies.phases.calibrate import calibrate, check_capacity
-from topologies.phases.measure import measure, measure_emulator
-from topologies.phases.profile import profile
-from topologies.phases.provision import provision
-from topologies.phases.select_load import load, select
-from topologies.phases.workload import choose_training, describe, make_trace
 from topologies.placement import Placement, place
-from topologies.progress import Reporter
-from topologies.recovery import keep_switch
-from topologies.session import Session
+from topologies.provision import provision
+from topologies.session import RealSession
 from topologies.signals import STOP
 
 log = logging.getLogger(__name__)
@@ -92,8 +92,15 @@ async def experiment(
                 collecting(run / "parts", _COLLECTOR) as collector,
                 fleet(config, run, placement, net, trace, training, _COLLECTOR, health) as agents,
             ):
-                session = Session(
-                    config, run, net, agents.workers, agents.servers, record, reporter, health=health
+                session = RealSession(
+                    config=config,
+                    run=run,
+                    record=record,
+                    reporter=reporter,
+                    network=net,
+                    workers=agents.workers,
+                    servers=agents.servers,
+                    health=health,
                 )
                 measured = _measured(session, trace, placement.rest, collector)
                 # What may come back does so until all is accounted for, also behind a worker's death.
@@ -108,7 +115,7 @@ async def experiment(
                         CLI(net.mininet)
 
 
-async def _measured(session: Session, trace: Trace, rest: int | None, collector: Collector) -> None:
+async def _measured(session: RealSession, trace: Trace, rest: int | None, collector: Collector) -> None:
     """All phases, and the accounting, also of a run that a worker's death ends."""
     try:
         await supervised(
@@ -126,16 +133,13 @@ async def _measured(session: Session, trace: Trace, rest: int | None, collector:
     session.record.accounting = await account(session, trace.space, collector)
 
 
-async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
+async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
+    await design(session.config.design).prepare(session, trace)
     before = session.switch_threads()
-    has_hot_set = design(session.config.design).has_hot_set
-    if has_hot_set:
-        await profile(session, trace)
+    probed = await probe(session)
     idle = quiet_threads(before, session.switch_threads())
-    if has_hot_set:
-        await load(session, await select(session))
     with isolated(rest, idle):
-        await calibrate(session)
+        await calibrate(session, probed)
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")
         await measure_emulator(session)
@@ -147,7 +151,7 @@ async def _traffic(session: Session, trace: Trace, rest: int | None) -> None:
         )
 
 
-async def _account_for_survivors(session: Session, trace: Trace, collector: Collector) -> None:
+async def _account_for_survivors(session: RealSession, trace: Trace, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up."""
     await together(_come_to_rest(worker) for worker in session.workers)
     session.record.accounting = await account(session, trace.space, collector)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from topologies.errors import PreflightError
+from experiment.errors import PreflightError
 from topologies.isolation import give_back
 
 MARK = "HOTLINE_RUN"

@@ -15,21 +15,22 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from analysis.errors import AnalysisError
-from analysis.record import Accounting, read_record
+from analysis.record import read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from common.errors import HotlineError
 from common.words import counted
+from experiment.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
+from experiment.errors import RunFailed, secondary
+from experiment.folder import create_run_folder, give_to_user, point_to_latest, tidy
+from experiment.phases.accounting import check_accounting
+from experiment.phases.workload import read_data
+from experiment.progress import Reporter, RunConsole
 from hosts.workload.trace import Trace
 from protocol.addressing import switch_interfaces
 from topologies import preflight
-from topologies.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
-from topologies.errors import AccountingError, RunFailed, secondary
-from topologies.folder import create_run_folder, give_to_user, point_to_latest, tidy
 from topologies.leftovers import only_run, remove
-from topologies.phases.workload import read_data
-from topologies.progress import Reporter, RunConsole
 from topologies.signals import INTERRUPTED, STOP, Stage
 from topologies.virtual import add_virtual_time, can_be_simulated
 
@@ -191,15 +192,3 @@ def _report(run: Path, reporter: Reporter) -> None:
     reporter.stop()
     if account is not None:
         check_accounting(account, run)
-
-
-def check_accounting(account: Accounting, run: Path) -> None:
-    """Raise `AccountingError` when a run's updates do not add up."""
-    if account.lost:
-        lost = counted(account.lost, "update was lost", "updates were lost")
-        raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")
-    if account.overflows:
-        overflowed = counted(
-            account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
-        )
-        raise AccountingError(f"{overflowed}: set a smaller scale in CONFIG")

@@ -1,8 +1,7 @@
-"""What a run's numbers depend on besides the configuration: machine, kernel, versions."""
+"""What a run of real processes depends on besides the machine, and what the kernel tells of a process."""
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from contextlib import suppress
@@ -12,18 +11,6 @@ from pathlib import Path
 from targets.processes import find_bmv2
 
 _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
-
-
-def describe_machine() -> dict[str, str | int]:
-    """Kernel, processor and memory."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
-        "kernel": platform.release(),
-        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
-    }
 
 
 def describe_versions(target: str) -> dict[str, str]:

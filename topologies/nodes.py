@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.tables import CPU_PORT
+from experiment.errors import SwitchFailed
 from protocol.addressing import Endpoint
 from targets.errors import SwitchEnded
 from targets.processes import (
@@ -25,7 +26,6 @@ from targets.processes import (
     start_switch,
     switch_command,
 )
-from topologies.errors import SwitchFailed
 from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 

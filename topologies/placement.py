@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from topologies.config import PlacementConfig
+from experiment.config import PlacementConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 
 from designs.registry import design
+from experiment.config import Config
+from experiment.errors import PreflightError
 from protocol.addressing import switch_interfaces
 from targets.errors import Bmv2NotFound
 from targets.processes import find_bmv2
-from topologies.config import Config
-from topologies.errors import PreflightError
 from topologies.leftovers import interface_exists
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}

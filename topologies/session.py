@@ -1,4 +1,4 @@
-"""What all phases of a run share."""
+"""A run under way in real processes: the network with its agents."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 
-from analysis.record import ProgramUse, RunRecord, ServerUse
+from analysis.record import ProgramUse, ServerUse
 from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError
+from controller.hotset.migrate import Progress
+from designs.hotset import PROFILE
 from designs.interface import Arm
+from experiment.config import Faults
+from experiment.health import Health
+from experiment.session import START_AHEAD_NS, OnProgress, Ran, Reading, Session
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
 from protocol.addressing import server_port, worker_port
-from topologies.agents import Agent, Answer, OnProgress, call_all
-from topologies.config import Config, Faults
-from topologies.disturbance import Reading, read
-from topologies.health import Health
+from topologies.agents import Agent, Answer, call_all
+from topologies.disturbance import read
 from topologies.isolation import cpu_ns
+from topologies.loading import load
 from topologies.machine import peak_memory_mb, run_queue_ns
-from topologies.progress import Reporter
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
@@ -37,55 +39,24 @@ if TYPE_CHECKING:  # it needs Mininet, and this does not
 T = TypeVar("T")
 _FAULTY = 4
 """Where frames are lost, steps take several times as long."""
-START_AHEAD_NS = 20_000_000
-"""How far in the future a common start is set, so that every worker has read the command before."""
 
 
-class Ran(BaseModel):
-    """A worker's answer to `run`."""
+@dataclass(slots=True, kw_only=True)
+class RealSession(Session):
+    """What phases ask of it goes to the agents' pipes, to the switch, and to the kernel."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    steps: int
-    behind_ns: int
-    cpu_s: float
-    retransmissions: int = 0
-    loss: float | None
-    """None for a load that trains nothing."""
-
-
-@dataclass(slots=True)
-class Session:
-    """A run under way: the network with its agents, ready for RPCs."""
-
-    config: Config
-    run: Path
     network: Network
     workers: list[Agent]
     servers: list[Agent]
-    record: RunRecord
-    reporter: Reporter
-    next_step: int = 0
-    """First step of the trace that nothing has used yet."""
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Those that the run may use."""
-    loaded: dict[int, list[int]] = field(default_factory=dict)
+    loaded: dict[int, Sequence[int]] = field(default_factory=dict)
     """Job -> its hot set, where one is in the switch, or on its way there."""
     health: Health = field(default_factory=Health)
     _at_switch: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Of controllers of this run one is there at a time."""
     _seen: set[Path] = field(default_factory=set)
     """Part files that `new_operations` has read."""
-
-    @property
-    def parts(self) -> Path:
-        """Folder of the agents' part files."""
-        return self.run / "parts"
-
-    @property
-    def hot_set(self) -> Path:
-        """The hot set's file."""
-        return self.run / "hotset.parquet"
 
     def clock_ns(self) -> int:
         """Time on the clock that steps are run by, ns."""
@@ -94,12 +65,6 @@ class Session:
     def spent_s(self) -> float:
         """What counts against `budget_s`: time."""
         return self.clock_ns() / 1e9
-
-    def take_steps(self, number: int) -> int:
-        """Reserve steps of the trace; the first of them."""
-        first = self.next_step
-        self.next_step += number
-        return first
 
     async def run_steps(
         self,
@@ -113,11 +78,7 @@ class Session:
         load: float = 0.0,
         on_progress: OnProgress | None = None,
     ) -> list[Ran]:
-        """Let every worker run steps of the trace for an arm; their answers.
-
-        Period 0 is a closed loop. `offsets_ns` are each worker's delay behind the common start; none if left
-        out. Rounds below 0 are not of the measured phase.
-        """
+        """Command every worker to; they answer when they have done it."""
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, Any] = {
             "cmd": "run",
@@ -137,6 +98,26 @@ class Session:
             for worker, offset in zip(self.workers, offsets_ns or repeat(0), strict=False)
         )
         return [Ran.model_validate(answer) for answer in answers]
+
+    async def load(self, keys: Sequence[int]) -> None:
+        """Under load, by a controller; then workers are hinted."""
+        await load(self, keys, self._load_job)
+        for arm in (PROFILE, *self.config.offloaded):
+            command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
+            await call_all(self.workers, command)
+
+    async def _load_job(self, job: int, keys: Sequence[int], progress: Progress) -> None:
+        async def load() -> None:
+            async with self.controller() as controller:
+                await controller.load(job, keys, progress=progress)
+
+        # Before it is: whoever restores the switch meanwhile finishes it.
+        self.loaded[job] = keys
+        await self.steadily(load)
+
+    async def write_updates(self) -> None:
+        """Servers write, when they are told to."""
+        await call_all(self.servers, {"cmd": "flush"})
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
 from designs.arms import baseline_of, leading
-from topologies.config import ServerCost
+from experiment.config import ServerCost
 from topologies.signals import STOP, Stage
 
 _ROOT = Path(__file__).parents[1]

@@ -13,12 +13,12 @@ import polars as pl
 from controller.controller import Controller
 from controller.tables import Job, Route, Server, Worker
 from designs.hotset import NEITHER, settings_of
+from experiment.config import EPOCH, Config
+from experiment.errors import AgentFailed
 from paper.connections.settings import RPCS, Setting, settings
 from protocol import addressing
 from protocol.header import HOTLINE_PORT
 from topologies.agents import Agent, command_in
-from topologies.config import EPOCH, Config
-from topologies.errors import AgentFailed
 from topologies.network import Network, network
 from topologies.placement import Placement, cpu_of, place
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from common.settings import Strict
 from designs.hotset import HOT
+from experiment.phases.workload import lanes_per_step
+from experiment.progress import Reporter
 from hosts.workload.trace import Trace
 from simulator.answer.cluster import Cluster, config_for, trace_for
 from simulator.answer.sides import Sides, sides_of
@@ -11,8 +13,6 @@ from simulator.answer.sizes import Calculator, Counter, Size, other_size, sizes_
 from simulator.answer.words import headline, sentences
 from simulator.aside import simulated
 from simulator.config import SimulationConfig
-from topologies.phases.workload import lanes_per_step
-from topologies.progress import Reporter
 
 
 class ClusterAnswer(Strict):

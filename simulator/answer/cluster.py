@@ -9,15 +9,15 @@ from pydantic import Field
 
 from common.settings import Strict
 from designs.hotset import HOT, NEITHER
+from experiment.config import MAX_TOP_K, config_of
+from experiment.phases.workload import generate_trace, load_data
+from experiment.progress import Reporter
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from protocol.addressing import PORTS
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.errors import SimulationError
-from topologies.config import MAX_TOP_K, config_of
-from topologies.phases.workload import generate_trace, load_data
-from topologies.progress import Reporter
 
 SWITCH = {"switch_us": 1.0, "switch_mpps": 1_000.0}
 """A device of its own, as [network] has it: about what one pipe of a switch ASIC does."""

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.settings import Strict
+from experiment.config import MAX_TOP_K
+from experiment.hotset import steps_to_profile
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
 from logs.columns import TRANSFERS
 from simulator.answer.sides import Side, cores_of
 from simulator.config import SimulationConfig
 from simulator.costs import costs_of
-from topologies.config import MAX_TOP_K
-from topologies.phases.profile import steps_to_profile
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, MAX_TOP_K)
 WORTH = 0.03

@@ -8,13 +8,13 @@ from typing import Any
 from analysis.record import RunRecord, Virtual
 from analysis.summary import Summary
 from designs.hotset import HOT, NEITHER
+from experiment.phases.workload import generate_trace, read_data
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.prediction.direct import corrected, costs_in, took
 from simulator.prediction.likeness import like
-from topologies.phases.workload import generate_trace, read_data
 
 _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 

@@ -12,6 +12,7 @@ from controller.hotset.migrate import plan
 from controller.tables import HotParam, Update
 from designs.interface import Arm
 from designs.registry import DEFAULT, design
+from experiment.rows import rows
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
@@ -34,7 +35,6 @@ from simulator.world import Simulated, row_of
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
-from topologies.phases.provision import rows
 
 _COSTS = Hosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,

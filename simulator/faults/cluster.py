@@ -1,4 +1,4 @@
-"""A schedule's switch, servers and workers, as `topologies.recovery` sees them."""
+"""A schedule's switch, servers and workers, as `experiment.recovery` sees them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from controller.controller import Controller
 from controller.tables import Worker
+from experiment.config import EPOCH
+from experiment.health import Health
 from hosts.worker.replay import renew
 from protocol.header import PS_CALLER_BASE
 from simulator.faults.bed import Bed
 from simulator.faults.schedule import WORKERS
 from simulator.faults.switch import Session
-from topologies.config import EPOCH
-from topologies.health import Health
 
 _LATEST_WORD_NS = 2_000_000
 """Within which a worker has heard what it is told."""

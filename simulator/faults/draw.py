@@ -7,10 +7,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from experiment.faults import WORKER_KILLED
 from simulator.faults.kills import Kill, draw_kills
 from simulator.faults.schedule import RPCS, SERVERS, WORKERS, Schedule, Strike
 from simulator.faults.strikes import KINDS, NETWORK
-from topologies.faults import WORKER_KILLED
 
 _MOST_AT_ONCE = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from topologies.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, Killed
+from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, Killed
 
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MOST = 5

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import ControllerError
 from designs.interface import NEVER
+from experiment.faults import ON_THE_WAY
+from experiment.recovery import keep_switch
 from simulator.faults.bed import Bed
 from simulator.faults.clock import VirtualLoop
 from simulator.faults.cluster import Virtual
@@ -24,8 +26,6 @@ from simulator.faults.schedule import WORKERS, Schedule, Strike
 from simulator.faults.switch import Session
 from simulator.loop import CROWDED, LEFT, QUIET
 from simulator.state import NOBODY
-from topologies.faults import ON_THE_WAY
-from topologies.recovery import keep_switch
 
 MS = 1_000_000
 """ns"""

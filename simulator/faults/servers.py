@@ -8,13 +8,13 @@ from random import Random
 import numpy as np
 
 from designs.interface import NEVER, Arm
+from experiment.config import EPOCH
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from protocol import addressing, frames
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from simulator.world import Simulated
-from topologies.config import EPOCH
 
 _CHECKPOINTS = 0.5
 """Of kills, shortly before which there is one."""

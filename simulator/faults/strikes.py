@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from controller.errors import NotPrimary
 from controller.hotset.migrate import plan
+from experiment.faults import ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player
 from simulator.faults.schedule import SERVERS, WORKERS, Strike
 from simulator.faults.switch import Session
-from topologies.faults import ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
 
 _LOOK_NS = 500_000
 """Between two looks whether who is to be killed is there again."""

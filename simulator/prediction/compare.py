@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
 from designs.arms import arm
+from experiment.phases.workload import read_data
+from experiment.progress import Reporter
 from simulator.aside import simulated
 from simulator.costs import Hosts
 from simulator.prediction.likeness import like
 from simulator.prediction.observed import LATENCIES, Cell, Observed, observed, observed_in
-from topologies.phases.workload import read_data
-from topologies.progress import Reporter
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
 """By how much a latency may be off."""

@@ -12,12 +12,12 @@ from scipy.optimize import least_squares
 
 from analysis.errors import AnalysisError
 from analysis.record import read_record
+from experiment.phases.workload import generate_trace, read_data
 from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction.likeness import like, shared_cores
 from simulator.prediction.observed import CPU, Cell, Observed, observed, observed_in
-from topologies.phases.workload import generate_trace, read_data
 
 Progress = Callable[[int, int], None]
 """Told evaluations so far, and how many there may be."""

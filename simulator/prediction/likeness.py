@@ -8,9 +8,9 @@ from typing import Any
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord
 from designs.arms import ordered
+from experiment.config import config_of
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
-from topologies.config import config_of
 
 _OF_PROCESSES = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from experiment.config import config_of
 from simulator.config import SimulationConfig
 from simulator.errors import SimulationError
-from topologies.config import config_of
 
 Changes = Mapping[str, Any]
 """Setting, with a dot before that of a table, -> value."""

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 
 from cli.commands import hotline
+from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from protocol.addressing import SWITCH_NAME
 from simulator.faults.kills import Kill, draw_kills
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
-from topologies.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'

@@ -14,8 +14,8 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from bench import recovery
 from bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main
+from experiment.config import load_config
 from tests.unit.analysis.synthetic import make_run
-from topologies.config import load_config
 
 FACTORS = {WITHOUT: 1.0, "again": 1.0, "durable = never": 1.5, "durable = always": 2.0, "replay_log": 0.9}
 

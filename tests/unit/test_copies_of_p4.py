@@ -29,6 +29,7 @@ from controller.tables import (
 )
 from designs import hotset
 from designs.registry import design
+from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 from protocol import addressing, header
 from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
@@ -36,7 +37,6 @@ from protocol.scapy_layer import Hotline
 from softswitch.pipeline import Change
 from targets.encoding import EntityEncoder
 from tests.harness import p4_source, testnet
-from topologies.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 
 P4 = p4_source.constants()
 DESIGN = Path(__file__).parents[2] / "docs" / "design.md"

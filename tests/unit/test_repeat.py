@@ -28,9 +28,9 @@ from bench.repeat import (
     said_of_null,
     tallies,
 )
+from experiment.config import Config
 from tests.harness import summaries
 from tests.unit.analysis.synthetic import make_run
-from topologies.config import Config
 
 
 def comparison(difference: float, half: float | None, baseline: float = 1000.0) -> Comparison:

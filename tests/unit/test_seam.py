@@ -14,6 +14,7 @@ import pytest
 from common.modules import ROOT
 from designs.interface import NEVER
 from designs.registry import DesignError, design, known
+from experiment.rows import rows
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
@@ -30,7 +31,6 @@ from simulator.world import Simulated
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
-from topologies.phases.provision import rows
 
 ECHO = "tests.designs.echo"
 ROOMS = ("analysis", "bench", "cli", "controller", "designs", "hosts", "paper", "simulator", "topologies")

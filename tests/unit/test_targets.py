@@ -16,6 +16,8 @@ from finsy.proto import p4r
 from bench import switches
 from bench.processes import Cores
 from conformance.runner import Outcome, run
+from experiment.config import Config
+from experiment.errors import PreflightError
 from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from targets import processes
@@ -25,8 +27,6 @@ from targets.openers import TARGETS
 from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
 from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import preflight
-from topologies.config import Config
-from topologies.errors import PreflightError
 from topologies.machine import describe_versions
 
 ROOT = Path(__file__).parents[2]

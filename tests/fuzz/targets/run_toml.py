@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from experiment.config import Config, load_config
 from tests.fuzz.target import ROOT, Target, scratch
-from topologies.config import Config, load_config
 
 WORDS = (
     b"true", b"nan", b"-inf", b"1e400", b"0x", b"1979-05-27T07:32:00Z", b"[", b"]", b"{", b"}", b"=", b".",
@@ -49,4 +49,4 @@ top = 10
 
 
 TOKENS = (*(name.encode() for name in Config.model_fields), *WORDS)
-TARGET = Target("run_toml", run, ("topologies/config.py", "hosts/workload/generator.py"), seeds, TOKENS)
+TARGET = Target("run_toml", run, ("experiment/config.py", "hosts/workload/generator.py"), seeds, TOKENS)

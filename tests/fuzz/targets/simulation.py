@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from experiment.config import load_config_as
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network, costs_of, links_of, shapes_of, spells_of, uplinks_of
 from tests.fuzz.target import Target, scratch
 from tests.fuzz.targets.run_toml import WORDS
-from topologies.config import load_config_as
 
 
 def run(data: bytes) -> Hashable:
@@ -54,5 +54,5 @@ TOKENS = (
     b"[network]\n", b"[hosts]\n", b"[[network.spells]]\n", b'"w1"', b'"p2"', b"1e300", b"1e20",
 )  # fmt: skip
 TARGET = Target(
-    "simulation", run, ("topologies/config.py", "simulator/config.py", "simulator/costs.py"), seeds, TOKENS
+    "simulation", run, ("experiment/config.py", "simulator/config.py", "simulator/costs.py"), seeds, TOKENS
 )

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import tomli
 
+from experiment.config import Config
 from paper import stages
 from paper.plan import Stage, map_plan, plan
 from paper.stages import StageFailed, do_stages, is_done, result_of, toml
-from topologies.config import Config
 
 DONE: list[str] = []
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from designs.interface import Arm
 from designs.registry import DEFAULT, design
+from experiment.rows import rows
 from hosts.keys import KeySpace
 from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig
@@ -16,7 +17,6 @@ from simulator.costs import Hosts, Network
 from simulator.drive import Clock, drive, pass_time
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated, VirtualClient
-from topologies.phases.provision import rows
 
 PARAMETERS = 300
 SOUND, QUICK = Network(), Hosts()

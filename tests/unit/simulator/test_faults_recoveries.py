@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from controller.controller import Controller
+from experiment import recovery
+from experiment.health import Health
 from hosts.hotset.ps import checkpoint, core
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.ps.store import Store
@@ -21,8 +23,6 @@ from simulator.faults import cluster as virtual
 from simulator.faults.cluster import Virtual
 from simulator.faults.matrix import bed_of
 from tests.harness.faults import fails_soon
-from topologies import recovery
-from topologies.health import Health
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

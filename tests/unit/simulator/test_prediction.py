@@ -15,6 +15,7 @@ from analysis.errors import AnalysisError
 from analysis.record import RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from cli.commands import hotline
+from experiment.config import Config
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction import fit as fits
@@ -22,7 +23,6 @@ from simulator.prediction.compare import Compared, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from simulator.prediction.likeness import like, shared_cores
 from simulator.prediction.observed import Observed, observed_in
-from topologies.config import Config
 
 CELL = {
     "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,

@@ -20,6 +20,7 @@ from analysis.record import SimulatedArm
 from cli.commands import hotline
 from common.cluster import ClusterError
 from designs.hotset import NEITHER
+from experiment.errors import ConfigError
 from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError
@@ -32,7 +33,6 @@ from simulator.sweeps.point import Result as PointResult
 from simulator.sweeps.spread import do_points, file_of
 from tests.harness.dask import cluster_of
 from tests.harness.waiting import PATIENCE_S, wait_for
-from topologies.errors import ConfigError
 
 TINY = """
 workers = 2

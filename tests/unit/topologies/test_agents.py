@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from experiment.errors import AgentFailed
+from experiment.health import Health
 from topologies.agents import Agent, call_all, supervised
-from topologies.errors import AgentFailed
-from topologies.health import Health
 
 SCRIPT = """
 import json, sys, os, signal
@@ -59,7 +59,7 @@ def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
     async def main() -> None:
         async with agents(tmp_path, 2) as started:
             answers = await call_all(
-                started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent.name, n))
+                started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent, n))
             )
             assert answers == [{"ok": True, "steps": 5}] * 2
 

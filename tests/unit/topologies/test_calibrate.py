@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from analysis.record import RunRecord, capacity_of_baseline
+from analysis.record import capacity_of_baseline
 from designs.interface import Arm
-from tests.harness.arms import JOBS
+from experiment.config import Config
+from experiment.session import START_AHEAD_NS, Ran
 from tests.harness.arms import MEASURED as ARMS
-from topologies.config import Config
-from topologies.phases.calibrate import calibrate, check_capacity
-from topologies.progress import Reporter
-from topologies.session import START_AHEAD_NS, Ran, Session
+from tests.harness.sessions import IdleSession
+from topologies.calibrate import calibrate, check_capacity, probe
 
 RATES = {"neither": 90.0, "again": 110.0, "proxy": 100.0, "hot": 120.0, "both": 140.0}
 WORKERS = 4
 
 
-class Played(Session):
+class Played(IdleSession):
     def __init__(self, config: Config | None = None) -> None:
-        record = RunRecord(
-            target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
-        )
-        nothing: Any = None
-        workers: Any = [None] * WORKERS
-        config = config or Config()
-        super().__init__(config, Path(), nothing, workers, [], record, Reporter(Console(quiet=True)))
-        self.now = 0
+        super().__init__(config or Config(workers=WORKERS))
         self.played: list[tuple[str, int, int]] = []
-
-    def clock_ns(self) -> int:
-        return self.now
 
     async def run_steps(self, arm: Arm, first_step: int, steps: int, **_: Any) -> list[Ran]:
         self.played.append((arm.name, first_step, steps))
-        self.now += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm.name])
+        self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm.name])
         return []
+
+
+def run(session: Played) -> None:
+    asyncio.run(calibrate(session, asyncio.run(probe(session))))
 
 
 def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
@@ -48,7 +39,7 @@ def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_th
 ) -> None:
     session = Played()
     monkeypatch.setitem(RATES, "proxy", 101.0)
-    assert asyncio.run(calibrate(session)) == pytest.approx(100)
+    run(session)
     assert session.record.capacity == pytest.approx(RATES)
     assert session.record.offered_rate == pytest.approx({"0.5": 50, "0.8": 80})
     # 100 steps/s are 25 of each worker, for two seconds.
@@ -58,13 +49,13 @@ def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_th
 def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Played()
     monkeypatch.setitem(RATES, "hot", 60.0)
-    assert asyncio.run(calibrate(session)) == pytest.approx(60)
+    run(session)
     assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
 
 
 def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
-    session = Played(Config(rate=42.0))
-    assert asyncio.run(calibrate(session)) == 42
+    session = Played(Config(workers=WORKERS, rate=42.0))
+    run(session)
     assert session.record.offered_rate == pytest.approx({"0.5": 21, "0.8": 33.6})
     assert session.record.capacity == pytest.approx(RATES)
 
@@ -73,7 +64,7 @@ def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()
-    asyncio.run(calibrate(session))
+    run(session)
     session.played.clear()
     monkeypatch.setitem(RATES, "neither", 70.0)
     asyncio.run(check_capacity(session, "middle"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from experiment.config import Config
 from topologies import cleanup, leftovers, lifecycle, preflight, run
-from topologies.config import Config
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from experiment.session import Reading
 from tests.harness.waiting import wait_for
-from topologies.disturbance import Process, Reading, others_ticks, read
+from topologies.disturbance import Process, others_ticks, read
 
 STAT = """\
 cpu  9 9 9 9 9 9 9 999 0 0

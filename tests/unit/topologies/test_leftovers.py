@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from experiment.errors import PreflightError
 from tests.harness.waiting import wait_for
 from topologies import leftovers
-from topologies.errors import PreflightError
 from topologies.leftovers import is_alive, marked_processes, only_run
 
 SLEEP = [sys.executable, "-c", "input()"]

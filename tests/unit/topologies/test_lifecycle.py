@@ -9,23 +9,22 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from analysis.record import RunRecord, read_record
+from experiment.config import Config, Faults
+from experiment.errors import AgentFailed, RunFailed
+from experiment.folder import create_run_folder, tidy
+from experiment.progress import Reporter
 from logs.errors import DataError
 from tests.harness.arms import JOBS
+from tests.harness.sessions import real_session
 from tests.harness.waiting import PATIENCE_S
 from topologies import lifecycle
-from topologies.config import Config, Faults
-from topologies.errors import AgentFailed, RunFailed
-from topologies.folder import create_run_folder, tidy
-from topologies.phases import select_load
-from topologies.progress import Reporter
-from topologies.session import Session
+from topologies.session import RealSession
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
 
@@ -120,14 +119,13 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
             begun.set()
             await asyncio.Event().wait()
 
-    class Endless(Session):
+    class Endless(RealSession):
         async def run_steps(self, *_: Any, **__: Any) -> Any:
             await asyncio.Event().wait()
 
     async def main() -> None:
-        nothing: Any = SimpleNamespace(address="")
-        session = Endless(Config(), tmp_path, nothing, [], [], nothing, reporter())
-        loading = asyncio.ensure_future(select_load.load(session, [1]))
+        session = real_session(run=tmp_path, of=Endless)
+        loading = asyncio.ensure_future(session.load([1]))
         beginning = asyncio.ensure_future(begun.wait())
         await asyncio.wait([loading, beginning], return_when=asyncio.FIRST_COMPLETED)
         assert not loading.done(), loading.result()
@@ -145,10 +143,9 @@ from analysis.record import Accounting, Block, ServerUse
 from rich.console import Console
 from tests.unit.topologies.test_lifecycle import record
 from topologies import lifecycle
-from topologies.config import Config
-from topologies.folder import create_run_folder
-from topologies.progress import Reporter
-from topologies.session import Session
+from experiment.config import Config
+from experiment.folder import create_run_folder
+from experiment.progress import Reporter
 from topologies.signals import STOP
 
 runs = Path(sys.argv[1])

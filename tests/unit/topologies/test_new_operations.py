@@ -8,12 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from analysis.record import RunRecord
 from logs.columns import OPERATIONS
-from tests.harness.arms import JOBS
+from tests.harness.sessions import real_session
 from tests.unit.analysis.synthetic import block
-from topologies.config import Config
-from topologies.session import Session
 
 
 class Worker:
@@ -37,17 +34,13 @@ class Worker:
 def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     parts.mkdir()
-    worker, nothing = Worker(parts), None
-    workers: Any = [worker]
-    record = RunRecord(
-        target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
-    )
-    session = Session(Config(), tmp_path, nothing, workers, [], record, nothing)  # type: ignore[arg-type]  # no network
+    worker = Worker(parts)
+    session = real_session(run=tmp_path, workers=[worker])
     assert asyncio.run(session.new_operations()).is_empty()
     worker.unwritten = {"operations-worker-1-0.parquet": [10, 20], "rpc-worker-1-0.parquet": [1]}
     assert asyncio.run(session.new_operations())["scheduled_us"].to_list() == [10, 20]
     repeated = block(0, 0.5, "hot").model_copy(update={"begun_us": 25, "ended_us": 35})
-    record.repeated_blocks.append(repeated)
+    session.record.repeated_blocks.append(repeated)
     worker.unwritten = {"operations-worker-1-1.parquet": [30, 40], "operations-worker-2-0.parquet": [50]}
     found = asyncio.run(session.new_operations()).sort("scheduled_us")
     assert found.select("scheduled_us", "measured").rows() == [(30, False), (40, True), (50, True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.config import PlacementConfig
+from experiment.config import PlacementConfig
 from topologies.placement import Placement, cpu_of, place
 
 

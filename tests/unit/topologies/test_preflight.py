@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from designs.registry import design
+from experiment.config import Config, PlacementConfig
+from experiment.errors import PreflightError
 from targets.processes import reserved_port
 from topologies import preflight
-from topologies.config import Config, PlacementConfig
-from topologies.errors import PreflightError
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
 

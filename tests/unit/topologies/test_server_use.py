@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from analysis.record import ProgramUse, ServerUse
+from experiment.config import Config
 from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
+from tests.harness.sessions import real_session
 from topologies.agents import Answer
-from topologies.config import Config
-from topologies.session import Session
+from topologies.session import RealSession
 
 
 class Server:
@@ -44,8 +44,7 @@ def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms()
         }
 
     servers: Any = [Server(1.5, counters(1)), Server(0.25, counters(2))]
-    nothing: Any = None
-    session = Session(Config(), Path(), nothing, [], servers, nothing, nothing)
+    session = real_session(servers=servers)
     use = asyncio.run(session.server_use())
     assert set(use) == set(JOBS)
     assert use["hot"] == ServerUse(
@@ -61,12 +60,11 @@ def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms()
     )
 
 
-def session_with(counted: dict[str, Any] | None, datapath: str | None) -> Session:
+def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSession:
     """Three workers and two servers, so ports 1 to 3 and 4 to 5; the CPU port is 255."""
     record: Any = SimpleNamespace(datapath=datapath)
     network: Any = SimpleNamespace(switch=SimpleNamespace(counters=lambda: counted))
-    nothing: Any = None
-    return Session(Config(workers=3, servers=2), Path(), network, [], [], record, nothing)
+    return real_session(Config(workers=3, servers=2), network=network, record=record)
 
 
 def test_the_programs_time_is_of_those_at_whose_ports_frames_came_in() -> None:
@@ -83,8 +81,7 @@ def test_what_was_started_again_is_told_by_name() -> None:
     servers: Any = [SimpleNamespace(name=f"ps-{p}", restarts=p) for p in range(3)]
     for restarts, of_switch in ((0, {}), (2, {"s1": 2})):
         network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", restarts=restarts))
-        nothing: Any = None
-        session = Session(Config(), Path(), network, [], servers, nothing, nothing)
+        session = real_session(network=network, servers=servers)
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
 
 
@@ -98,8 +95,7 @@ def test_the_most_memory_that_processes_have_had() -> None:
             SimpleNamespace(name="ps-0", pid=os.getpid()),
             SimpleNamespace(name="ps-1", pid=2**22 + 1),
         ]
-        nothing: Any = None
-        found = Session(Config(), Path(), network, [], agents, nothing, nothing).peak_memory_mb()
+        found = real_session(network=network, servers=agents).peak_memory_mb()
         assert set(found) == {"ps-0", "ps-1"} and found["ps-1"] == 0
         return found["ps-0"]
 

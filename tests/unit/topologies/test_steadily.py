@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from controller.errors import DeviceError
-from topologies import health
-from topologies.config import Config
-from topologies.session import Session
-
-
-def session() -> Session:
-    nothing: Any = SimpleNamespace(address="")
-    return Session(Config(), Path(), nothing, [], [], nothing, nothing)
+from experiment import health
+from tests.harness.sessions import real_session
 
 
 def test_it_is_done_again_until_nobody_has_died() -> None:
     async def main() -> None:
-        made, attempts = session(), []
+        made, attempts = real_session(), []
 
         async def work() -> int:
             attempts.append(made.health.is_whole)
@@ -53,4 +44,4 @@ def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch
         raise DeviceError("the switch refused it")
 
     with pytest.raises(DeviceError, match="refused"):
-        asyncio.run(session().steadily(work))
+        asyncio.run(real_session().steadily(work))

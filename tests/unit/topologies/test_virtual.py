@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
+from experiment.config import Config
+from experiment.progress import Reporter
 from tests.harness.arms import JOBS
 from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import lifecycle
-from topologies.config import Config
-from topologies.progress import Reporter
 from topologies.signals import STOP
 from topologies.virtual import add_virtual_time, can_be_simulated
 

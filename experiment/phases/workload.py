@@ -8,6 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from common.concurrency import in_thread
+from experiment.config import Config
+from experiment.errors import PreflightError
+from experiment.progress import Reporter
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import generate
@@ -15,9 +18,6 @@ from hosts.workload.trace import Trace
 from logs.errors import DataError
 from logs.update_log import is_update_log
 from protocol.header import LANES
-from topologies.config import Config
-from topologies.errors import PreflightError
-from topologies.progress import Reporter
 
 log = logging.getLogger(__name__)
 

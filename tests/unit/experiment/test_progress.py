@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from topologies.progress import Reporter, RunConsole
+from experiment.progress import Reporter, RunConsole
 
 
 def test_a_run_goes_on_when_the_reader_of_its_progress_has_gone(

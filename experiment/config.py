@@ -20,13 +20,13 @@ from designs.arms import arms_of, measured
 from designs.interface import Arm
 from designs.registry import DEFAULT, DesignError
 from designs.registry import design as find_design
+from experiment.errors import ConfigError
+from experiment.faults import ON_THE_WAY
 from hosts.workload.generator import R1, R2, Shape
 from logs.columns import load_name
 from logs.libsvm import SAMPLES_PER_STEP
 from protocol.addressing import MAX_HOSTS_OF_A_KIND
 from protocol.header import LANES
-from topologies.errors import ConfigError
-from topologies.faults import ON_THE_WAY
 
 NS_PER_S = 1_000_000_000
 EPOCH = 1

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from experiment.config import Config
+from experiment.hotset import profile
+from experiment.phases.workload import read_data
+from experiment.progress import Reporter
 from hosts.workload import replay
-from tests.unit.topologies.test_measure import WORKERS, PlayedSession
-from topologies.config import Config
-from topologies.phases.profile import profile
-from topologies.phases.workload import read_data
-from topologies.progress import Reporter
+from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
 
 def log_of(path: Path, iterations: int, keys: int) -> Path:
@@ -35,7 +35,7 @@ def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
     trace = replay.load(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
-    session = PlayedSession(Config(profile_lanes=lanes))
+    session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
     asyncio.run(profile(session, trace))
     [played] = session.played
     assert (played["arm"], played["first_step"], played["steps"]) == ("profile", 0, steps)

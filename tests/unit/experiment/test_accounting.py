@@ -12,15 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from experiment.phases.accounting import Lanes, served_pushes, settle
 from hosts.keys import KeySpace
 from hosts.worker.ledger import mismatches
-from topologies.phases.accounting import (
-    Lanes,
-    held_by_servers,
-    held_by_switch,
-    served_pushes,
-    settle,
-)
+from topologies.accounting import held_by_servers, held_by_switch
 
 KEYS = 5
 values = arrays(np.uint32, KEYS)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from controller.errors import DeviceError, NoAnswer, NotPrimary
-from topologies import recovery
-from topologies.errors import SwitchFailed
-from topologies.health import Health
-from topologies.recovery import keep_switch
+from experiment import recovery
+from experiment.errors import SwitchFailed
+from experiment.health import Health
+from experiment.recovery import keep_switch
 
 Fault = Callable[["Played"], Awaitable[None]]
 

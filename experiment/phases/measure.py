@@ -11,14 +11,12 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
-from designs.arms import baseline_of
 from designs.interface import Arm
+from experiment.config import Config
+from experiment.phases.rounds import RoundCount
+from experiment.progress import Phase
+from experiment.session import Ran, Session
 from logs.columns import load_name
-from topologies.agents import call_all
-from topologies.config import Config
-from topologies.phases.rounds import RoundCount
-from topologies.progress import Phase
-from topologies.session import Ran, Session
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
@@ -66,19 +64,6 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
                 rounds.leave_out(session.spent_s() - begun)
 
 
-async def measure_emulator(session: Session) -> None:
-    """RPCs without lanes, one worker at a time: what switch, kernel and agents cost without any work."""
-    command = {
-        "cmd": "empty",
-        "job": baseline_of(session.config.arms).job,
-        "count": session.config.empty_rpcs,
-    }
-    with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
-        for done, worker in enumerate(session.workers, start=1):
-            await call_all([worker], command)
-            phase.update(done)
-
-
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     """Steps of each worker: for `block_ms`, and `block_steps` measured ones if so many rounds allow that."""
     blocks = rounds * len(config.loads) * len(config.measured)
@@ -93,12 +78,12 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
     """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
     blocks = []
     for load in session.config.loads:
-        period_ns = round(1e9 * len(session.workers) / session.record.offered_rate[load_name(load)])
+        period_ns = round(1e9 * session.config.workers / session.record.offered_rate[load_name(load)])
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         # Another run with the same seed has the same, whatever its arms and other loads are.
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
-        offsets = tuple(chance.randrange(period_ns) for _ in session.workers)
+        offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
         blocks += [
             Planned(rounds.done, load, arm, first, steps, period_ns, offsets)
             for arm in session.config.measured

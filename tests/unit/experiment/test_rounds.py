@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from analysis.precision import LEAST_ROUNDS
+from experiment.config import Config
+from experiment.phases.rounds import RoundCount
 from logs.columns import OPS
 from tests.harness.arms import MEASURED as ARMS
-from topologies.config import Config
-from topologies.phases.rounds import RoundCount
 
 
 class Clock:

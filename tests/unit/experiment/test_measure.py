@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from analysis.precision import LEAST_ROUNDS
-from analysis.record import ProgramUse, RunRecord, ServerUse
+from analysis.record import ProgramUse, ServerUse
 from designs.interface import Arm
+from experiment.config import Config
+from experiment.phases.measure import measure, steps_of_block
+from experiment.session import Ran, Reading
 from logs.columns import OPS, load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
-from topologies.config import Config
-from topologies.disturbance import Reading
-from topologies.phases.measure import measure, steps_of_block
-from topologies.progress import Reporter
-from topologies.session import Ran, Session
+from tests.harness.sessions import IdleSession
 
 CAPACITY = 400.0
 BLOCK_MS = 600.0
 WORKERS = 4
 
 
-class PlayedSession(Session):
-    """Records what would be run; each run costs every server something."""
+class PlayedSession(IdleSession):
+    """Records what would be run; each run costs servers something. The budget's clock is the real one."""
 
     def __init__(self, config: Config, behind_ns: int = 0) -> None:
-        record = RunRecord(
-            target="softswitch",
-            config={},
-            machine={"cpus": 2},
-            versions={},
-            placement={},
-            seeds={},
-            jobs=JOBS,
-        )
-        reporter = Reporter(Console(quiet=True))
-        super().__init__(config, Path("run"), None, [], [], record, reporter)  # type: ignore[arg-type]  # no network
-        self.workers = [None] * WORKERS  # type: ignore[list-item]  # only their number matters
+        super().__init__(config)
         self.played: list[dict[str, Any]] = []
         self.behind_ns = behind_ns
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
@@ -73,6 +60,9 @@ class PlayedSession(Session):
         )
         ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
         return [ran] * WORKERS
+
+    def spent_s(self) -> float:
+        return time.monotonic()
 
     def read_machine(self) -> Reading:
         return self.read

@@ -15,8 +15,8 @@ from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError, NotPrimary
 from controller.tables import Settings
+from experiment.health import Health
 from protocol.addressing import SWITCH_NAME
-from topologies.health import Health
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,7 @@ from pydantic import BaseModel
 
 from controller.tables import ROWS, SLOTS
 from designs.registry import DEFAULT, design
-from protocol.hashing import lanes_of
-from tests.harness.arms import JOBS
-from topologies.config import (
+from experiment.config import (
     MAX_SERVERS,
     MAX_WORKERS,
     SERVER_ROWS,
@@ -24,7 +22,9 @@ from topologies.config import (
     load_config,
     max_top_k,
 )
-from topologies.errors import ConfigError
+from experiment.errors import ConfigError
+from protocol.hashing import lanes_of
+from tests.harness.arms import JOBS
 
 
 def test_defaults_are_the_main_job() -> None:

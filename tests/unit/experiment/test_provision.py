@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.tables import ROWS, Job, Server, Worker
+from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
+from experiment.rows import rows
 from protocol import addressing
 from tests.harness.arms import JOBS
-from topologies.config import MAX_SERVERS, MAX_WORKERS, Config
-from topologies.phases.provision import rows
 
 
 @given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))

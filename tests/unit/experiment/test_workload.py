@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiment.config import Config, WorkloadShape
+from experiment.phases import workload
+from experiment.phases.workload import choose_training, describe
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload import libsvm, replay
-from topologies.config import Config, WorkloadShape
-from topologies.phases import workload
-from topologies.phases.workload import choose_training, describe
 
 
 def test_learning_rate_and_scale_are_chosen_and_told(

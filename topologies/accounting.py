@@ -1,30 +1,28 @@
-"""After quiescing: what workers sent is what parameter servers and switch hold, modulo 2^32, key by key."""
+"""The books of a run's processes: ledgers of workers, dumps of servers, registers of the switch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from analysis.record import Accounting
 from designs.registry import design
+from experiment.config import EPOCH
+from experiment.phases.accounting import Lanes, served_pushes, settle
 from hosts.keys import KeySpace
 from hosts.worker import ledger, replay
 from logs.collector import Collector
 from topologies.agents import call_all
-from topologies.config import EPOCH
-from topologies.session import Session
+from topologies.session import RealSession
 
 Values = npt.NDArray[np.uint32]
 """By position in the key space: (parameters,)."""
 
 
-async def account(session: Session, space: KeySpace, collector: Collector) -> Accounting:
+async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
     """Compare the books of workers, parameter servers and switch. No RPC may be outstanding.
 
     Every agent writes its logs before, and every PS sends its statistics to the log collector.
@@ -32,7 +30,7 @@ async def account(session: Session, space: KeySpace, collector: Collector) -> Ac
     return await session.steadily(partial(_account, session, space, collector))
 
 
-async def _account(session: Session, space: KeySpace, collector: Collector) -> Accounting:
+async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
     sent, unknown, mismatched, at_servers, debts = 0, 0, 0, 0, Debts(session)
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
@@ -74,7 +72,7 @@ async def _account(session: Session, space: KeySpace, collector: Collector) -> A
 class Debts:
     """What the replay logs of workers that have died owe the servers, where these keep any."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RealSession) -> None:
         self._switch = session.network.switch.restarts
         self._logs = session.parts
         dead = [worker.name for worker in session.workers if not worker.alive]
@@ -92,36 +90,6 @@ class Debts:
             if keys := int(np.count_nonzero(sure)):
                 self.found[name] = self.found.get(name, 0) + keys
         return owed, again
-
-
-class Lanes(NamedTuple):
-    """Pushed lanes of all jobs, by who tells of them."""
-
-    sent: int
-    """Answered or not, by the workers' ledgers."""
-    unknown: int
-    at_servers: int
-    served: int
-    """By the switch, as the logs of RPCs have it."""
-    mismatched_keys: int
-
-
-def settle(lanes: Lanes, is_logged: bool) -> Accounting:
-    """Where the lanes are. Unless it `is_logged` what the switch served, as a worker has died or rows were
-    dropped, values alone tell what was lost.
-    """
-    applied = lanes.at_servers + lanes.served
-    lost = lanes.mismatched_keys
-    if is_logged:
-        lost = max(lanes.sent - lanes.unknown - applied, lost)
-    return Accounting(
-        sent=lanes.sent,
-        applied=applied if is_logged else lanes.sent - lanes.unknown - lost,
-        lost=lost,
-        unknown=lanes.unknown,
-        mismatched_keys=lanes.mismatched_keys,
-        overflows=0,
-    )
 
 
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
@@ -142,14 +110,7 @@ def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     return held
 
 
-def served_pushes(parts: Path) -> int:
-    """Pushed lanes that the switch served, as workers' logs have it."""
-    files = sorted(parts.glob("rpc-worker-*.parquet"))
-    pushes = pl.scan_parquet(files).filter(pl.col("op").cast(pl.String) == "push")
-    return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())
-
-
-async def _dump(session: Session, index: int) -> dict[str, npt.NDArray[np.generic]]:
+async def _dump(session: RealSession, index: int) -> dict[str, npt.NDArray[np.generic]]:
     file = session.parts / f"dump-ps-{index}.npz"
     await session.servers[index].call({"cmd": "dump", "file": str(file)})
     with np.load(file) as arrays:

@@ -13,8 +13,8 @@ from analysis.differences import by_round, complete_rounds, differences
 from analysis.metrics import METRICS
 from analysis.precision import goals, widest, widths
 from analysis.statistics import Rounds
+from experiment.config import Config
 from logs.columns import load_name
-from topologies.config import Config
 
 End = Literal["precision", "budget", "rounds"]
 

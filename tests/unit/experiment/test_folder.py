@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from experiment.folder import create_run_folder, point_to_latest, tidy
 from topologies import cleanup, leftovers
-from topologies.folder import create_run_folder, point_to_latest, tidy
 from topologies.leftovers import only_run
 
 

@@ -1,0 +1,54 @@
+"""Before the hot set's arms are measured: count updates, and load the keys that have most of them."""
+
+from __future__ import annotations
+
+from common.concurrency import in_thread
+from controller.hotset import choice
+from designs.hotset import PROFILE
+from experiment.config import Config
+from experiment.session import Session
+from hosts.workload.trace import Trace
+from logs.merge import last_updates
+
+_MARGIN = 1.02
+"""Mini-batches differ in size."""
+
+
+async def prepare(session: Session, trace: Trace) -> None:
+    """Profile, select, load."""
+    await profile(session, trace)
+    await session.load(await select(session))
+
+
+async def profile(session: Session, trace: Trace) -> None:
+    """Run the profile job over as many pushed lanes as configured, and have the update logs written.
+
+    It ends after one pass over the trace: then every update has been counted, and more tell nothing.
+    """
+    workers = session.config.workers
+    steps = steps_to_profile(session.config, trace)
+    done: dict[str, int] = {}
+    with session.reporter.phase(PROFILE.name, steps * workers) as phase:
+
+        def on_progress(worker: str, steps_done: int) -> None:
+            done[worker] = steps_done
+            phase.update(sum(done.values()))
+
+        await session.run_steps(PROFILE, session.take_steps(steps), steps, on_progress=on_progress)
+        await session.write_updates()
+
+
+def steps_to_profile(config: Config, trace: Trace) -> int:
+    """Steps of each worker that push as many lanes as configured, one pass over the trace at most."""
+    passes = _MARGIN * config.lanes_to_profile / max(len(trace.position), 1)
+    return min(int(passes * trace.steps) + 1, trace.steps)
+
+
+async def select(session: Session) -> list[int]:
+    """Write `hotset.parquet` from the profile's update logs; the keys, most updated first."""
+    with session.reporter.phase("select"):
+        logs = last_updates(session.parts)
+        hot = await in_thread(choice.build, logs, session.config.top_k, PROFILE.job)
+        choice.write(hot, session.hot_set)
+    keys: list[int] = hot["key"].to_list()
+    return keys

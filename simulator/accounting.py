@@ -1,0 +1,25 @@
+"""The books of a simulated run: its workers' sums, its servers' stores, its switches' registers."""
+
+from __future__ import annotations
+
+from analysis.record import Accounting
+from experiment.phases.accounting import Lanes, served_pushes, settle
+from simulator.session import SimulatedSession
+
+
+def account(session: SimulatedSession) -> Accounting:
+    """Compare what workers have pushed with what servers and switch hold, key by key."""
+    sent, at_servers, mismatched = 0, 0, 0
+    for arm in session.arms.values():
+        held = arm.board.held(arm.network.arm.job, session.trace.space)
+        for store in arm.network.stores:
+            mine = store.held()
+            held[session.trace.space.positions(mine.keys)] += mine.values
+            at_servers += int(mine.updates.sum())
+        mismatched += int((held != arm.book.sums).sum())
+        sent += arm.book.lanes
+    found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged=True)
+    found.overflows = sum(
+        arm.board.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
+    )
+    return found

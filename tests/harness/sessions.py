@@ -1,0 +1,106 @@
+"""Runs under way without a network: played ones, and real ones whose parts are stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from analysis.record import ProgramUse, RunRecord, ServerUse
+from designs.interface import Arm
+from experiment.config import Config
+from experiment.progress import Reporter
+from experiment.session import OnProgress, Ran, Reading, Session
+from logs.columns import OPERATIONS
+from tests.harness.arms import JOBS
+from topologies.session import RealSession
+
+_NOWHERE: Any = SimpleNamespace(address="")
+
+
+def quiet() -> Reporter:
+    return Reporter(Console(quiet=True))
+
+
+def empty_record() -> RunRecord:
+    return RunRecord(
+        target="softswitch", config={}, machine={"cpus": 2}, versions={}, placement={}, seeds={}, jobs=JOBS
+    )
+
+
+class IdleSession(Session):
+    """One in which nothing happens and time stands still; others say what does."""
+
+    def __init__(self, config: Config, run: Path = Path("run")) -> None:
+        super().__init__(config, run, empty_record(), quiet())
+        self.now_ns = 0
+
+    def clock_ns(self) -> int:
+        return self.now_ns
+
+    def spent_s(self) -> float:
+        return self.now_ns / 1e9
+
+    async def run_steps(
+        self,
+        arm: Arm,
+        first_step: int,
+        steps: int,
+        *,
+        period_ns: int = 0,
+        offsets_ns: Sequence[int] = (),
+        round_number: int = -1,
+        load: float = 0.0,
+        on_progress: OnProgress | None = None,
+    ) -> list[Ran]:
+        return []
+
+    async def load(self, keys: Sequence[int]) -> None:
+        pass
+
+    async def write_updates(self) -> None:
+        pass
+
+    async def new_operations(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=OPERATIONS)
+
+    async def server_use(self) -> dict[str, ServerUse]:
+        return {}
+
+    def program_use(self) -> ProgramUse | None:
+        return None
+
+    def run_queues_ns(self) -> dict[str, int]:
+        return {}
+
+    def restarts(self) -> dict[str, int]:
+        return {}
+
+    def read_machine(self) -> Reading:
+        return Reading(self.now_ns / 1e6)
+
+
+def real_session(
+    config: Config | None = None,
+    run: Path = Path("run"),
+    *,
+    of: type[RealSession] = RealSession,
+    record: Any = None,
+    network: Any = None,
+    workers: Sequence[Any] = (),
+    servers: Sequence[Any] = (),
+) -> RealSession:
+    """With stand-ins for the network and the agents."""
+    return of(
+        config=config or Config(),
+        run=run,
+        record=record or empty_record(),
+        reporter=quiet(),
+        network=network if network is not None else _NOWHERE,
+        workers=list(workers),
+        servers=list(servers),
+    )

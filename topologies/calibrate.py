@@ -1,0 +1,56 @@
+"""What each arm carries in a closed loop, as long as is configured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from analysis.record import CapacityCheck, capacity_of_baseline
+from designs.interface import Arm
+from experiment.phases.calibrate import take_capacity
+from experiment.session import START_AHEAD_NS, Session
+
+_PROBE_STEPS = 8
+_CHECK = 0.5
+"""A check's duration, as a share of the calibration's."""
+
+
+async def probe(session: Session) -> dict[str, float]:
+    """A few steps, which warm every arm up, and tell how many fill the time."""
+    with session.reporter.phase("probe"):
+        return await capacities(session, _PROBE_STEPS)
+
+
+async def calibrate(session: Session, probed: dict[str, float]) -> None:
+    """Run every arm over the same steps, so that they stay alike, and offer fractions of what they carry.
+
+    As *again* is *neither*, too, there are two measurements of it.
+    """
+    with session.reporter.phase("calibrate"):
+        found = await capacities(session, _steps(session, capacity_of_baseline(probed), 1.0))
+    take_capacity(session, found)
+
+
+async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
+    """Record what the arms carry now."""
+    with session.reporter.phase(f"check, {when}"):
+        steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK)
+        found = await capacities(session, steps)
+    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
+
+
+def _steps(session: Session, capacity: float, share: float) -> int:
+    """Steps of each worker that fill a share of the configured time."""
+    return max(_PROBE_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
+
+
+async def capacities(session: Session, steps: int) -> dict[str, float]:
+    """Arm -> steps/s of all workers over so many steps of each in a closed loop."""
+    first = session.take_steps(steps)
+    return {arm.name: await _rate(session, arm, first, steps) for arm in session.config.measured}
+
+
+async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
+    """Steps/s of all workers together, in a closed loop."""
+    called = session.clock_ns()
+    await session.run_steps(arm, first_step, steps)
+    return 1e9 * steps * session.config.workers / (session.clock_ns() - called - START_AHEAD_NS)

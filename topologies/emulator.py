@@ -1,0 +1,20 @@
+"""RPCs without lanes, one worker at a time: what switch, kernel and agents cost without any work."""
+
+from __future__ import annotations
+
+from designs.arms import baseline_of
+from topologies.agents import call_all
+from topologies.session import RealSession
+
+
+async def measure_emulator(session: RealSession) -> None:
+    """As many as are configured, for the arm that others are compared with."""
+    command = {
+        "cmd": "empty",
+        "job": baseline_of(session.config.arms).job,
+        "count": session.config.empty_rpcs,
+    }
+    with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
+        for done, worker in enumerate(session.workers, start=1):
+            await call_all([worker], command)
+            phase.update(done)
