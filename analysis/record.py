@@ -209,6 +209,11 @@ class RunRecord(_Model):
     error: str | None = None
     """Why the run ended early."""
 
+    @property
+    def design(self) -> str:
+        """Name of the design whose arms were run."""
+        return baseline_of(self.config["arms"]).design
+
     def repeated(self) -> list[tuple[int, int]]:
         """From when to when (Unix time, µs) blocks lasted that were run again."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]

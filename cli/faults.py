@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
-@click.option("--arm", "arms", multiple=True, help="hot or both; else each of them.")
+@click.option("--arm", "arms", multiple=True, help="hot, both or none; else each of them.")
 @click.option("--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Of each row.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the first schedule."
@@ -96,7 +96,12 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
         for name in given:
             if name not in known:
                 raise HotlineError(f"{what} {name!r} is none of {', '.join(known)}")
-    return [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
+    rows = [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
+    if not rows:
+        raise HotlineError(
+            f"{', '.join(names)} cannot strike {', '.join(arms)}: of whose design there is nothing to hit"
+        )
+    return rows
 
 
 def _failures(found: dict[Row, Tally], folder: Path) -> str | None:

@@ -23,6 +23,12 @@ def measured(design: str) -> tuple[Arm, ...]:
     return tuple(arm for arm in arms_of(design) if arm.is_measured)
 
 
+def arms_to_strike(design: str) -> tuple[Arm, ...]:
+    """Those in which faults can hit what a design does: where its switch aggregates, or else its first."""
+    found = measured(design)
+    return tuple(arm for arm in found if arm.settings.aggregates) or found[:1]
+
+
 def every() -> dict[str, Arm]:
     """The arms of all designs, by their names."""
     found = [arm for design in known() for arm in arms_of(design)]
@@ -69,6 +75,14 @@ def repetition_of(name: str | None) -> Arm | None:
 def leading(design: str) -> Arm | None:
     """The arm that a design is judged by; None where none is."""
     return next((arm for arm in measured(design) if arm.told == ""), None)
+
+
+def judged(design: str) -> tuple[Arm, Arm]:
+    """The arm that a design is judged by, behind its baseline; raises `HotlineError` where there is none."""
+    lead = leading(design)
+    if lead is None or lead.baseline is None:
+        raise HotlineError(f"design {design} has no arm that it is judged by")
+    return arm(lead.baseline), lead
 
 
 def told(design: str) -> tuple[Arm, ...]:

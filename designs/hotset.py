@@ -77,6 +77,7 @@ DESIGN = Design(
     agents_module="hosts.hotset.agents",
     control_module="controller.hotset.control",
     preparation="experiment.hotset",
+    contents_module="simulator.hotset",
     has_services=True,
     is_durable=True,
 )

@@ -111,8 +111,8 @@ class Agents(NamedTuple):
     store: Callable[..., Any]
     """(state, job, replayed): the parameters of a job at a server, a `hosts.ps.store.Store`."""
     core: Callable[..., Any]
-    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed): a server with what Python does
-    for it, a `hosts.ps.core.Core`."""
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): a server with what
+    Python does for it, a `hosts.ps.core.Core`; `state` is one that there is already, or None."""
     scapy: str
     """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through
     Scapy's layer, on its way out of an agent and into one. What is none comes in as nothing."""
@@ -209,6 +209,8 @@ class Design:
     preparation: str | None = None
     """Module whose `prepare(session, trace)` is awaited before arms are measured, as to load what was updated
     most (`experiment.session`); None where nothing is to be done."""
+    contents_module: str | None = None
+    """With its `CONTENTS` (`simulator.contents`), where controllers have the switch hold parameters."""
     has_services: bool = False
     """Workers send to service addresses, which are the switch's, and not to servers' own."""
     is_durable: bool = False

@@ -187,8 +187,7 @@ class SimulatedSession(Session):
                 network = self.arms[arm.name].network
                 self.arms[arm.name].board.load(arm.job, keys)
                 for store in network.stores:
-                    at = store.locate(wanted)
-                    store.give_away(at[store.known(at)])
+                    self.arms[arm.name].board.contents.lend(store, wanted)
                 for client in network.clients:
                     client.hint(wanted)
                 phase.update(done)

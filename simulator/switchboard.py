@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
-from controller.hotset.migrate import plan
-from controller.tables import INGRESS, HotParam, Row, Update
+from controller.tables import Row, Update
 from designs.interface import Design
 from hosts.keys import KeySpace
 from protocol.codec import Values
-from protocol.header import LANES
+from simulator.contents import contents_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.ir import Program
@@ -33,7 +31,9 @@ class Switchboard:
     ) -> None:
         program, code = compiled or _compiled(design.program, buffered)
         self.pipeline = CompiledPipeline(program, code)
-        self._params: list[HotParam] = []
+        self.contents = contents_of(design)
+        self._loaded: dict[int, list[Row]] = {}
+        """Job -> entries of its keys."""
 
     def install(self, rows: Iterable[Row]) -> None:
         """Insert rows; raises `StateError` for the first that the switch refuses."""
@@ -48,31 +48,17 @@ class Switchboard:
 
     def load(self, job: int, keys: Sequence[int]) -> None:
         """Have the job's keys in the switch from the beginning, with value 0; `HotSetError` without room."""
-        arriving = [move.param for move in plan(self._params, job, keys, offload=True).arriving]
+        arriving = self.contents.arriving(chain(*self._loaded.values()), job, keys)
         self.install(arriving)
-        self._params += arriving
+        self._loaded.setdefault(job, []).extend(arriving)
 
     def held(self, job: int, space: KeySpace) -> Values:
         """Values of the job's keys in the switch, by position in the key space; 0 of all others."""
-        return self.values_of([param for param in self._params if param.job == job], space)
-
-    def values_of(self, params: Iterable[HotParam], space: KeySpace) -> Values:
-        """Values of some entries, by position in the key space; 0 of all other keys."""
-        held = np.zeros(space.size, np.uint32)
-        by_lane: dict[int, list[HotParam]] = {}
-        for param in params:
-            by_lane.setdefault(param.lane, []).append(param)
-        for lane, params in by_lane.items():
-            slots = [param.slot for param in params]
-            cells = self.pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
-            keys = np.array([param.key for param in params], np.uint64)
-            held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
-        return held
+        return self.contents.values(self.pipeline, self._loaded.get(job, []), space)
 
     def overflows(self) -> int:
         """Additions that overflowed, by the switch's own counters."""
-        names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
-        return sum(self.pipeline.read_counter(name, 2, 3)[0].packets for name in names)
+        return self.contents.overflows(self.pipeline)
 
 
 @cache

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
-from designs.arms import baseline_of, leading
+from designs.arms import leading
 from experiment.config import ServerCost
 from topologies.signals import STOP, Stage
 
@@ -33,7 +33,7 @@ def can_be_simulated(record: RunRecord) -> bool:
         return False
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
     is_quick = config["recovery"]["durable"] is None and config["server"] == ServerCost().model_dump()
-    lead = leading(baseline_of(config["arms"]).design)
+    lead = leading(record.design)
     has_both = lead is not None and {lead.name, lead.baseline} <= set(config["arms"])
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 

@@ -35,10 +35,10 @@ def _store(server: Holder, job: int, replayed: bool = False) -> Store:
 
 def _core(
     ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
-    as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
+    as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False, state: Holder | None = None,
 ) -> Core[tuple[str, int]]:  # fmt: skip
-    state = make_holder(ps, n_ps, space, list(epochs))
-    return Core(state, {job: Store(state, job) for job in epochs}, clock, as_plain)
+    made = state or make_holder(ps, n_ps, space, list(epochs))
+    return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
 
 
 AGENTS = Agents(Client, make_holder, _store, _core, "protocol.scapy_layer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.settings import Strict
-from designs.hotset import HOT
+from designs.arms import judged
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from hosts.workload.trace import Trace
@@ -77,4 +77,4 @@ def _capacity(config: SimulationConfig, trace: Trace, top_k: int, reporter: Repo
     """What a hot set of another size carries in virtual time."""
     other = config.model_copy(update={"top_k": top_k, "rounds": 1})
     with simulated(other, trace, reporter) as made:
-        return made.record.capacity[HOT.name]
+        return made.record.capacity[judged(config.design)[1].name]

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from common.settings import Strict
-from designs.hotset import HOT, NEITHER
+from designs.arms import judged
+from designs.registry import DEFAULT
 from experiment.config import MAX_TOP_K, config_of
 from experiment.phases.workload import generate_trace, load_data
 from experiment.progress import Reporter
@@ -71,7 +72,7 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "workers": cluster.workers,
         "servers": cluster.servers,
         "top_k": cluster.top_k,
-        "arms": (NEITHER.name, HOT.name),
+        "arms": tuple(arm.name for arm in judged(DEFAULT)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": cluster.rate,
         "most_load": MOST_LOAD,

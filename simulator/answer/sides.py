@@ -9,7 +9,7 @@ from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from common.settings import Strict
-from designs.hotset import HOT, NEITHER
+from designs.arms import judged
 from simulator.config import SimulationConfig
 
 BUSY = 0.8
@@ -59,9 +59,10 @@ class Sides(Strict):
 
 
 def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> Sides:
-    """Of a run with arms *neither* and *hot* at one load."""
+    """Of a run at one load with the arm that its design is judged by, and that one's baseline."""
     load = next(iter(summary.loads.values()))
-    differences = load.differences[HOT.name]
+    baseline, lead = judged(config.design)
+    differences = load.differences[lead.name]
     cores, compared = cores_of(config), [metric.name for metric in shown_in("cluster")]
 
     def side(arm: str) -> Side:
@@ -87,8 +88,8 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
     return Sides(
         rate=load.offered_rate,
         rounds=load.rounds,
-        neither=side(NEITHER.name),
-        hot=side(HOT.name),
+        neither=side(baseline.name),
+        hot=side(lead.name),
         differences={name: differences[name] for name in compared if name in differences},
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.record import RunRecord, Virtual
 from analysis.summary import Summary
-from designs.hotset import HOT, NEITHER
+from designs.arms import judged
 from experiment.phases.workload import generate_trace, read_data
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
@@ -48,8 +48,10 @@ def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: Any) 
     """The run's first load alone, in blocks as short as their steps allow."""
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
-    return like(record, hosts, (NEITHER.name, HOT.name), **first, **short, **more)
+    arms = tuple(arm.name for arm in judged(record.design))
+    return like(record, hosts, arms, **first, **short, **more)
 
 
 def _differences(made: Made) -> Any:
-    return next(iter(made.summary.loads.values())).differences[HOT.name]
+    _, lead = judged(made.record.design)
+    return next(iter(made.summary.loads.values())).differences[lead.name]

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.hotset.migrate import plan
-from controller.tables import HotParam, Update
+from controller.tables import Update
 from designs.interface import Arm
-from designs.registry import DEFAULT, design
+from designs.registry import design
 from experiment.rows import rows
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
@@ -56,10 +55,11 @@ class Bed:
     def __init__(self, arm: Arm, code: tuple[Program, MachineCode] | None = None) -> None:
         self.arm = arm
         self.space = KeySpace(KEYS)
-        self.config = SimulationConfig(workers=WORKERS, servers=SERVERS)
-        self.switch = VirtualSwitch(code)
+        self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
+        self.design = design(arm.design)
+        self.switch = VirtualSwitch(arm.design, code)
         self.network = Simulated(
-            design(DEFAULT), arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
+            self.design, arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
             journal_bytes=_JOURNAL_BYTES, keeps=True,
         )  # fmt: skip
         self.world = self.network.world
@@ -81,15 +81,17 @@ class Bed:
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         mine = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
         self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in mine]
-        self.logs = [ReplayLog.in_memory(kept, KEYS) for kept in self.world.calls.kept]
-        """Of each worker."""
+        kept = self.world.calls.kept if self.design.is_durable else ()
+        self.logs = [ReplayLog.in_memory(each, KEYS) for each in kept]
+        """Of each worker, where it keeps one."""
         self.unknown: list[tuple[int, int]] = []
         """Keys, and what may be missing of them: what was pushed again by workers that died in it."""
         self._clients = list(self.network.clients)
-        for client, log in zip(self._clients, self.logs, strict=True):
+        for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
         self.servers = [
-            VirtualServer(self.network, arm, self.space, p, SERVERS, lambda: self.now) for p in range(SERVERS)
+            VirtualServer(self.network, self.switch.board.contents, self.space, p, SERVERS, lambda: self.now)
+            for p in range(SERVERS)
         ]
 
     @property
@@ -134,13 +136,12 @@ class Bed:
         switch.restarts = switch.sessions = 0
         switch.board.pipeline.load_image(self._provisioned)
         switch.rows = {row.identity: row for row in self.rows}
-        params = [move.param for move in plan([], self.arm.job, hot, offload=True).arriving]
-        switch.write([Update(Change.INSERT, param) for param in params])
+        contents = switch.board.contents
+        arriving = contents.arriving([], self.arm.job, hot)
+        switch.write([Update(Change.INSERT, row) for row in arriving])
         keys = np.array(hot, np.uint64)
         for server in self.servers:
-            at = server.store.locate(keys)
-            server.lent_at_first = at[server.store.known(at)]
-            server.store.give_away(server.lent_at_first)
+            server.lend_at_first(keys)
         for client in self.network.clients:
             client.hint(keys)
 
@@ -244,15 +245,21 @@ class Bed:
 
     def held(self) -> NDArray[np.uint32]:
         """Value of each key, wherever it is."""
-        total = self.switch.board.values_of(self.switch.params, self.space)
+        board = self.switch.board
+        total = board.contents.values(board.pipeline, self.switch.entries, self.space)
         for server in self.servers:
             held = server.store.held()
             total[self.space.positions(held.keys)] += held.values
         return total
 
-    def in_motion(self) -> list[HotParam]:
+    @property
+    def keeps_parameters(self) -> bool:
+        """Controllers have the switch hold some."""
+        return self.design.contents_module is not None
+
+    def in_motion(self) -> list[Any]:
         """Entries of keys that are on their way."""
-        return [param for param in self.switch.params if param.state.value != "hot"]
+        return [entry for entry in self.switch.entries if self.switch.board.contents.is_moving(entry)]
 
 
 def _arrays(world: World) -> Iterator[Any]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from designs.registry import design
 from experiment.faults import WORKER_KILLED
 from simulator.faults.kills import Kill, draw_kills
-from simulator.faults.schedule import RPCS, SERVERS, WORKERS, Schedule, Strike
-from simulator.faults.strikes import KINDS, NETWORK
+from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule, Strike
+from simulator.faults.strikes import KINDS, NETWORK, kinds_of
 
 _MOST_AT_ONCE = 3
 
@@ -34,7 +35,7 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
         return replace(schedule, strikes=tuple(_strikes_of(draw_kills(seed, WORKERS, SERVERS), random)))
     if fault != "everything":
         return replace(schedule, strikes=(_strike(fault, random),))
-    kinds = [kind for kind in KINDS if kind != WORKER_KILLED.name]
+    kinds = [kind for kind in kinds_of(design(ARMS[arm].design)) if kind != WORKER_KILLED.name]
     strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
     rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK}
     return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)

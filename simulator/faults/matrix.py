@@ -12,12 +12,13 @@ from pydantic import Field
 
 from common.cluster import side_by_side
 from common.settings import Strict
+from designs.registry import design
 from simulator.faults.bed import Bed
 from simulator.faults.draw import draw
 from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome
 from simulator.faults.schedule import ARMS, Schedule
-from simulator.faults.strikes import FAULTS
+from simulator.faults.strikes import FAULTS, faults_of
 
 Progress = Callable[[int, int], None]
 """Told how many schedules are done, of how many."""
@@ -81,7 +82,9 @@ class Tally(Strict):
 
 Row = tuple[str, str]
 """A fault and an arm."""
-ROWS: tuple[Row, ...] = tuple((fault, arm) for fault in FAULTS for arm in ARMS)
+ROWS: tuple[Row, ...] = tuple(
+    (fault, name) for fault in FAULTS for name, arm in ARMS.items() if fault in faults_of(design(arm.design))
+)
 
 
 def play_rows(

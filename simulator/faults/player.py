@@ -229,7 +229,7 @@ class Player:
         self.bed.operations.me.is_closing = 1
         for w in range(WORKERS):
             self.bed.ask(w)
-        if self.bed.in_motion() or self.schedule.strikes:
+        if self.bed.keeps_parameters and (self.bed.in_motion() or self.schedule.strikes):
             self.begin(self.load_wanted())
 
     def _is_dead(self, a: int) -> bool:

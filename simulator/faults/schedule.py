@@ -6,14 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from designs import hotset
-from designs.arms import measured
+from designs.arms import arms_to_strike
 from designs.interface import Arm
+from designs.registry import NAMES
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
 """That are answered at least."""
-ARMS = {arm.name: arm for arm in measured(hotset.NAME) if arm.settings.aggregates}
+ARMS = {arm.name: arm for name in NAMES for arm in arms_to_strike(name)}
+"""Of the designs that come along."""
 
 
 @dataclass(frozen=True, slots=True)

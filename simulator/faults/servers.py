@@ -7,13 +7,16 @@ from random import Random
 
 import numpy as np
 
-from designs.interface import NEVER, Arm
+from designs.interface import NEVER
+from designs.registry import design
 from experiment.config import EPOCH
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
+from hosts.ps.core import Core
 from protocol import addressing, frames
+from protocol.codec import Keys
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, PS_RPC_PORT
+from simulator.contents import Contents
 from simulator.world import Simulated
 
 _CHECKPOINTS = 0.5
@@ -24,31 +27,39 @@ class VirtualServer:
     """Server `p` of a network: the loop answers workers' RPCs by its arrays, the real one does the rest."""
 
     def __init__(
-        self, network: Simulated, arm: Arm, space: KeySpace, p: int, servers: int, now: Callable[[], int]
+        self,
+        network: Simulated,
+        contents: Contents,
+        space: KeySpace,
+        p: int,
+        servers: int,
+        now: Callable[[], int],
     ) -> None:
         self.p = p
-        self._arm, self._space, self._servers, self._now = arm, space, servers, now
+        self._arm, self._contents, self._space, self._servers = network.arm, contents, space, servers
+        self._now = now
         self.state = network.servers[p]
         self.store = network.stores[p]
         host, service = addressing.server(p + 1), addressing.service(p + 1)
         self._data = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
         self._own = UdpEndpoint(host.mac, host.address, PS_RPC_PORT)
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
-        self._core: ParameterServer[UdpEndpoint] | None = None
+        self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
         """When `wake` is due, as of the latest `to_send`."""
         self._checkpoint: dict[str, bytes] = {}
-        self.lent_at_first = np.zeros(0, np.int64)
-        """Places of the keys that the switch had at the beginning."""
+        self._lent_at_first = np.zeros(0, np.uint64)
+        """Keys that the switch had at the beginning."""
 
     @property
-    def core(self) -> ParameterServer[UdpEndpoint]:
+    def core(self) -> Core[UdpEndpoint]:
         """The server, made when it is needed."""
         if self._core is None:
-            self._core = ParameterServer(
+            self._core = design(self._arm.design).agents.core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
                 replayed=True, state=self.state,
             )  # fmt: skip
+        assert self._core is not None
         return self._core
 
     def forget(self) -> None:
@@ -56,7 +67,12 @@ class VirtualServer:
         self._core = None
         self.due = NEVER
         self._checkpoint = {}
-        self.lent_at_first = np.zeros(0, np.int64)
+        self._lent_at_first = np.zeros(0, np.uint64)
+
+    def lend_at_first(self, keys: Keys) -> None:
+        """The switch has those of these keys that are its own from the beginning."""
+        self._lent_at_first = keys
+        self._contents.lend(self.store, keys)
 
     def take(self, frame: bytes) -> None:
         """A frame that the loop has left: a command, or an answer to an RPC of its own."""
@@ -98,7 +114,7 @@ class VirtualServer:
         """Come back after a kill, in arrays of zeros, with what is in the journal."""
         self._core = None
         if not self._checkpoint:
-            self.store.give_away(self.lent_at_first)
+            self._contents.lend(self.store, self._lent_at_first)
         self.core.recover(self._checkpoint, [notes])
         journal = np.frombuffer(notes, np.uint8)
         self.state.journal[: len(journal)] = journal

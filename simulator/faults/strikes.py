@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from controller.errors import NotPrimary
-from controller.hotset.migrate import plan
-from experiment.faults import ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
+from designs.interface import Design
+from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player
 from simulator.faults.schedule import SERVERS, WORKERS, Strike
 from simulator.faults.switch import Session
 
+Need = Literal["durability", "contents"]
+"""Journals and replay logs; parameters that controllers have the switch hold."""
 _LOOK_NS = 500_000
 """Between two looks whether who is to be killed is there again."""
 
@@ -27,6 +29,8 @@ class Fault(ABC):
     """What the table says of it."""
     whom: ClassVar[int] = SERVERS
     """How many it may hit one of."""
+    needs: ClassVar[Need | None] = None
+    """What a design has to have for it."""
 
     def __init__(self, player: Player, strike: Strike) -> None:
         self._player, self._strike, self._bed = player, strike, player.bed
@@ -131,7 +135,7 @@ class WorkerKilled(Fault):
 class WorkerRestarted(WorkerKilled):
     """A worker dies, and comes back."""
 
-    name, row = "worker restarted", "a worker dies and comes back"
+    name, row, needs = "worker restarted", "a worker dies and comes back", "durability"
 
     def follow(self) -> None:
         """It takes a while."""
@@ -149,6 +153,7 @@ class ServerRestarted(Fault):
     """A server dies and comes back."""
 
     name, row = SERVER_KILLED.name, SERVER_KILLED.row
+    needs = "durability"
 
     def strike(self) -> None:
         """Kill it when it lives."""
@@ -181,6 +186,7 @@ class SwitchRestarted(Fault):
     """The switch dies, and comes back empty."""
 
     name, row = SWITCH_KILLED.name, SWITCH_KILLED.row
+    needs = "durability"
 
     def strike(self) -> None:
         """Kill it when it has a process."""
@@ -204,6 +210,7 @@ class ControllerKilled(Fault):
     """A controller dies while it moves keys; another one finishes, with another set."""
 
     name, row = "controller killed", "a controller dies while it moves keys"
+    needs = "contents"
 
     def strike(self) -> None:
         """Have one move keys, and kill it."""
@@ -229,6 +236,7 @@ class SecondController(Fault):
     """Another controller becomes primary while one moves keys."""
 
     name, row = "second controller", "another controller becomes primary while one moves keys"
+    needs = "contents"
 
     def strike(self) -> None:
         """Have one move keys, and another one load others."""
@@ -248,6 +256,7 @@ class HotSetChanges(Fault):
     """Another hot set is loaded while workers push."""
 
     name, row = "hot set", "the hot set changes"
+    needs = "contents"
 
     def strike(self) -> None:
         """Load it."""
@@ -260,7 +269,7 @@ class HotSetChanges(Fault):
         return self._were != self._entries()
 
     def _entries(self) -> set[tuple[int, Any]]:
-        return {(param.key, param.state) for param in self._bed.switch.params}
+        return {(entry.key, entry.state) for entry in self._bed.switch.entries}
 
 
 class DiskFull(Fault):
@@ -288,8 +297,9 @@ def _while_moving(
     Where it fails before, as the switch is off, or another becomes primary, one tries again.
     """
     session = player.session()
-    moves = plan(player.bed.switch.params, player.bed.arm.job, keys, offload=True).summary()
-    least = player.random.randrange(max(moves["inserts"] + moves["modifies"] + moves["deletes"], 2) // 2)
+    switch = player.bed.switch
+    writes = switch.board.contents.writes(switch.entries, player.bed.arm.job, keys)
+    least = player.random.randrange(max(writes, 2) // 2)
     fired: list[bool] = []
 
     def look() -> None:
@@ -308,7 +318,7 @@ def _while_moving(
 
 def _another_set(player: Player) -> list[int]:
     """Of another size than that in the switch, so that there is something to move."""
-    now = len(player.bed.switch.params)
+    now = len(player.bed.switch.entries)
     return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
 
 
@@ -336,3 +346,18 @@ FAULTS: Mapping[str, str] = {
     "everything": "several of these, on a bad network",
 }
 """Row of the table -> what it is."""
+
+
+def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
+    """Those that strike a design, by name."""
+    has = {None: True, "durability": design.is_durable, "contents": design.contents_module is not None}
+    return {name: kind for name, kind in KINDS.items() if has[kind.needs]}
+
+
+def faults_of(design: Design) -> tuple[str, ...]:
+    """The rows of a design."""
+    strike = kinds_of(design)
+    kills = {kind.name for kind in KILLED} <= set(strike)
+    return tuple(
+        name for name in FAULTS if name in strike or (name not in KINDS and (name != "kills" or kills))
+    )

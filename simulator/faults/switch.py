@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
-from controller.tables import HotParam, Row, Update
-from designs.registry import DEFAULT, design
+from controller.tables import Row, Update
+from designs.registry import design
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
 from softswitch.ir import Program
@@ -36,9 +36,9 @@ _SLOWEST_S = 200e-6
 
 
 @cache
-def small() -> tuple[Program, MachineCode]:
-    """Our program with small tables, registers and counters, in machine code."""
-    return compiled(load_program(design(DEFAULT).program.read_bytes()))
+def small(name: str) -> tuple[Program, MachineCode]:
+    """A design's program with small tables, registers and counters, in machine code."""
+    return compiled(load_program(design(name).program.read_bytes()))
 
 
 def compiled(program: Program) -> tuple[Program, MachineCode]:
@@ -60,10 +60,10 @@ def compiled(program: Program) -> tuple[Program, MachineCode]:
 
 
 class VirtualSwitch:
-    """One switch. `rows` are its entries as the controller has them."""
+    """One switch with a design's program. `rows` are its entries as the controller has them."""
 
-    def __init__(self, code: tuple[Program, MachineCode] | None = None) -> None:
-        self.board = Switchboard(design(DEFAULT), compiled=code or small())
+    def __init__(self, name: str, code: tuple[Program, MachineCode] | None = None) -> None:
+        self.board = Switchboard(design(name), compiled=code or small(name))
         self.rows: dict[object, Row] = {}
         self.is_off = False
         self.restarts = 0
@@ -96,9 +96,9 @@ class VirtualSwitch:
                 self.rows[update.row.identity] = update.row
 
     @property
-    def params(self) -> list[HotParam]:
-        """Entries of hot keys."""
-        return [row for row in self.rows.values() if isinstance(row, HotParam)]
+    def entries(self) -> list[Any]:
+        """Those of parameters."""
+        return [row for row in self.rows.values() if self.board.contents.is_entry(row)]
 
 
 class Session(SwitchClient):

@@ -3,8 +3,8 @@
 - `W_proc` and `PS_proc` are drawn from its RPCs, as `measured` says.
 - Its RPCs without lanes have the machine to themselves: how long they wait at an agent is what it takes to
   wake a core up and to take a burst.
-- The kernel counts the program's time. In arm *neither* it only forwards; what it takes more in *hot* is for
-  the frames that it answers.
+- The kernel counts the program's time. In the baseline it only forwards; what it takes more in the arm
+  that the design is judged by is for the frames that it answers.
 - What is left of the CPU time of a step is for sending, at the servers, and for beginning operations, at the
   workers: one simulation says how much is left (`corrected`).
 
@@ -22,7 +22,7 @@ from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from designs.hotset import HOT, NEITHER
+from designs.arms import judged
 from logs.columns import TRANSFERS, load_name
 from simulator.costs import Hosts
 from simulator.prediction.likeness import shared_cores
@@ -33,7 +33,7 @@ _LEAST_NS = 500
 
 
 class Took(NamedTuple):
-    """What arm *neither* takes a step, all agents together, at the first of the loads."""
+    """What the baseline takes a step, all agents together, at the first of the loads."""
 
     worker_us: float
     """CPU time."""
@@ -54,14 +54,14 @@ class _Arm(NamedTuple):
 
 
 def costs_in(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    """The costs of a run; raises `AnalysisError` where it lacks arm *neither* or *hot*, and `DataError`."""
-    neither, hot = (_arm(run, record, summary, arm) for arm in (NEITHER.name, HOT.name))
+    """The costs of a run; raises `AnalysisError` where it lacks one of these arms, and `DataError`."""
+    baseline, lead = (_arm(run, record, summary, arm.name) for arm in judged(record.design))
     return Hosts.model_validate(
         {
             **shared_cores(record),
             "measured": run.resolve(),
             "idle_ns": max(0, round(1e3 * _waits_us(run)) - Hosts().take_ns),
-            **_program(neither, hot),
+            **_program(baseline, lead),
         }
     )
 
@@ -94,20 +94,20 @@ def _waits_us(run: Path) -> float:
     return (worker_us + server_us) / 2
 
 
-def _program(neither: _Arm, hot: _Arm) -> dict[str, int]:
+def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
     """Where it is the kernel's: what it takes of a frame, and more of one that it answers, ns."""
-    if neither.program_us is None or hot.program_us is None:
+    if baseline.program_us is None or lead.program_us is None:
         return {}
-    frame_us = neither.program_us / (neither.rpcs + neither.packets)
-    answered = hot.rpcs - hot.packets
-    more_us = hot.program_us - frame_us * (hot.rpcs + hot.packets)
+    frame_us = baseline.program_us / (baseline.rpcs + baseline.packets)
+    answered = lead.rpcs - lead.packets
+    more_us = lead.program_us - frame_us * (lead.rpcs + lead.packets)
     hit_us = more_us / answered if answered > 0 else 0.0
     return {"program_ns": round(1e3 * frame_us), "hit_ns": max(0, round(1e3 * hit_us))}
 
 
 def took(run: Path, record: RunRecord, summary: Summary) -> Took:
     """What a run took, whether it was real or in virtual time."""
-    found = _arm(run, record, summary, NEITHER.name)
+    found = _arm(run, record, summary, judged(record.design)[0].name)
     return Took(found.worker_us, found.server_us, found.rpcs)
 
 

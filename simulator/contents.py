@@ -1,0 +1,60 @@
+"""What of a design controllers have the switch hold: how virtual time loads it at once, and looks at it.
+
+Of a design that keeps parameters in the switch, `Design.contents_module` has such a `CONTENTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from controller.tables import Row
+from designs.interface import Design
+from hosts.keys import KeySpace
+from protocol.codec import Keys, Values
+from softswitch.compiled import CompiledPipeline
+
+Entries = Iterable[Any]
+"""Rows of parameters in the switch's tables."""
+
+
+class Contents(NamedTuple):
+    """Functions over a switch's entries, its servers and its workers."""
+
+    is_entry: Callable[[Row], bool]
+    """Whether a row is one of a parameter."""
+    is_moving: Callable[[Any], bool]
+    """Whether an entry's parameter is on its way into the switch, or out of it."""
+    arriving: Callable[[Entries, int, Sequence[int]], list[Row]]
+    """(entries, job, keys): what a switch with these entries gets for the job to have these keys."""
+    writes: Callable[[Entries, int, Sequence[int]], int]
+    """(entries, job, keys): table writes that it takes until the job has these keys, and no others."""
+    lend: Callable[[Any, Keys], None]
+    """(store, keys): a server gives the switch those of these parameters that it has."""
+    values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
+    """(pipeline, entries, space): values of these entries, by position in the key space; 0 of all others."""
+    overflows: Callable[[CompiledPipeline], int]
+    """Additions that overflowed, by the switch's own counters."""
+
+
+NOTHING = Contents(
+    is_entry=lambda row: False,
+    is_moving=lambda entry: False,
+    arriving=lambda entries, job, keys: [],
+    writes=lambda entries, job, keys: 0,
+    lend=lambda store, keys: None,
+    values=lambda pipeline, entries, space: np.zeros(space.size, np.uint32),
+    overflows=lambda pipeline: 0,
+)
+"""Of a design whose switch keeps no parameters."""
+
+
+def contents_of(design: Design) -> Contents:
+    """A design's."""
+    if design.contents_module is None:
+        return NOTHING
+    found: Contents = import_module(design.contents_module).CONTENTS
+    return found

@@ -1,0 +1,59 @@
+"""The hot set in a switch of virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from controller.hotset.migrate import plan
+from controller.tables import INGRESS, HotParam, Row, State
+from hosts.hotset.ps.store import Store
+from hosts.keys import KeySpace
+from protocol.codec import Keys, Values
+from protocol.header import LANES
+from simulator.contents import Contents
+from softswitch.compiled import CompiledPipeline
+
+
+def _is_entry(row: Row) -> bool:
+    return isinstance(row, HotParam)
+
+
+def _is_moving(entry: HotParam) -> bool:
+    return entry.state is not State.HOT
+
+
+def _arriving(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> list[Row]:
+    return [move.param for move in plan(entries, job, keys, offload=True).arriving]
+
+
+def _writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
+    moves = plan(entries, job, keys, offload=True).summary()
+    return moves["inserts"] + moves["modifies"] + moves["deletes"]
+
+
+def _lend(store: Store, keys: Keys) -> None:
+    at = store.locate(keys)
+    store.give_away(at[store.known(at)])
+
+
+def _values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
+    held = np.zeros(space.size, np.uint32)
+    by_lane: dict[int, list[HotParam]] = {}
+    for param in entries:
+        by_lane.setdefault(param.lane, []).append(param)
+    for lane, params in by_lane.items():
+        slots = [param.slot for param in params]
+        cells = pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", 0, max(slots) + 1)
+        keys = np.array([param.key for param in params], np.uint64)
+        held[space.positions(keys)] = np.array(cells, np.uint32)[slots]
+    return held
+
+
+def _overflows(pipeline: CompiledPipeline) -> int:
+    names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
+    return sum(pipeline.read_counter(name, 2, 3)[0].packets for name in names)
+
+
+CONTENTS = Contents(_is_entry, _is_moving, _arriving, _writes, _lend, _values, _overflows)
