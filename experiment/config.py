@@ -15,10 +15,9 @@ from typing_extensions import Self
 from analysis.precision import LEAST_ROUNDS
 from common.words import one_line
 from controller.tables import ROWS, SLOTS
-from designs import hotset
 from designs.arms import arms_of, measured
 from designs.interface import Arm
-from designs.registry import DEFAULT, DesignError
+from designs.registry import DEFAULT, NAMES, DesignError
 from designs.registry import design as find_design
 from experiment.errors import ConfigError
 from experiment.faults import ON_THE_WAY
@@ -33,8 +32,9 @@ EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
 """Size of table `servers`."""
-MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // len(hotset.ARMS))
-MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // len(hotset.ARMS) - MAX_SERVERS)
+_MOST_ARMS = max(len(arms_of(name)) for name in NAMES)
+MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MOST_ARMS)
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MOST_ARMS - MAX_SERVERS)
 """Every worker and server calls in every job; one row is the controller's."""
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from common.errors import HotlineError
 from common.modules import ROOT
+from designs.arms import judged
 from designs.interface import NEVER
 from designs.registry import DesignError, design, known
 from experiment.rows import rows
@@ -33,7 +35,10 @@ from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
 
 ECHO = "tests.designs.echo"
-ROOMS = ("analysis", "bench", "cli", "controller", "designs", "hosts", "paper", "simulator", "topologies")
+ROOMS = (
+    *("analysis", "bench", "cli", "controller", "designs"),
+    *("experiment", "hosts", "paper", "simulator", "topologies"),
+)
 SERVERS, NUMBERS = 2, 100
 
 
@@ -104,6 +109,25 @@ def test_machine_code_of_one_design_is_not_made_of_another() -> None:
     assert hosts / "none" / "worker.py" in of_none - of_hotset
     assert hosts / "hotset" / "worker" / "packing.py" in of_hotset - of_none
     assert hosts / "worker" / "operate.py" in of_none & of_hotset
+
+
+def test_rooms_that_serve_all_designs_name_none() -> None:
+    """A room's own part of a design is in a module of the design's name."""
+    rooms = ("experiment", "simulator", "analysis", "logs", "hosts", "native", "protocol")
+    files = {file for room in rooms for file in (ROOT / room).rglob("*.py") if "hotset" not in file.parts}
+    named = {
+        str(file.relative_to(ROOT))
+        for file in files
+        if file.name != "hotset.py" and re.search(r"^(from|import) .*\bhotset\b", file.read_text(), re.M)
+    }
+    # The figure of an update log's coverage, and the sizes of a hot set, are about nothing else.
+    assert named == {"analysis/figures/coverage.py", "simulator/answer/sizes.py"}
+
+
+def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
+    assert [arm.name for arm in judged("hotset")] == ["neither", "hot"]
+    with pytest.raises(HotlineError, match="design none has no arm that it is judged by"):
+        judged("none")
 
 
 def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:

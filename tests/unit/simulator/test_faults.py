@@ -59,8 +59,21 @@ def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> No
 
 
 def test_there_are_enough_agents_and_faults() -> None:
-    assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and set(ARMS) == {"hot", "both"}
-    assert len(FAULTS) >= 13 and len(ROWS) == 2 * len(FAULTS)
+    assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) == 15
+
+
+def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
+    """The switch of *none* keeps nothing, and its servers and workers come back with nothing."""
+    struck = {arm: {fault for fault, of in ROWS if of == arm} for arm in ARMS}
+    needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
+    needs_contents = {"controller killed", "second controller", "hot set"}
+    every = set(FAULTS)
+    assert struck == {"hot": every, "both": every, "none": every - needs_more - needs_contents}
+
+
+def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
+    drawn = {strike.kind for seed in range(300) for strike in draw("everything", "none", seed).strikes}
+    assert drawn == {"delay", "link", "disk full"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -202,9 +215,9 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ]
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert f"| {FAULTS['link']} | *both* | 2 | 2 | {rows[3]['rpcs']:,} |" in text
+    assert f"| {FAULTS['link']} | *both* | 2 | 2 | {rows[4]['rpcs']:,} |" in text
     assert (
-        f"8 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
+        f"12 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
         and "**0 lost or doubled**" in text
     )
     ran = faults("link", "--arm", "hot", "--schedules", "2", "--processes", "1", "--into", str(into))
@@ -215,7 +228,8 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["fire"], "fault 'fire' is none of loss, duplication,"),
-        (["--arm", "neither"], "arm 'neither' is none of hot, both"),
+        (["--arm", "neither"], "arm 'neither' is none of hot, both, none"),
+        (["hot set", "--arm", "none"], "hot set cannot strike none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],
 )
