@@ -17,7 +17,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
 from native.plain import plain
 from native.records import records
-from native.reference import row
+from native.reference import lent, row
 from protocol import addressing, frames
 from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
@@ -137,6 +137,8 @@ class Simulated:
                 [agents.server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
             ),
         )
+        self.lent = lent(self.world)
+        """The world, for entry points."""
         self.world.me.free = frames_at_once
         for k, spell in enumerate(self.world.spells):
             put_event(self.world, int(spell.begins), SPELL_BEGINS, k, NOBODY)
@@ -192,6 +194,7 @@ class Simulated:
         free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
         world.me.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
+        self.lent = lent(self.world)
 
 
 row_of = cast(Any, row).plain

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from finsy.p4values import encode_exact
 from finsy.proto import p4i, p4r
 
 from softswitch.ir import Between, Masked, Match
@@ -190,4 +189,4 @@ def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> No
 
 def _octets(value: int) -> bytes:
     """The canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
-    return encode_exact(value, value.bit_length() or 1)
+    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")

@@ -74,6 +74,7 @@ class PsConfig(AgentConfig):
     def identity(self) -> dict[str, object]:
         """What must be the same for what a PS has kept to be of use."""
         return {
+            "design": self.design,
             "ps": self.ps,
             "n_ps": self.n_ps,
             "replayed": self.replayed,

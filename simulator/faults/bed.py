@@ -63,7 +63,7 @@ class Bed:
             journal_bytes=_JOURNAL_BYTES, keeps=True,
         )  # fmt: skip
         self.world = self.network.world
-        self._lent = lent(self.world)
+        self._lent = self.network.lent
         self._now = _field(self.world.me, "now")
         self.dead = _field(self.world.agents, "dead")
         """int64[agents]: whether each is."""
