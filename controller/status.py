@@ -25,7 +25,7 @@ DROP_REASONS = (
     "no_route",
     "wrong_version",
 )
-"""Cells of counter `drops` (p4src/constants.p4)."""
+"""Cells of counter `drops` (p4src/hotset/constants.p4)."""
 RPC_OUTCOMES = ("answered", "forwarded", "relayed", "duplicates")
 """Cells of counter `rpcs`: answered by the switch, forwarded to a PS, answers of a PS relayed, duplicates."""
 

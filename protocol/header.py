@@ -59,7 +59,7 @@ Bitmap: TypeAlias = Annotated[int, _A_BIT_A_LANE]
 
 
 class Header(NamedTuple):
-    """The header's fields in wire order, as `rpc_t` has them (p4src/headers.p4).
+    """The header's fields in wire order, as `rpc_t` has them (p4src/hotset/headers.p4).
 
     `t0`, `ps_proc`, `ps_queue` in ns, `residence` in µs.
     """

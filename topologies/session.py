@@ -18,7 +18,6 @@ from analysis.record import ProgramUse, ServerUse
 from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError
-from controller.hotset.migrate import Progress
 from designs.hotset import PROFILE
 from designs.interface import Arm
 from experiment.config import Faults
@@ -30,13 +29,13 @@ from protocol.addressing import server_port, worker_port
 from topologies.agents import Agent, Answer, call_all
 from topologies.disturbance import read
 from topologies.isolation import cpu_ns
-from topologies.loading import load
 from topologies.machine import peak_memory_mb, run_queue_ns
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
 
 T = TypeVar("T")
+_STEPS_AT_A_TIME = 10
 _FAULTY = 4
 """Where frames are lost, steps take several times as long."""
 
@@ -100,13 +99,44 @@ class RealSession(Session):
         return [Ran.model_validate(answer) for answer in answers]
 
     async def load(self, keys: Sequence[int]) -> None:
-        """Under load, by a controller; then workers are hinted."""
-        await load(self, keys, self._load_job)
-        for arm in (PROFILE, *self.config.offloaded):
+        """For the profile job while it trains, then for the offloaded arms; then their workers are hinted."""
+        arms = self.config.offloaded
+        with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
+            await self._load_under_training(keys, phase.update)
+            if not self.config.keeps_profile:
+                await self._load_job(PROFILE.job, [])
+            for number, arm in enumerate(arms, start=1):
+                await self._load_job(arm.job, keys, phase.update, number * len(keys))
+        for arm in (PROFILE, *arms):
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 
-    async def _load_job(self, job: int, keys: Sequence[int], progress: Progress) -> None:
+    async def _load_under_training(self, keys: Sequence[int], told: Callable[[float], None]) -> None:
+        loaded = asyncio.Event()
+
+        async def train() -> None:
+            while not loaded.is_set():
+                await self.run_steps(PROFILE, self.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME)
+
+        training = asyncio.ensure_future(train())
+        try:
+            await self._load_job(PROFILE.job, keys, told)
+            loaded.set()
+            await training
+        finally:
+            # Behind a load that has not come to its end, workers wait for keys on their way in vain.
+            training.cancel()
+            await asyncio.gather(training, return_exceptions=True)
+
+    async def _load_job(
+        self, job: int, keys: Sequence[int], told: Callable[[float], None] | None = None, before: int = 0
+    ) -> None:
+        """Have these keys, and no others, in the switch for a job; `told` of so many more than before."""
+
+        def progress(done: int, total: int) -> None:
+            if told is not None:
+                told(before + done)
+
         async def load() -> None:
             async with self.controller() as controller:
                 await controller.load(job, keys, progress=progress)

@@ -16,7 +16,7 @@ _CONSTANT = re.compile(r"(#define|const \S+) +(\w+) +=? *([^;]+)")
 
 
 def _definitions(given: Mapping[str, int]) -> list[tuple[str, str, int]]:
-    """Type (or #define), name and value of all that p4src/constants.p4 defines, some given otherwise."""
+    """Type (or #define), name and value of what p4src/hotset/constants.p4 defines; some are given."""
     known: dict[str, int] = {}
     found = []
     for line in (P4SRC / "constants.p4").read_text().splitlines():
