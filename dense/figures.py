@@ -15,6 +15,7 @@ from dense.network import (
     HIGH_GBIT,
     LOW_COMPRESSION,
     LOW_GBIT,
+    WAYS,
     Aggregation,
     Network,
     Values,
@@ -25,7 +26,6 @@ from dense.whatif import TARGET, scaling_factor
 GRID = 41
 """Points along each side of a map."""
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-_FULL, _BACKWARD, _SENT = "#2c9a57", "#7f7f7f", "#3b7dd8"
 _STRIPES = ("#3b7dd8", "#9ecae1")
 
 
@@ -38,17 +38,17 @@ def scaling_map(
     models: Sequence[Model],
     network: Network,
     fusion: Fusion,
-    others: Sequence[Aggregation] = ("ring", "switch"),
+    target: float = TARGET,
 ) -> Figure:
-    """Bandwidth × compression, with the line of the target, for each model and way to aggregate."""
+    """Bandwidth × compression, with the line of the target, beside a switch that sums."""
     (gbit, compression), panels = axes(), []
     for model in models:
-        for aggregation in others:
+        for aggregation in _beside_switch(network.aggregation):
             settings = network.model_copy(update={"aggregation": aggregation})
             factors = scaling_factor(model, settings, fusion, gbit, compression[:, None])
             title = f"{model.shown}, {WAYS[aggregation]}"
             panels.append(
-                Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=TARGET)])
+                Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=target)])
             )
     return Figure(
         "scaling-map",
@@ -57,17 +57,13 @@ def scaling_map(
         Axis("compression, ×", is_log=True),
         panels,
         kind="heights",
-        caption=f"{network.workers} workers. The line is where {TARGET:g} is reached: above and right of it "
+        caption=f"{network.workers} workers. The line is where {target:g} is reached: above and right of it "
         "a better network, or more compression, brings next to nothing.",
     )
 
 
-WAYS: dict[Aggregation, str] = {
-    "ring": "ring",
-    "tree": "tree",
-    "servers": "parameter servers",
-    "switch": "switch that sums",
-}
+def _beside_switch(aggregation: Aggregation) -> tuple[Aggregation, Aggregation]:
+    return ("ring" if aggregation == "switch" else aggregation, "switch")
 
 
 def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
@@ -98,7 +94,7 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
 def timeline(model: Model, network: Collectives, plans: Sequence[Plan]) -> Figure:
     """Backward by its layers, and each buffer on the link, for each plan; ms since backward began."""
     return Figure(
-        "timeline",
+        f"timeline-{model.name}",
         f"One backward pass of {model.shown}, and what is sent",
         Axis("ms since backward began"),
         Axis(""),

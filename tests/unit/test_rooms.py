@@ -19,10 +19,10 @@ FLOORS = (
     {"conformance", "controller", "hosts"},
     {"analysis"},
     {"policies"},
-    {"bench", "topologies"},
+    {"topologies"},
     {"simulator"},
     {"dense"},
-    {"cli"},
+    {"bench", "cli"},
     {"paper"},
 )
 """From the bottom; a room imports what is below it. `softswitch` stands alone: others install it."""
