@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ def test_figures_are_files(pages: list[Path]) -> None:
     heights = pl.read_csv(pages[0].parent / "figures" / "scaling-map.csv")
     assert heights.height == 2 * 2 * 41 * 41 and heights["z"].is_between(0, 1).all()
     spans = pl.read_csv(pages[1].parent / "figures" / "timeline-mine.csv")
-    wfbp = spans.filter(pl.col("panel").str.starts_with("WFBP") & (pl.col("x") == "link 1")).sort("low")
+    wfbp = spans.filter(pl.col("panel").str.starts_with("WFBP") & (pl.col("x") == "all-reduce 1")).sort("low")
     assert wfbp["low"].to_list() == [10.0, 30.0]
     assert wfbp["y"].to_list() == pytest.approx([1.37 + 8 * 1.66, 1.37 + 4 * 1.66])
 
@@ -330,3 +331,22 @@ def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path])
         kinds = shown.evaluate("document.querySelector('#scaling-map .panel').data.map(trace => trace.type)")
         assert kinds == ["heatmap", "contour"]
         assert shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.start") == 0.9
+        line = shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.showlabels")
+        assert line is True
+
+
+def test_schedules_can_be_compared_by_eye(started: Browser, pages: list[Path]) -> None:
+    """All panels have the same axis, and spans that follow each other in a row differ in colour."""
+    with opened(started, pages[1], 390, "light") as (shown, _):
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.wait_for_selector("#timeline-resnet50 .main-svg")
+        ranges = shown.evaluate(
+            "[...document.querySelectorAll('#timeline-resnet50 .panel')]"
+            ".map(panel => panel.layout.xaxis.range)"
+        )
+        assert len(ranges) == 5 and all(each == ranges[0] for each in ranges)
+    spans = pl.read_csv(pages[1].parent / "figures" / "timeline-resnet50.csv")
+    assert set(spans["x"]) == {"backward", "all-reduce 1", "all-reduce 2"}
+    for _, row in spans.group_by("panel", "x"):
+        colours = row.sort("low", "y")["series"].to_list()
+        assert all(one != other for one, other in pairwise(colours))
