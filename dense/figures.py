@@ -121,7 +121,8 @@ def _spans(model: Model, network: Collectives, plan: Plan) -> list[Series]:
     lanes = [f"all-reduce {lane + 1}" for lane in _lanes(played.starts, played.ends)]
     rows = [("backward", *span) for span in zip(begins, ready, strict=True)]
     rows += zip(lanes, played.starts, played.ends, strict=True)
-    striped, count = ([], []), Counter[str]()
+    striped: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
+    count = Counter[str]()
     for row in rows:
         striped[count[row[0]] % 2].append(row)
         count[row[0]] += 1
