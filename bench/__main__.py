@@ -16,6 +16,7 @@ from bench.results import Result
 from bench.scale import FULL, QUICK
 from bench.sections.agents import agents
 from bench.sections.control import memory, writes
+from bench.sections.dense import dense
 from bench.sections.forwarding import forwarding
 from bench.sections.function import function
 from bench.sections.load import load
@@ -30,7 +31,7 @@ from softswitch.errors import SwitchError
 from targets.processes import NO_BMV2
 
 _LOG = logging.getLogger("bench")
-_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, policies)
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, policies, dense)
 SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 
@@ -42,7 +43,7 @@ _WIDTH = 200  # where the output is no terminal
 @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
 def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
     """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-    the agents, paired with an echo, and how fast policies are.
+    the agents, paired with an echo, and how fast policies and the questions of dense training are.
 
     SECTIONS are measured, by default all. Needs root and two cores.
     """

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from bench.processes import Cores
-from bench.results import AGENTS, POLICIES, SWITCHES, Result, Targets
+from bench.results import AGENTS, COMPUTED, SWITCHES, Result, Targets
 from common.words import counted
 
 
@@ -30,8 +30,8 @@ def placed(cores: Cores) -> str:
 
 
 def as_tables(results: Sequence[Result]) -> Iterator[Table]:
-    """A table of the switches, one of the agents and one of policies, of what was measured."""
-    for targets in (SWITCHES, AGENTS, POLICIES):
+    """A table of the switches, one of the agents and one of what only computes, of what was measured."""
+    for targets in (SWITCHES, AGENTS, COMPUTED):
         lines = [result for result in results if result.targets == targets]
         if lines:
             yield _table(lines, targets)

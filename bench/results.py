@@ -12,7 +12,7 @@ from bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 AGENT = "agent"
 ECHO = "echo"
-POLICY = "one core"
+ONE_CORE = "one core"
 
 Samples = Mapping[str, Sequence[float]]
 """By target, one value a round; the targets of a round are measured right after one another."""
@@ -27,7 +27,7 @@ class Targets(NamedTuple):
 
 SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 AGENTS = Targets(AGENT, (ECHO,))
-POLICIES = Targets(POLICY, ())
+COMPUTED = Targets(ONE_CORE, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +105,5 @@ SERVED = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)
 POLICY_RATE = (at_least(1_000_000),)
+MAP_S = (at_most(1),)
+SCHEDULERS_S = (at_most(5),)

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from math import isnan
 from typing import Any, TypeVar
 
 import click
@@ -44,6 +45,17 @@ processes_option = click.option(
     help="That simulate at a time without --scheduler; else one a CPU.",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
+
+
+class Number(click.FloatRange):
+    """A number in a range. Click's own ranges all have `nan` in them, as nothing is above or below it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def switch_options(function: F) -> F:
@@ -102,6 +114,11 @@ def print_table(title: str, columns: list[str], rows: list[list[object]]) -> Non
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
     """The same without any lines: one line for the head and one for each row."""
     return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+
+
+def numbers(*cells: object) -> list[Text]:
+    """Cells that stand to the right, however they are written."""
+    return [Text(str(cell)) for cell in cells]
 
 
 def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:

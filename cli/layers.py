@@ -15,17 +15,23 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("script", type=_FILE)
-@click.option("-o", "--output", type=_FILE, required=True, help="Table to write: .csv or .parquet.")
+@click.option("-o", "--output", type=_FILE, required=True, help="The table to write, .csv or .parquet.")
 @click.option(
-    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="That are timed."
+    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="How many steps are timed."
 )
-@click.option("--warm-up", default=3, show_default=True, type=click.IntRange(0, 10_000), help="Before them.")
+@click.option(
+    "--warm-up",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="How many steps go before them, untimed.",
+)
 @json_option
 def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) -> None:
     """Time the layers of a PyTorch model.
 
     SCRIPT is a Python file that has `model`, a torch.nn.Module on its device, and a function `loss()` that
-    runs it forward on a mini-batch. Needs PyTorch, which Hotline does not install.
+    runs it forward on a mini-batch. Needs PyTorch, which set-up does not install: pip install 'torch>=2.1'.
     """
     from dense.hooks import layers_of_script
     from dense.layers import check_suffix, write_layers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import json_option, one_line_errors, plain_table, print_json, progress_bar
+from cli.common import Number, json_option, numbers, one_line_errors, plain_table, print_json, progress_bar
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
@@ -25,32 +25,57 @@ _INTO = click.Path(path_type=Path, file_okay=False)
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.option("--alpha-ms", default=1.37, show_default=True, type=click.FloatRange(0, 1e4), help="Start-up.")
 @click.option(
-    "--beta-ns", default=1.66, show_default=True, type=click.FloatRange(1e-6, 1e6), help="Of a byte."
+    "--alpha-ms",
+    default=1.37,
+    show_default=True,
+    type=Number(0, 1e4),
+    help="α: start-up time of an all-reduce.",
+)
+@click.option(
+    "--beta-ns",
+    default=1.66,
+    show_default=True,
+    type=Number(1e-6, 1e6),
+    help="β: time that an all-reduce takes for each byte, alone.",
 )
 @click.option(
     "--sharing",
     default=0.5,
     show_default=True,
-    type=click.FloatRange(0, 10),
-    help="k at once take 1 + SHARING·(k - 1) times as long for a byte; 1 is a link that is shared fairly.",
+    type=Number(0, 10),
+    help="With k under way a byte takes 1 + SHARING·(k - 1) times as long. 1: a link that is shared fairly.",
 )
 @click.option(
-    "--most", default=2, show_default=True, type=click.IntRange(1, 8), help="That may be under way."
+    "--most",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, 8),
+    help="How many all-reduces may be under way.",
 )
 @click.option(
-    "--scheduler", "names", multiple=True, type=click.Choice(_SCHEDULERS), help="Only these; may be repeated."
+    "--scheduler",
+    "names",
+    multiple=True,
+    type=click.Choice(_SCHEDULERS),
+    help="Only this one; may be repeated. [default: all]",
 )
-@click.option("--tensors", is_flag=True, help="Send a module's weight and bias apart.")
+@click.option("--tensors", is_flag=True, help="Take a module's weight and bias for two layers.")
 @click.option(
-    "--step-ms", type=click.FloatRange(0.001, 1e6), help="Of MODEL on one worker, where it does not tell."
+    "--step-ms",
+    type=Number(0.001, 1e6),
+    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
 )
 @click.option(
-    "--gaps", "show_gaps", is_flag=True, help="How far each is from the optimum, over 1,000 random models."
+    "--gaps",
+    "show_gaps",
+    is_flag=True,
+    help="Instead of MODEL: how far each scheduler is from the optimum, over 1,000 random models.",
 )
-@click.option("--packets", is_flag=True, help="Send them as frames, too, where sharing is not assumed.")
-@click.option("--into", type=_INTO, help="Folder to write a page with timelines to, and its figures.")
+@click.option(
+    "--packets", is_flag=True, help="Beside the model, send the buffers as frames in a ring of 8 workers."
+)
+@click.option("--into", type=_INTO, help="Folder for a page with timelines, and its figures.")
 @json_option
 def overlap(
     models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, most: int,
@@ -59,10 +84,10 @@ def overlap(
 ) -> None:  # fmt: skip
     """Tell how long a step takes under schedulers of all-reduces.
 
-    MODEL is a table of layers or a name, as of `hotline whatif`. The network is that of 8 nodes at 10 Gbit/s
-    (Shi et al., INFOCOM 2021) unless told otherwise.
+    MODEL is a table of layers or a name, as for `hotline whatif`; without it the five of Shi et al. (INFOCOM
+    2021) are asked about. Unless told otherwise the network is theirs: 8 nodes at 10 Gbit/s.
     """
-    from dense.catalogue import open_model
+    from dense.catalogue import open_models
     from dense.page import write_overlap
     from dense.play import Collectives
     from dense.schedulers import SCHEDULERS
@@ -70,10 +95,14 @@ def overlap(
 
     network = Collectives(alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, most=most)
     if show_gaps:
+        if models or names or tensors or step_ms or packets or into:
+            raise click.UsageError(
+                "--gaps is of random models: only the network's options and --json go with it"
+            )
         _gaps(network, as_json)
         return
     with one_line_errors():
-        opened = [open_model(name, step_ms and step_ms * 1e3) for name in models or _MODELS]
+        opened = open_models(models or _MODELS, step_ms and step_ms * 1e3)
         if not tensors:
             opened = [replace(model, layers=model.layers.by_module()) for model in opened]
         with progress_bar("models") as progress:
@@ -87,7 +116,8 @@ def overlap(
                 )
         found = [times_of(model, network, plans[model.name]) for model in opened]
         carried = _carried(opened, network, plans) if packets else []
-        page = into and left_alone(lambda: write_overlap(opened, network, plans, into))
+        # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
+        page = into and write_overlap(opened, network, plans, into)
     if as_json:
         told = [each.model_dump() for each in found]
         for each, frames in zip(told, carried, strict=False):
@@ -95,6 +125,7 @@ def overlap(
             each["gradients_ms"] = {of.plan.scheduler: of.model_ms for of in frames}
         print_json(told)
         return
+    click.echo("; ".join(f"{name}: {value}" for name, value in network.told()))
     _print(found)
     for model, frames in zip(opened, carried, strict=False):
         _print_carried(model, frames)
@@ -107,17 +138,17 @@ def _print(found: list[Times]) -> None:
 
     names = list(found[0].step_ms)
     rows: list[list[object]] = [
-        [each.model, *(f"{each.step_ms[name]:,.1f}" for name in names), f"{each.compute_ms:,.1f}"]
+        [each.model, *numbers(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
         for each in found
     ]
-    click.echo("ms of a step")
+    click.echo("\nms of a step")
     console = Console(width=120)
     console.print(plain_table(["model", *names, "computing alone"], rows))
     first = names[0]
     if len(names) > 1:
-        click.echo(f"\ntimes as fast as {first} (buffers, at once)")
+        click.echo(f"\nhow many times as fast as {first} (buffers, at once)")
         faster: list[list[object]] = [
-            [each.model, *(_faster(each, name, first) for name in names[1:])] for each in found
+            [each.model, *numbers(*(_faster(each, name, first) for name in names[1:]))] for each in found
         ]
         console.print(plain_table(["model", *names[1:]], faster))
 
@@ -149,9 +180,7 @@ def _print_carried(model: Model, frames: list[Contended]) -> None:
         [
             of.plan.scheduler,
             of.plan.at_once,
-            f"{of.model_ms:,.1f}",
-            f"{of.packets_ms:,.1f}",
-            f"{of.apart:+.1%}",
+            *numbers(f"{of.model_ms:,.1f}", f"{of.packets_ms:,.1f}", f"{of.apart:+.1%}"),
         ]
         for of in frames
     ]
@@ -171,7 +200,7 @@ def _gaps(network: Collectives, as_json: bool) -> None:
         print_json({name: asdict(gap) for name, gap in found.items()})
         return
     click.echo(f"later than the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [[name, *_cells(gap)] for name, gap in found.items()]
+    rows: list[list[object]] = [[name, *numbers(*_cells(gap))] for name, gap in found.items()]
     Console(width=120).print(plain_table(["scheduler", "mean", "p99", "largest", "is the optimum"], rows))
 
 

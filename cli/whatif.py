@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import json_option, one_line_errors, plain_table, print_json, progress_bar
+from cli.common import Number, json_option, numbers, one_line_errors, plain_table, print_json, progress_bar
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
@@ -16,18 +16,33 @@ if TYPE_CHECKING:
     from dense.network import Network
     from dense.packets import Beside
     from dense.told import Needed
+    from dense.whatif import Row
 
 _INTO = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.option("--workers", default=64, show_default=True, type=click.IntRange(1, 100_000))
 @click.option(
-    "--gbit", default=10.0, show_default=True, type=click.FloatRange(0.001, 100_000), help="Of each link."
+    "--workers",
+    default=64,
+    show_default=True,
+    type=click.IntRange(2, 100_000),
+    help="How many train together.",
 )
 @click.option(
-    "--compression", default=1.0, show_default=True, type=click.FloatRange(1, 10_000), help="Times less."
+    "--gbit",
+    default=10.0,
+    show_default=True,
+    type=Number(0.001, 100_000),
+    help="Bandwidth of each link, in Gbit/s.",
+)
+@click.option(
+    "--compression",
+    default=1.0,
+    show_default=True,
+    type=Number(1, 10_000),
+    help="How many times fewer bytes are sent.",
 )
 @click.option(
     "--aggregation",
@@ -37,70 +52,88 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     help="Who sums the gradients.",
 )
 @click.option(
-    "--servers", type=click.IntRange(1, 100_000), help="Parameter servers; else as many as workers."
+    "--servers",
+    type=click.IntRange(1, 100_000),
+    help="How many parameter servers there are. [default: as many as workers]",
 )
 @click.option(
     "--fusion",
-    default="horovod-0.20",
-    show_default=True,
     type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
-    help="What is sent together: defaults of others.",
+    help="When a buffer is sent: somebody's default, each layer by itself, or all at the end. "
+    "[default: horovod-0.20, which is 5 ms and 64 MiB]",
 )
 @click.option(
-    "--cycle-ms", type=click.FloatRange(0), help="A rule of your own: send after so much of backward, ..."
+    "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after so many ms of backward, ..."
 )
-@click.option("--buffer-mib", type=click.FloatRange(0), help="... or when so much is ready.")
+@click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as so many MiB are ready.")
 @click.option(
     "--utilisation",
     metavar="SHARE|FILE",
     default="1",
     show_default=True,
-    help="What of a link is reached; FILE is a CSV with the columns gbit,utilisation.",
+    help="The share of a link's bandwidth that is reached. FILE is a CSV with the columns gbit,utilisation.",
 )
 @click.option(
-    "--startup-us", default=0.0, show_default=True, type=click.FloatRange(0, 1e6), help="Of each step."
+    "--startup-us",
+    default=0.0,
+    show_default=True,
+    type=Number(0, 1e6),
+    help="Start-up time of each step of a collective.",
 )
 @click.option(
-    "--target", default=0.9, show_default=True, type=click.FloatRange(0.01, 0.999), help="Factor to reach."
+    "--target",
+    default=0.9,
+    show_default=True,
+    type=Number(0.01, 0.999),
+    help="The scaling factor for which bandwidth and compression are sought.",
 )
 @click.option(
-    "--step-ms", type=click.FloatRange(0.001, 1e6), help="Of MODEL on one worker, where it does not tell."
+    "--step-ms",
+    type=Number(0.001, 1e6),
+    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
 )
 @click.option(
-    "--packets", is_flag=True, help="Send the buffers as frames, too, in rings of 4, 8 and 16 workers."
+    "--packets", is_flag=True, help="Beside the formula, send the buffers as frames in rings of 4, 8 and 16."
 )
-@click.option("--into", type=_INTO, help="Folder to write a page with a map to, and its figures.")
+@click.option("--into", type=_INTO, help="Folder for a page with a map, and its figures.")
 @json_option
 def whatif(
     models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
-    servers: int | None, fusion: str, cycle_ms: float | None, buffer_mib: float | None, utilisation: str,
-    startup_us: float, target: float, step_ms: float | None, packets: bool, into: Path | None,
-    as_json: bool,
+    servers: int | None, fusion: str | None, cycle_ms: float | None, buffer_mib: float | None,
+    utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
+    into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell what a better network, or compression, would bring dense training.
 
     MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
     resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
-    any it is the table of Zhang et al. (NetAI 2020).
+    MODEL the table of Zhang et al. (NetAI 2020) is printed, too, and their three models are asked about.
     """
-    from dense.catalogue import MEASURED, open_model
+    from dense.catalogue import MEASURED, open_models
     from dense.page import write_whatif
     from dense.told import answers_of
 
+    if packets and aggregation != "ring":
+        raise click.UsageError(f"--packets is of rings: leave out --aggregation {aggregation}")
+    if packets and utilisation != "1":
+        raise click.UsageError("--packets has frames use links as they can: leave out --utilisation")
+    rule = _fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
         network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
-        rule = _fusion(fusion, cycle_ms, buffer_mib)
-        opened = [open_model(name, step_ms and step_ms * 1e3) for name in models or MEASURED]
+        opened = open_models(models or MEASURED, step_ms and step_ms * 1e3)
         found = left_alone(lambda: answers_of(opened, network, rule, target))
         beside = _beside(opened, network, rule) if packets else []
-        page = into and left_alone(lambda: write_whatif(opened, network, rule, into))
+        # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
+        page = into and write_whatif(opened, network, rule, into, target)
     if as_json:
         rings = {"packets": [each.model_dump() for each in beside]} if packets else {}
         print_json({**_as_json(found, not models), **rings})
     else:
         if not models:
             _print_theirs()
-        _print(found, target)
+        settings = [*network.told(), ("buffers", rule.told())]
+        click.echo("; ".join(f"{name}: {value}" for name, value in settings))
+        _print(found)
     if beside and not as_json:
         _print_beside(beside)
     if page and not as_json:
@@ -135,11 +168,13 @@ def _network(
     )
 
 
-def _fusion(preset: str, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
+def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
     from dense.fusion import MIB, PRESETS, Fusion
 
     if cycle_ms is None and buffer_mib is None:
-        return PRESETS[preset]
+        return PRESETS[preset or "horovod-0.20"]
+    if preset is not None:
+        raise click.UsageError("--cycle-ms and --buffer-mib are a rule of their own: leave out --fusion")
     return Fusion(
         cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
         most_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
@@ -149,20 +184,19 @@ def _fusion(preset: str, cycle_ms: float | None, buffer_mib: float | None) -> Fu
 def _print_theirs() -> None:
     from rich.console import Console
 
-    from dense.whatif import FEWER, SETUPS, table
+    from dense.whatif import CLAIMED, FEWER, SETUPS, TARGET, table
 
     click.echo(
         "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
     )
+    found = list(table())
     rows: list[list[object]] = [
         [
             row.model.title,
-            f"{row.model.layers.bytes / 1e6:.0f}",
-            row.messages,
-            *(f"{factor:.3f}" for factor in row.factors),
-            f"{row.fewer:.3f}",
+            *numbers(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
+            *numbers(*(f"{factor:.3f}" for factor in (*row.factors, row.fewer))),
         ]
-        for row in table()
+        for row in found
     ]
     head = [
         "model",
@@ -172,10 +206,20 @@ def _print_theirs() -> None:
         f"{FEWER.title}, {FEWER.workers} workers",
     ]
     Console(width=120).print(plain_table(head, rows))
-    click.echo("Compression by 2× to 5× at 10 Gbit/s is enough for the ResNets. VGG-16 takes 10×.\n")
+    low, high = CLAIMED
+    click.echo(
+        f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for {TARGET:g} '
+        f"that is so for {_compressions(found, True)}, and not for {_compressions(found, False)}.\n"
+    )
 
 
-def _print(found: list[Needed], target: float) -> None:
+def _compressions(rows: list[Row], as_claimed: bool) -> str:
+    return " and ".join(
+        f"{row.model.title} ({row.compression:.2f}×)" for row in rows if row.is_as_claimed == as_claimed
+    )
+
+
+def _print(found: list[Needed]) -> None:
     for each in found:
         click.echo(each.sentence)
         if each.is_estimate:
@@ -203,15 +247,17 @@ def _print_beside(found: list[Beside]) -> None:
         [
             each.model,
             each.workers,
-            f"{each.formula_ms:,.1f}",
-            f"{each.with_headers_ms:,.1f}",
-            f"{each.packets_ms:,.1f}",
-            f"{each.apart:+.2%}",
-            f"{each.frames:,}",
+            *numbers(
+                f"{each.formula_ms:,.1f}",
+                f"{each.with_headers_ms:,.1f}",
+                f"{each.packets_ms:,.1f}",
+                f"{each.apart:+.2%}",
+                f"{each.frames:,}",
+            ),
         ]
         for each in found
     ]
-    head = ["model", "workers", "formula", "and headers", "frames", "apart", "number of them"]
+    head = ["model", "workers", "formula", "with headers", "frames", "apart", "number of frames"]
     Console(width=120).print(plain_table(head, rows))
 
 
@@ -226,6 +272,7 @@ def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:
                 "buffers": row.messages,
                 **{setup.title: factor for setup, factor in zip(SETUPS, row.factors, strict=True)},
                 f"{FEWER.title}, {FEWER.workers} workers": row.fewer,
+                "10G, compression needed": row.compression,
             }
             for row in table()
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def open_model(name: str, step_us: float | None = None) -> Model:
     if origin.is_estimate and step_us is not None:
         layers = layers.scaled(step_us / origin.step_us)
     return _model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
+
+
+def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
+    """Several of them, no two of the same name; `step_us` is of one alone."""
+    if step_us is not None and len(names) != 1:
+        raise DenseError(f"--step-ms {step_us / 1e3:g}: it is of one model, and {len(names)} are asked about")
+    models = [open_model(name, step_us) for name in names]
+    called = [model.name for model in models]
+    for place, name in enumerate(called):
+        if name in called[:place]:
+            raise DenseError(f"{names[place]}: {name} was given before; each model needs a name of its own")
+    return models
 
 
 def _own(path: Path, step_us: float | None) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from dense.network import (
     HIGH_GBIT,
     LOW_COMPRESSION,
     LOW_GBIT,
+    WAYS,
     Aggregation,
     Network,
     Values,
@@ -25,7 +27,6 @@ from dense.whatif import TARGET, scaling_factor
 GRID = 41
 """Points along each side of a map."""
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-_FULL, _BACKWARD, _SENT = "#2c9a57", "#7f7f7f", "#3b7dd8"
 _STRIPES = ("#3b7dd8", "#9ecae1")
 
 
@@ -38,17 +39,17 @@ def scaling_map(
     models: Sequence[Model],
     network: Network,
     fusion: Fusion,
-    others: Sequence[Aggregation] = ("ring", "switch"),
+    target: float = TARGET,
 ) -> Figure:
-    """Bandwidth × compression, with the line of the target, for each model and way to aggregate."""
+    """Bandwidth × compression, with the line of the target, beside a switch that sums."""
     (gbit, compression), panels = axes(), []
     for model in models:
-        for aggregation in others:
+        for aggregation in _beside_switch(network.aggregation):
             settings = network.model_copy(update={"aggregation": aggregation})
             factors = scaling_factor(model, settings, fusion, gbit, compression[:, None])
             title = f"{model.shown}, {WAYS[aggregation]}"
             panels.append(
-                Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=TARGET)])
+                Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=target)])
             )
     return Figure(
         "scaling-map",
@@ -57,17 +58,13 @@ def scaling_map(
         Axis("compression, ×", is_log=True),
         panels,
         kind="heights",
-        caption=f"{network.workers} workers. The line is where {TARGET:g} is reached: above and right of it "
+        caption=f"{network.workers} workers. The line is where {target:g} is reached: above and right of it "
         "a better network, or more compression, brings next to nothing.",
     )
 
 
-WAYS: dict[Aggregation, str] = {
-    "ring": "ring",
-    "tree": "tree",
-    "servers": "parameter servers",
-    "switch": "switch that sums",
-}
+def _beside_switch(aggregation: Aggregation) -> tuple[Aggregation, Aggregation]:
+    return ("ring" if aggregation == "switch" else aggregation, "switch")
 
 
 def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
@@ -88,7 +85,7 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
         "scaling-by-workers",
         f"Scaling factor against workers, {network.gbit:g} Gbit/s",
         Axis("workers", is_log=True),
-        Axis("scaling factor", is_share=True),
+        Axis("scaling factor", is_share=True, reach=(0.0, 1.0)),
         panels,
         caption="A ring's additions grow with its workers, as do a tree's rounds; a switch that sums sends "
         "each gradient up once and its sum down once.",
@@ -96,16 +93,18 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
 
 
 def timeline(model: Model, network: Collectives, plans: Sequence[Plan]) -> Figure:
-    """Backward by its layers, and each buffer on the link, for each plan; ms since backward began."""
+    """Backward by its layers, and each buffer's all-reduce, for each plan; ms since backward began."""
+    longest_ms = max(play(model.layers, network, plan).end_us for plan in plans) / 1e3
     return Figure(
-        "timeline",
+        f"timeline-{model.name}",
         f"One backward pass of {model.shown}, and what is sent",
-        Axis("ms since backward began"),
+        Axis("ms since backward began", reach=(0.0, 1.02 * longest_ms)),
         Axis(""),
         [Panel(_told(plan, model, network), _spans(model, network, plan)) for plan in plans],
         kind="spans",
-        caption="Backward's layers above, and below them what is on the link. A buffer waits until "
-        "its last gradient is there and the link has room.",
+        caption="Above, backward, layer by layer from the last to the first. Below it the all-reduces, a row "
+        "for each that may be under way at once. One begins when its buffer's last gradient is there and a "
+        "row is free.",
     )
 
 
@@ -115,25 +114,29 @@ def _told(plan: Plan, model: Model, network: Collectives) -> str:
 
 
 def _spans(model: Model, network: Collectives, plan: Plan) -> list[Series]:
-    """Two colours in turn, so that neighbours can be told apart."""
+    """Two colours in turn along each row, so that neighbours can be told apart."""
     played = play(model.layers, network, plan)
     _, ready = model.layers.gradients()
     begins = np.concatenate(([0.0], ready[:-1]))
-    lanes = _lanes(played.starts, played.ends)
-    found = []
-    for parity, colour in enumerate(_STRIPES):
-        odd = slice(parity, None, 2)
-        rows = [
-            *(("backward", begin, end) for begin, end in zip(begins[odd], ready[odd], strict=True)),
-            *(
-                (f"link {lane + 1}", start, end)
-                for lane, start, end in zip(lanes[odd], played.starts[odd], played.ends[odd], strict=True)
-            ),
-        ]
-        names, lows, highs = zip(*rows, strict=True) if rows else ((), (), ())
-        low, high = np.array(lows, dtype=np.float64) / 1e3, np.array(highs, dtype=np.float64) / 1e3
-        found.append(Series(("odd", "even")[parity], names, high - low, colour, low=low))
-    return found
+    lanes = [f"all-reduce {lane + 1}" for lane in _lanes(played.starts, played.ends)]
+    rows = [("backward", *span) for span in zip(begins, ready, strict=True)]
+    rows += zip(lanes, played.starts, played.ends, strict=True)
+    striped: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
+    count = Counter[str]()
+    for row in rows:
+        striped[count[row[0]] % 2].append(row)
+        count[row[0]] += 1
+    return [
+        _series(name, colour, part)
+        for name, colour, part in zip(("odd", "even"), _STRIPES, striped, strict=True)
+        if part
+    ]
+
+
+def _series(name: str, colour: str, rows: Sequence[tuple[str, float, float]]) -> Series:
+    names, lows, highs = zip(*rows, strict=True)
+    low, high = np.array(lows, dtype=np.float64) / 1e3, np.array(highs, dtype=np.float64) / 1e3
+    return Series(name, names, high - low, colour, low=low)
 
 
 def _lanes(starts: Values, ends: Values) -> list[int]:

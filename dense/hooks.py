@@ -78,7 +78,8 @@ def layers_of(
             clock.begin()
             found.backward()
             wait()
-    order = [name for name in reversed(clock.order) if name in parameters]
+    # A gradient that is added to twice is ready at the second.
+    order = list(dict.fromkeys(reversed(clock.order)))
     order += [name for name in parameters if name not in order]
     return Layers(
         tuple(order),

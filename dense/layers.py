@@ -79,7 +79,7 @@ class Layers:
 
 def read_layers(path: Path) -> Layers:
     """A table as CSV or Parquet; raises `DataError` that names the row, the value and what would be right."""
-    log = UpdateLog.open(path)
+    log = UpdateLog.open(path, "a table of layers is CSV or Parquet")
     missing = [name for name in COLUMNS if name not in log.names]
     if missing:
         raise DataError(f"{path}: has no column {', '.join(missing)}; expected are {', '.join(COLUMNS)}")
@@ -90,14 +90,16 @@ def read_layers(path: Path) -> Layers:
     if not 0 < raw.height <= MOST_LAYERS:
         found = "no row" if not raw.height else f"more than {MOST_LAYERS:,} rows"
         raise DataError(f"{path}: has {found}; one row a layer is expected")
-    typed = raw.select(
-        pl.col("layer").cast(pl.String),
-        pl.col("bytes").cast(pl.Int64, strict=False),
-        pl.col("backward_us", "forward_us").cast(pl.Float64, strict=False),
-    )
-    without_forward = bool(
-        raw.select(pl.col("forward_us").cast(pl.String).fill_null("") == "").to_series().all()
-    )
+    try:
+        typed = raw.select(
+            pl.col("layer").cast(pl.String),
+            _whole_numbers(raw["bytes"]).cast(pl.Int64, strict=False),
+            pl.col("backward_us", "forward_us").cast(pl.Float64, strict=False),
+        )
+        empty = raw["forward_us"].cast(pl.String).fill_null("") == ""
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path}: has a column of another kind: {first_line(error)}") from error
+    without_forward = bool(empty.all())
     _check(path, raw, typed, COLUMNS[:3] if without_forward else COLUMNS, 1 if log.is_parquet else 2)
     forward = None if without_forward else typed["forward_us"].to_numpy()
     return Layers(tuple(typed["layer"]), typed["bytes"].to_numpy(), typed["backward_us"].to_numpy(), forward)
@@ -128,6 +130,11 @@ def check_suffix(path: Path) -> None:
         raise DataError(f"{path}: its name has to end with {' or '.join(SUFFIXES)}")
 
 
+def _whole_numbers(column: pl.Series) -> pl.Series:
+    """Fractions become nulls, where a cast would cut them off."""
+    return column.set(column != column.floor(), None) if column.dtype.is_float() else column
+
+
 def _scan(log: UpdateLog) -> pl.LazyFrame:
     if log.is_parquet:
         return pl.scan_parquet(log.path, glob=False)
@@ -145,13 +152,19 @@ def _right(name: str) -> tuple[pl.Expr, str]:
 
 def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first: int) -> None:
     """Raise `DataError` for the first row that does not hold; the first row is on line `first`."""
+    line = "row" if first == 1 else "line"
     faults = typed.select((~_right(name)[0].fill_null(False)).alias(name) for name in names)
     wrong = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)
     for row in wrong.iter_rows(named=True):
         name = next(name for name in names if row[name])
         value = raw[name][row["row"]]
-        where = f"{'row' if first == 1 else 'line'} {row['row'] + first}"
         told = "empty" if value in (None, "") else repr(value)
-        raise DataError(f"{path}, {where}: column {name} is {told}; {_right(name)[1]}")
+        raise DataError(f"{path}, {line} {row['row'] + first}: column {name} is {told}; {_right(name)[1]}")
+    again = typed.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
+    for row in again.iter_rows(named=True):
+        raise DataError(
+            f"{path}, {line} {row['row'] + first}: column layer is {row['layer']!r} again; "
+            "each layer once expected"
+        )
     if not int(typed["bytes"].sum()):
         raise DataError(f"{path}: all bytes are 0; the size of the gradients is expected there")

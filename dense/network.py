@@ -21,6 +21,12 @@ from logs.update_log import UNREADABLE, UpdateLog, first_line
 Values = NDArray[np.float64]
 Aggregation = Literal["ring", "tree", "servers", "switch"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+WAYS: dict[Aggregation, str] = {
+    "ring": "ring",
+    "tree": "tree",
+    "servers": "parameter servers",
+    "switch": "switch that sums",
+}
 LOW_GBIT, HIGH_GBIT = 1.0, 400.0
 LOW_COMPRESSION, HIGH_COMPRESSION = 1.0, 100.0
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -49,6 +55,19 @@ class Network(Strict):
             if not rates or any(after <= before for before, after in pairwise(rates)):
                 raise ValueError("utilisation: Gbit/s that rise from point to point are expected")
         return self
+
+    def told(self) -> list[tuple[str, str]]:
+        """Names and values with their units, as a reader is told."""
+        curve = isinstance(self.utilisation, tuple)
+        rows = [
+            ("workers", f"{self.workers:,}"),
+            ("a link", f"{self.gbit:g} Gbit/s"),
+            ("utilisation", "a curve" if curve else f"{self.utilisation:.0%}"),
+            ("compression", f"{self.compression:g}×" if self.compression > 1 else "none"),
+            ("aggregation", WAYS[self.aggregation]),
+            ("start-up", f"{self.startup_us:g} µs for each step of a collective"),
+        ]
+        return rows + ([("servers", f"{self.servers:,}")] if self.servers else [])
 
 
 def reduce_us(
@@ -105,7 +124,7 @@ def _additions() -> tuple[Values, Values]:
 
 def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
     """A curve as CSV with the columns `gbit` and `utilisation`, a share; raises `DataError` with the line."""
-    log = UpdateLog.open(path)
+    log = UpdateLog.open(path, "a curve of utilisation is CSV")
     columns = ["gbit", "utilisation"]
     if set(columns) - set(log.names):
         raise DataError(f"{path}: its columns are {', '.join(log.names)}; expected are {', '.join(columns)}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from common.settings import Strict
 from dense.catalogue import Model
+from dense.errors import DenseError
 from dense.fusion import Fusion, fuse
 from dense.network import Network, Values, addition_us, reduce_us
 from dense.play import Collectives, Plan, play
@@ -26,6 +27,8 @@ PAYLOAD = MTU - _IP_UDP
 """Bytes of gradients in a full frame."""
 SHARE = PAYLOAD / (PAYLOAD + HEAD_BYTES + WIRE_OVERHEAD)
 """Of what a link carries, with all headers, preamble and gap."""
+LOW_WIRE_GBIT, HIGH_WIRE_GBIT = 0.001, 1000.0
+"""Of links in virtual time, whose clock ticks in ns."""
 WORKERS = (4, 8, 16)
 NODES = 8
 """[ASC]'s."""
@@ -59,12 +62,20 @@ def carry_rings(
     at_once: int = 1,
     delay_us: float = 0.0,
     adds: bool = True,
+    compression: float = 1.0,
 ) -> Carried:
     """All-reduces of buffers in a ring of `workers` at one switch, begun as soon as there is room.
 
-    `startup_us` is before each of the 2 · (workers - 1) steps; `delay_us` is of each cable.
+    `startup_us` is before each of the 2 · (workers - 1) steps; `delay_us` is of each cable. What was
+    compressed is whole again where it is added.
     """
-    wires = _wires(sizes, ready_us, workers, gbit, delay_us, adds)
+    if not LOW_WIRE_GBIT <= gbit <= HIGH_WIRE_GBIT:
+        raise DenseError(
+            f"frames are sent on links of {LOW_WIRE_GBIT:g} to {HIGH_WIRE_GBIT:g} Gbit/s, not {gbit:g}"
+        )
+    parts = np.ceil(sizes / (workers * compression)).astype(np.int64)
+    add_us = addition_us(sizes / workers) * adds
+    wires = _wires(parts, add_us, ready_us, workers, gbit, delay_us)
     run_rings(wires, PAYLOAD, round(startup_us * 1e3), at_once)
     links = (wires.up, wires.down)
     return Carried(
@@ -76,11 +87,11 @@ def carry_rings(
 
 
 def _wires(
-    sizes: NDArray[np.int64], ready_us: Values, workers: int, gbit: float, delay_us: float, adds: bool
+    parts: NDArray[np.int64], add_us: Values, ready_us: Values, workers: int, gbit: float, delay_us: float
 ) -> Wires:
     cables = Cables(rate_mbit=gbit * 1e3, delay_us=delay_us, queue_kb=_QUEUE_KB)
     on_the_way = 16 + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
-    count, buffers = workers * on_the_way, len(sizes)
+    count, buffers = workers * on_the_way, len(parts)
     me = records(1, ME)[0]
     me.free = count
     per_host = (buffers, workers)
@@ -92,8 +103,8 @@ def _wires(
         up=links_of(cables, workers),
         down=links_of(cables, workers),
         ready=np.rint(ready_us * 1e3).astype(np.int64),
-        parts=-(-sizes // workers),
-        add=np.rint(addition_us(sizes / workers) * 1e3 * adds).astype(np.int64),
+        parts=parts,
+        add=np.rint(add_us * 1e3).astype(np.int64),
         **{name: np.zeros(per_host, np.int64) for name in ("due", "sent", "got", "starts", "ends")},
         **{name: np.zeros(workers, np.int64) for name in ("begun", "under_way", "busy")},
         turn=np.full(workers, buffers - 1),
@@ -123,13 +134,15 @@ def beside_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Beside]:  # fmt: skip
-    """A model's buffers in rings of so many workers."""
+    """A model's buffers in rings of so many workers, on links that are used fully."""
     sizes, ready = fuse(model.layers, fusion)
     found = []
     for done, n in enumerate(workers):
         step(done, len(workers))
         ring = network.model_copy(update={"workers": n, "aggregation": "ring", "utilisation": 1.0})
-        carried = carry_rings(sizes, ready, n, network.gbit, network.startup_us)
+        carried = carry_rings(
+            sizes, ready, n, network.gbit, network.startup_us, compression=network.compression
+        )
         found.append(
             Beside(
                 model=model.shown,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from analysis.answer import Answer
 from analysis.figures.files import write_figures
@@ -46,10 +47,12 @@ _READING_OVERLAP = (
 )
 
 
-def write_whatif(models: Sequence[Model], network: Network, fusion: Fusion, folder: Path) -> Path:
-    """Write report.html and the folder `figures`; the path of the report."""
-    drawn = [scaling_map(models, network, fusion), by_workers(models, network, fusion)]
-    found = answers_of(models, network, fusion)
+def write_whatif(
+    models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
+) -> Path:
+    """Write report.html and the folder `figures`; the path of the report. Raises `DataError`."""
+    drawn = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
+    found = answers_of(models, network, fusion, target)
     page = Page(
         title="Is the network the bottleneck?",
         answers=[
@@ -57,13 +60,13 @@ def write_whatif(models: Sequence[Model], network: Network, fusion: Fusion, fold
                 title=f"{network.workers} workers at {network.gbit:g} Gbit/s",
                 headline=found[0].headline
                 if len(found) == 1
-                else f"What it takes for a scaling factor of {TARGET:g}",
+                else f"What it takes for a scaling factor of {target:g}",
                 is_trusted=True,
                 sentences=tuple((Span(text=each.sentence),) for each in found),
             )
         ],
-        ran=_settings(models, network.model_dump()),
-        tables=[("What it takes", [_needed(found)])],
+        ran=[*_sources(models), *network.told(), ("buffers", fusion.told())],
+        tables=[("What it takes", [_needed(found, target)])],
         plots=[plot(figure) for figure in drawn],
         reading=_READING_WHATIF,
         glossary=_WORDS,
@@ -76,11 +79,10 @@ def write_overlap(
 ) -> Path:
     """The same of schedules; `plans` has those of each model by its name."""
     drawn = [timeline(model, network, plans[model.name]) for model in models]
-    drawn = [_renamed(figure, model.name) for figure, model in zip(drawn, models, strict=True)]
     times = [times_of(model, network, plans[model.name]) for model in models]
     page = Page(
         title="What to send when",
-        ran=_settings(models, network.model_dump()),
+        ran=[*_sources(models), *network.told()],
         tables=[("Time of a step", [times_table(times)])],
         plots=[plot(figure) for figure in drawn],
         reading=_READING_OVERLAP,
@@ -103,33 +105,28 @@ def times_table(times: Sequence[Times]) -> Table:
     return Table("ms of a step", ("", *names, "without communication"), rows)
 
 
-def _needed(found: Sequence[Needed]) -> Table:
+def _needed(found: Sequence[Needed], target: float) -> Table:
     rows: list[Row] = [
         (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells())) for each in found
     ]
-    return Table(f"For a scaling factor of {TARGET:g}", ("", "now", *TITLES), rows)
+    return Table(f"For a scaling factor of {target:g}", ("", "now", *TITLES), rows)
 
 
-def _settings(models: Sequence[Model], settings: Mapping[str, object]) -> list[tuple[str, str]]:
-    told = [(model.shown, model.source) for model in models]
-    return told + [
-        (name.replace("_", " "), str(value)) for name, value in settings.items() if value is not None
-    ]
-
-
-def _renamed(figure: Figure, name: str) -> Figure:
-    from dataclasses import replace
-
-    return replace(figure, name=f"{figure.name}-{name}")
+def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:
+    return [(model.shown, model.source) for model in models]
 
 
 def _write(page: Page, drawn: Sequence[Figure], folder: Path) -> Path:
-    target = folder / "figures"
+    """All of it or nothing: files come to their places when the last one has been written."""
+    figures, report = folder / "figures", folder / "report.html"
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        figures.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
+            written = write_figures(drawn, Path(partial))
+            write_text(Path(partial, report.name), build(page))
+            for path in written:
+                path.replace(figures / path.name)
+            Path(partial, report.name).replace(report)
     except OSError as error:
-        raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
-    write_figures(drawn, target)
-    report = folder / "report.html"
-    write_text(report, build(page))
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     return report

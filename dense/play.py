@@ -39,6 +39,15 @@ class Collectives(Strict):
         """A byte."""
         return self.beta_ns / 1e3
 
+    def told(self) -> list[tuple[str, str]]:
+        """Names and values with their units, as a reader is told."""
+        return [
+            ("α, start-up", f"{self.alpha_us / 1e3:g} ms"),
+            ("β", f"{self.beta_ns:g} ns a byte"),
+            ("f(k), k at once", f"1 + {self.sharing:g} · (k - 1)"),
+            ("at once, at most", f"{self.most}"),
+        ]
+
     def alone_us(self, size: float) -> float:
         """An all-reduce that meets no other."""
         return self.alpha_us + self.beta_us * size

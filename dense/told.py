@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from common.settings import Strict
 from dense.catalogue import Model
 from dense.fusion import Fusion
-from dense.network import HIGH_COMPRESSION, HIGH_GBIT, Network
+from dense.network import HIGH_COMPRESSION, HIGH_GBIT, LOW_COMPRESSION, LOW_GBIT, Network
 from dense.play import Collectives, Plan, play
 from dense.whatif import TARGET, needed_compression, needed_gbit, scaling_factor
 
@@ -29,17 +29,16 @@ class Needed(Strict):
     def cells(self) -> tuple[str, str, str]:
         """As `TITLES`."""
         return (
-            _told(self.gbit, "", HIGH_GBIT),
-            _told(self.compression, "×", HIGH_COMPRESSION),
-            _told(self.compression_with_switch, "×", HIGH_COMPRESSION),
+            _told(self.gbit, "", LOW_GBIT, HIGH_GBIT),
+            _told(self.compression, "×", LOW_COMPRESSION, HIGH_COMPRESSION),
+            _told(self.compression_with_switch, "×", LOW_COMPRESSION, HIGH_COMPRESSION),
         )
 
     @property
     def headline(self) -> str:
         """The short answer."""
-        if self.factor >= self.target:
-            return f"{self.model}: the network is no bottleneck, the scaling factor is {self.factor:.3f}."
-        return f"{self.model}: the network is the bottleneck, the scaling factor is {self.factor:.3f}."
+        is_one = "the" if self.factor < self.target else "no"
+        return f"{self.model}: the network is {is_one} bottleneck, the scaling factor is {self.factor:.3f}."
 
     @property
     def sentence(self) -> str:
@@ -47,14 +46,19 @@ class Needed(Strict):
         if self.factor >= self.target:
             return self.headline
         gbit, compression, switch = self.cells()
+        is_enough = self.compression_with_switch == LOW_COMPRESSION
         return (
-            f"{self.model}: {self.factor:.3f} as it is. {self.target:g} takes {gbit} Gbit/s, or compression "
-            f"by {compression}, or with a switch that sums compression by {switch}."
+            f"{self.model}: the scaling factor is {self.factor:.3f}. "
+            f"For {self.target:g} it takes {gbit} Gbit/s, or compression by {compression}; "
+            f"with a switch that sums, {'no compression' if is_enough else f'compression by {switch}'}."
         )
 
 
-def _told(value: float | None, unit: str, most: float) -> str:
-    return f"more than {most:g}{unit}" if value is None else f"{value:.3g}{unit}"
+def _told(value: float | None, unit: str, least: float, most: float) -> str:
+    """The least that is asked for may be more than it takes."""
+    if value is None:
+        return f"more than {most:g}{unit}"
+    return f"at most {least:g}{unit}" if value == least and not unit else f"{value:.3g}{unit}"
 
 
 def answers_of(

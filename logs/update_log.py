@@ -38,12 +38,12 @@ class UpdateLog:
     is_parquet: bool
 
     @staticmethod
-    def open(path: Path) -> UpdateLog:
-        """Read the header; raises `DataError`."""
+    def open(path: Path, right: str = "an update log is Parquet or CSV") -> UpdateLog:
+        """Read the header; raises `DataError`, with what would be `right` where it is no table at all."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
         if not (is_parquet or head.startswith(_COMPRESSED)):
-            check_text(path, head, "an update log is Parquet or CSV")
+            check_text(path, head, right)
         frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
         try:
             names = frame.collect_schema().names()

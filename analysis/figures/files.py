@@ -139,7 +139,8 @@ def _heights(axis: Axes, many: Iterable[Series]) -> None:
         shown = axis.pcolormesh(each.x, each.y, each.z, cmap="viridis", vmin=0, vmax=1, shading="nearest")
         axis.figure.colorbar(shown, ax=axis, label=each.name)
         if each.level is not None and each.z.min() < each.level < each.z.max():
-            axis.contour(each.x, each.y, each.z, levels=[each.level], colors="red", linewidths=1.5)
+            line = axis.contour(each.x, each.y, each.z, levels=[each.level], colors="black", linewidths=1.5)
+            axis.clabel(line, fmt=f"{each.level:g}", fontsize="small")
 
 
 def _spans(axis: Axes, many: Iterable[Series]) -> None:

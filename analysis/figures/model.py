@@ -31,6 +31,8 @@ class Axis:
     is_log: bool = False
     is_share: bool = False
     """From 0 to 1, shown in per cent."""
+    reach: tuple[float, float] | None = None
+    """From where to where on the page; else as the data of each panel has it."""
 
 
 @dataclass(frozen=True, slots=True)

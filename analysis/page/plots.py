@@ -84,7 +84,13 @@ def plot(figure: Figure) -> Plot:
 
 
 def _axis(axis: Axis, names: bool, is_reversed: bool = False) -> dict[str, Any]:
-    return {"title": axis.title, "is_share": axis.is_share, "names": names, "reversed": is_reversed}
+    return {
+        "title": axis.title,
+        "is_share": axis.is_share,
+        "names": names,
+        "reversed": is_reversed,
+        "reach": axis.reach,
+    }
 
 
 def _has_names(figure: Figure) -> bool:
@@ -173,7 +179,7 @@ def _heights(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
         "zmin": 0,
         "zmax": 1,
         "colorscale": "Viridis",
-        "colorbar": {"thickness": 10, "tickformat": ".0%"},
+        "colorbar": {"thickness": 10, "title": {"text": series.name, "side": "right"}},
         "hovertemplate": "%{x:.3g}, %{y:.3g}: %{z:.3f}<extra></extra>",
     }
 
@@ -186,8 +192,15 @@ def _line_at(level: float, series: Series) -> dict[str, Any]:
         "x": _rounded(series.x),
         "y": _rounded(series.y),
         "z": [_rounded(row) for row in series.z],
-        "contours": {"start": level, "end": level, "size": 1, "coloring": "none"},
-        "line": {"color": "red", "width": 2},
+        "contours": {
+            "start": level,
+            "end": level,
+            "size": 1,
+            "coloring": "none",
+            "showlabels": True,
+            "labelfont": {"color": "black", "size": 13},
+        },
+        "line": {"color": "black", "width": 2},
         "showscale": False,
         "hoverinfo": "skip",
     }

@@ -9,7 +9,7 @@ function axis(of, isLog) {
     tickformat: of.is_share ? ".0%" : undefined, exponentformat: "none", separatethousands: true,
     dtick: isLog ? 1 : undefined,
     gridcolor: css("--line"), zerolinecolor: css("--line"), automargin: true, fixedrange: true,
-    autorange: of.reversed ? "reversed" : true,
+    autorange: of.reversed ? "reversed" : !of.reach, range: of.reach ?? undefined,
   };
 }
 

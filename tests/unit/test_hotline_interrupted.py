@@ -93,7 +93,6 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("simulator.experiment.simulate", ("simulate",)),
         ("dense.told.answers_of", ("whatif",)),
         ("dense.gaps.gaps", ("overlap", "--gaps")),
-        ("dense.page.write_overlap", ("overlap", "resnet50", "--scheduler", "wfbp", "--into", "here")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(

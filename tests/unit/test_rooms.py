@@ -20,9 +20,9 @@ FLOORS = (
     {"analysis"},
     {"policies"},
     {"experiment"},
-    {"bench", "simulator", "topologies"},
+    {"simulator", "topologies"},
     {"dense"},
-    {"cli"},
+    {"bench", "cli"},
     {"paper"},
 )
 """From the bottom; a room imports what is below it. `softswitch` stands alone: others install it."""

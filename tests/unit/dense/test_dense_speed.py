@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
+import os
+from random import Random
 
-import pytest
-
-from dense import bench
-from dense.warm import warm
-
-
-@pytest.mark.parametrize(
-    ("work", "most_s"), [(bench.map_of_one_model, 1.0), (bench.schedulers_of_bert_large, 5.0)]
-)
-def test_it_is_fast_enough_to_be_asked(work: object, most_s: float) -> None:
-    assert work in bench.MEASURED and callable(work)
-    warm()
-    begun = time.process_time()
-    work()
-    assert time.process_time() - begun < most_s
+from bench.__main__ import SECTIONS
+from bench.processes import Cores
+from bench.report import as_tables
+from bench.scale import QUICK
+from bench.stage import Stage
 
 
-def test_the_least_of_several_rounds_counts() -> None:
-    rounds: list[int] = []
-    assert 0 <= bench.seconds(lambda: rounds.append(1), 3) < 1 and len(rounds) == 3
+def test_the_bench_has_the_goals_and_they_are_met() -> None:
+    """A map in 1 s, all schedulers of BERT-Large in 5 s."""
+    core = min(os.sched_getaffinity(0))
+    stage = Stage(Cores(core, core, (core,)), QUICK, Random(1), lambda what: None)
+    results = SECTIONS["dense"](stage)
+    assert [[goal.text() for goal in result.goals] for result in results] == [["≤ 1"], ["≤ 5"], []]
+    assert all(result.is_met(goal) for result in results for goal in result.goals)
+    (table,) = as_tables(results)
+    assert table.row_count == 3

@@ -6,12 +6,15 @@ import importlib.util
 import json
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from cli.commands import hotline
+from dense.hooks import layers_of
 from dense.layers import read_layers
 
 needs_torch = pytest.mark.skipif(
@@ -49,6 +52,97 @@ model = Net()
 def loss():
     return model(torch.ones(3, 4)).sum()
 """
+
+
+class _Device:
+    """Stands in for a device that is told what to do and does it when it is waited for."""
+
+    def __init__(self) -> None:
+        self.told_s = self.now = 0.0
+
+    def work(self, seconds: float) -> None:
+        self.told_s += seconds
+
+    def synchronize(self) -> None:
+        self.now += self.told_s
+        self.told_s = 0.0
+
+
+class _Hooked:
+    """What can be hooked."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Callable[..., None]] = []
+
+    def hook(self, hook: Callable[..., None]) -> SimpleNamespace:
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    register_forward_hook = register_post_accumulate_grad_hook = hook
+
+    def passed(self) -> None:
+        for hook in self.hooks:
+            hook(self)
+
+
+class _Parameter(_Hooked):
+    device = SimpleNamespace(type="slow")
+    requires_grad = True
+
+    def __init__(self, values: int) -> None:
+        super().__init__()
+        self.numel, self.element_size = lambda: values, lambda: 2
+
+
+class _Module(_Hooked):
+    """Two layers. Forward takes 1 ms for the first and 4 for the second, backward 8 and 20."""
+
+    def __init__(self, device: _Device) -> None:
+        super().__init__()
+        self.device = device
+        self.layers = {name: _Hooked() for name in ("first", "last")}
+        self.named = {name: _Parameter(values) for name, values in (("last.w", 30), ("first.w", 10))}
+
+    def named_parameters(self, recurse: bool = True) -> Iterator[tuple[str, _Parameter]]:
+        yield from self.named.items() if recurse else ()
+
+    def named_modules(self) -> Iterator[tuple[str, object]]:
+        yield "", self
+        for name in self.layers:
+            own = [("w", self.named[f"{name}.w"])]
+            yield (
+                name,
+                SimpleNamespace(
+                    named_parameters=lambda recurse, own=own: own,
+                    register_forward_hook=self.layers[name].hook,
+                ),
+            )
+
+    def loss(self) -> SimpleNamespace:
+        for name, seconds in (("first", 0.001), ("last", 0.004)):
+            self.device.work(seconds)
+            self.layers[name].passed()
+        return SimpleNamespace(backward=self.backward)
+
+    def backward(self) -> None:
+        for name, seconds in (("last.w", 0.020), ("first.w", 0.008)):
+            self.device.work(seconds)
+            self.named[name].passed()
+
+
+def test_times_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PyTorch: what hooks take for times, and for order, of a model of known times."""
+    device = _Device()
+    model = _Module(device)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(slow=device))
+    monkeypatch.setattr("dense.hooks.time", SimpleNamespace(perf_counter=lambda: device.now))
+    steps: list[tuple[int, int]] = []
+    layers = layers_of(model, model.loss, 4, 2, lambda *at: steps.append(at))
+    assert (layers.names, layers.sizes.tolist()) == (("first.w", "last.w"), [20, 60])
+    assert layers.backward_us.tolist() == pytest.approx([8_000, 20_000])
+    assert layers.forward_us is not None and layers.forward_us.tolist() == pytest.approx([1_000, 4_000])
+    assert len(steps) == 6
+    assert not any(each.hooks for each in (*model.named.values(), *model.layers.values()))
 
 
 def script(folder: Path, text: str) -> Path:

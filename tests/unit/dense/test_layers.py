@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dense.architectures import ARCHITECTURES, counted
-from dense.catalogue import FOLDER, ORIGINS, open_model
+from dense.catalogue import FOLDER, ORIGINS, open_model, open_models
 from dense.errors import DenseError
 from dense.layers import Layers, read_layers, write_layers
 from dense.tables import estimate, measured
 from logs.errors import DataError
+from tests.unit.dense.written import rows
 
 HEAD = "layer,bytes,backward_us,forward_us\n"
 MILLIONS = {
@@ -30,17 +31,6 @@ MILLIONS = {
     "bert-large": 335,
 }
 """Parameters as published."""
-STEPS_MS = {
-    "resnet50": 128.1,
-    "resnet101": 192.0,
-    "vgg16": 194.5,
-    "resnet152": 206.5,
-    "densenet201": 125.3,
-    "inceptionv4": 285.7,
-    "bert-base": 267.6,
-    "bert-large": 793.7,
-    "dlrm": 66.3,
-}
 
 
 def table(folder: Path, text: str, name: str = "mine.csv") -> Path:
@@ -78,6 +68,8 @@ def test_columns_may_stand_anywhere_and_others_beside_them(tmp_path: Path) -> No
         (f"{HEAD}a,1,-2,\n", "line 2: column backward_us is '-2'"),
         (f"{HEAD}a,1,1e10,\n", "line 2: column backward_us is '1e10'"),
         (f"{HEAD}a,1,2,3\nb,1,2,\n", "line 3: column forward_us is empty"),
+        (f"{HEAD}a,1,2,\nb,1,2,\na,1,2,\n", "line 4: column layer is 'a' again"),
+        ("", "is empty; a table of layers is CSV or Parquet"),
         (f"{HEAD}a,0,2,3\n", "all bytes are 0"),
         ("a;b\n1;2\n", "columns are separated by commas"),
     ],
@@ -98,10 +90,43 @@ def test_a_parquet_table_is_refused_by_its_row(tmp_path: Path) -> None:
         read_layers(path)
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "told"),
+    [
+        ("bytes", [1.0, 2.5], "row 2: column bytes is 2.5; a whole number"),
+        ("bytes", [1, None], "row 2: column bytes is empty"),
+        ("bytes", [[1], [2]], "a column of another kind"),
+        ("forward_us", [[1], [2]], "a column of another kind"),
+        ("backward_us", [1.0, float("inf")], "row 2: column backward_us is inf"),
+        ("layer", ["a", "a"], "row 2: column layer is 'a' again"),
+    ],
+)
+def test_parquet_has_kinds(tmp_path: Path, column: str, values: list[object], told: str) -> None:
+    path = tmp_path / "mine.parquet"
+    right = {"layer": ["a", "b"], "bytes": [1, 7], "backward_us": [1.0, 2.0], "forward_us": [1.0, 2.0]}
+    pl.DataFrame({**right, column: values}).write_parquet(path)
+    with pytest.raises(DataError, match=re.escape(str(path))) as error:
+        read_layers(path)
+    assert told in str(error.value)
+
+
+def test_whole_numbers_of_bytes_may_be_written_as_floats(tmp_path: Path) -> None:
+    path = tmp_path / "mine.parquet"
+    pl.DataFrame(
+        {"layer": [1, 2], "bytes": [1.0, 7.0], "backward_us": [1, 2], "forward_us": [None, None]}
+    ).write_parquet(path)
+    layers = read_layers(path)
+    assert (layers.names, layers.sizes.tolist(), layers.forward_us) == (("1", "2"), [1, 7], None)
+
+
 _LAYER = st.tuples(st.text("abc.", min_size=1), st.integers(1, 2**40), st.floats(0, 1e9), st.floats(0, 1e9))
 
 
-@given(st.lists(_LAYER, min_size=1, max_size=5), st.booleans(), st.sampled_from([".csv", ".parquet"]))
+@given(
+    st.lists(_LAYER, min_size=1, max_size=5, unique_by=lambda row: row[0]),
+    st.booleans(),
+    st.sampled_from([".csv", ".parquet"]),
+)
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[str, int, float, float]],
@@ -150,8 +175,20 @@ def test_tables_have_the_sizes_of_the_architectures(name: str) -> None:
     model, tensors = open_model(name), ARCHITECTURES[name]()
     assert model.layers.names == tuple(tensor.name for tensor in tensors)
     assert model.layers.sizes.tolist() == [4 * tensor.values for tensor in tensors]
-    assert model.step_us / 1e3 == pytest.approx(STEPS_MS[name], abs=0.05)
     assert "(estimate)" in model.shown if ORIGINS[name].is_estimate else "(" not in model.shown
+
+
+def test_models_are_as_docs_have_them() -> None:
+    """docs/dense.md: parameters, ms of a step, how many samples it has, and which are estimates."""
+    told = {
+        name: (count, *re.findall(r"([\d.,]+) (?:ms|images|samples|×)", step), "**estimate**" in source)
+        for name, (_, count, step, source) in rows("name", "variant").items()
+    }
+    parameters = dict(counted())
+    assert told == {
+        name: (f"{parameters[name]:,}", f"{of.step_us / 1e3:.1f}", f"{of.batch:,}", of.is_estimate)
+        for name, of in ORIGINS.items()
+    }
 
 
 @pytest.mark.parametrize("name", [name for name, origin in ORIGINS.items() if origin.is_estimate])
@@ -213,3 +250,14 @@ def test_a_table_of_the_readers_needs_the_time_of_a_step(tmp_path: Path) -> None
         open_model("resnet51")
     with pytest.raises(DataError, match=r"none\.csv: cannot be read: No such file"):
         open_model("none.csv")
+
+
+def test_several_models_have_each_a_name(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    one, two = table(tmp_path, f"{HEAD}a,1,20,10\n"), table(tmp_path / "b", f"{HEAD}a,1,20,10\n")
+    assert [model.name for model in open_models([str(one), "vgg16"])] == ["mine", "vgg16"]
+    with pytest.raises(DenseError, match=f"{two}: mine was given before"):
+        open_models([str(one), str(two)])
+    assert open_models([str(one)], 50.0)[0].step_us == 50
+    with pytest.raises(DenseError, match=r"--step-ms 0\.05: it is of one model, and 2 are asked about"):
+        open_models([str(one), "vgg16"], 50.0)

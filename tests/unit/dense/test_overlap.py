@@ -18,8 +18,9 @@ from dense.layers import Layers
 from dense.play import Collectives, Plan, play
 from dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
 from dense.search import beam, optimum
-from dense.told import times_of
+from dense.told import Times, times_of
 from tests.harness.effort import examples
+from tests.unit.dense.written import rows
 
 NET = Collectives(alpha_us=100, beta_ns=1000, sharing=0.5)
 """A byte takes 1 µs."""
@@ -176,16 +177,24 @@ def test_gaps_over_a_thousand_models() -> None:
     net = Collectives()
     found = list(random_models(1000, 1))
     assert {len(toy.names) for toy in found} == set(range(2, 13))
-    means = dict.fromkeys(SCHEDULERS, 0.0)
+    each = dict[str, list[float]]()
     for toy in found:
         gap = gaps_of(toy, net)
-        means = {name: mean + gap[name] / len(found) for name, mean in means.items()}
+        for name, value in gap.items():
+            each.setdefault(name, []).append(value)
         assert -1e-9 <= gap["best"] <= 0.01
         assert all(gap["best"] <= other + 1e-12 for other in gap.values())
-    # As docs/dense.md has them.
-    assert {name: round(mean, 3) for name, mean in means.items()} == {
-        "wfbp": 0.270, "fixed": 0.210, "mg-wfbp": 0.130, "asc-wfbp": 0.051, "best": 0.0
-    }  # fmt: skip
+    told = [
+        [
+            f"{np.mean(all_of):.{2 if name == 'best' else 1}%}",
+            f"{np.quantile(all_of, 0.99):.{2 if name == 'best' else 0}%}",
+            f"{np.max(all_of):.{2 if name == 'best' else 0}%}",
+            f"{np.mean(np.array(all_of) < 1e-9):.1%}",
+        ]
+        for name, all_of in each.items()
+    ]
+    docs = [[cell.replace(" %", "%") for cell in cells] for cells in rows("scheduler", "mean").values()]
+    assert docs == told
 
 
 def test_gaps_are_added_up() -> None:
@@ -206,22 +215,39 @@ def test_every_gradient_is_sent_once_by_every_scheduler() -> None:
             assert play(toy, Collectives(), plan).sizes.sum() == toy.bytes
 
 
-@pytest.mark.parametrize(
-    ("name", "over_wfbp", "over_mg_wfbp", "best_ms"),
-    [
-        ("resnet152", 1.90, 1.01, 372),
-        ("densenet201", 4.07, 1.04, 146),
-        ("inceptionv4", 2.15, 1.08, 325),
-        ("bert-base", 1.21, 1.05, 682),
-        ("bert-large", 1.29, 1.17, 1997),
-    ],
-)
-def test_steps_of_the_papers_models(name: str, over_wfbp: float, over_mg_wfbp: float, best_ms: float) -> None:
+NAMES = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
+
+
+def times(name: str, step_ms: float | None = None, tensors: bool = False) -> Times:
+    """Under each scheduler, on [ASC]'s network."""
+    model, net = open_model(name, step_ms and step_ms * 1e3), Collectives()
+    if not tensors:
+        model = replace(model, layers=model.layers.by_module())
+    return times_of(model, net, [scheduler(model.layers, net) for scheduler in SCHEDULERS.values()])
+
+
+def test_steps_of_the_papers_models() -> None:
     """As docs/dense.md has them, beside what is published."""
-    model, net = open_model(name), Collectives()
-    model = replace(model, layers=model.layers.by_module())
-    found = times_of(model, net, [scheduler(model.layers, net) for scheduler in SCHEDULERS.values()])
-    assert found.faster("ASC-WFBP", "WFBP") == pytest.approx(over_wfbp, abs=0.006)
-    assert found.faster("ASC-WFBP", "MG-WFBP") == pytest.approx(over_mg_wfbp, abs=0.006)
-    assert found.step_ms["best"] == pytest.approx(best_ms, abs=0.6)
-    assert found.step_ms["best"] == min(found.step_ms.values()) > found.compute_ms
+    told = rows("model (all estimates)", "WFBP")
+    for name, (title, cells) in zip(NAMES, told.items(), strict=True):
+        found = times(name)
+        assert found.model == f"{title} (estimate)"
+        assert cells[:5] == [f"{ms:,.0f}" for ms in found.step_ms.values()]
+        assert cells[5] == f"{found.faster('ASC-WFBP', 'WFBP'):.2f}"
+        assert cells[7] == f"{found.faster('ASC-WFBP', 'MG-WFBP'):.2f}"
+        assert found.step_ms["best"] == min(found.step_ms.values()) > found.compute_ms
+    published = {title: cells[6] for title, cells in told.items()}
+    assert published == {
+        "ResNet-152": "1.82",
+        "DenseNet-201": "2.48",
+        "Inception-v4": "1.91",
+        "BERT-Base": "1.09",
+        "BERT-Large": "1.09",
+    }
+
+
+def test_reasons_why_ours_differ() -> None:
+    """docs/dense.md: another batch, tensors apart, and what the model has to give beyond ASC's merging."""
+    assert times("densenet201", step_ms=334).faster("ASC-WFBP", "WFBP") == pytest.approx(2.37, abs=0.006)
+    assert times("resnet152", tensors=True).faster("ASC-WFBP", "WFBP") == pytest.approx(2.39, abs=0.006)
+    assert times("resnet152").faster("best", "ASC-WFBP") == pytest.approx(1.27, abs=0.006)

@@ -25,8 +25,9 @@ from dense.packets import (
     sharing_of,
 )
 from dense.play import Collectives
-from dense.schedulers import asc_wfbp, best, fixed, mg_wfbp
+from dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
 from dense.whatif import THEIRS
+from tests.unit.dense.written import rows
 
 FULL_US = 1538 * 8 / 10_000
 """A full frame on a link of 10 Gbit/s: 1,514 bytes, preamble, checksum and gap."""
@@ -99,7 +100,26 @@ def test_formula_and_packets_are_within_3_percent(workers: int) -> None:
     (found,) = beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [workers])
     assert abs(found.apart) < 0.03
     assert 0.03 < found.packets_ms / found.formula_ms - 1 < 0.06
-    assert found.frames > 400_000 and found.longest_queue <= 1514
+    assert found.longest_queue <= 1514
+    assert rows("workers", "formula")[str(workers)] == [
+        f"{found.formula_ms:.1f}",
+        f"{found.with_headers_ms:.1f}",
+        f"{found.packets_ms:.1f}",
+        f"{100 * found.apart:+.2f} %",
+        f"{found.frames:,}",
+    ]
+
+
+def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
+    """Formula and frames agree on it, and on start-ups."""
+    network = Network(gbit=10, compression=4, startup_us=100)
+    (found,) = beside_formula(open_model("resnet50"), network, THEIRS, [4])
+    (plain,) = beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [4])
+    assert found.frames == pytest.approx(plain.frames / 4, rel=0.001)
+    assert found.packets_ms < plain.packets_ms and abs(found.apart) < 0.03
+    sizes, ready = np.array([400_000]), np.zeros(1)
+    at_once = carry_rings(sizes, ready, 4, 1e3, compression=1000).end_us
+    assert at_once == pytest.approx(3 * float(addition_us(100_000)), rel=0.01)
 
 
 def test_where_the_model_and_packets_part() -> None:
@@ -109,6 +129,8 @@ def test_where_the_model_and_packets_part() -> None:
     plans = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
     serial, asc, beam = beside_model(model, net, plans)
     assert abs(serial.apart) < 0.005
+    for found in beside_model(model, net, [each(model.layers, net) for each in (wfbp, fixed)]):
+        assert abs(found.apart) < 0.005
     assert (asc.apart, beam.apart) == pytest.approx((0.14, 0.31), abs=0.006)
     fair = net.model_copy(update={"sharing": 1.0})
     (found,) = beside_model(model, fair, [asc_wfbp(model.layers, fair)])

@@ -8,19 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dense.catalogue import Model, open_model
+from dense.catalogue import Model, open_model, open_models
 from dense.fusion import MIB, PRESETS, Fusion, fuse
 from dense.layers import Layers
 from dense.network import AGGREGATIONS, Aggregation, Network, addition_us, reduce_us
+from dense.told import answers_of
 from dense.whatif import (
     FEWER,
     SETUPS,
+    THEIRS,
     exposed_us,
     needed_compression,
     needed_gbit,
     scaling_factor,
     table,
 )
+from tests.unit.dense.written import rows
 
 PUBLISHED = {
     "ResNet-50": (102, 12, (0.995, 0.994, 0.910, 0.540, 0.076, 0.817, 0.994, 0.995), 0.572),
@@ -28,6 +31,11 @@ PUBLISHED = {
     "VGG-16": (553, 15, (0.993, 0.622, 0.439, 0.201, 0.022, 0.367, 0.723, 0.993), 0.212),
 }
 """Megabytes, messages, factors at 64 workers and at 16, calculated before from the authors' logs and rule."""
+
+
+def written(factor: float) -> str:
+    """As docs/dense.md has it: `.995`."""
+    return f"{factor:.3f}".lstrip("0")
 
 
 def model(sizes: list[int], backward_us: list[float], step_us: float) -> Model:
@@ -52,6 +60,39 @@ def test_the_table_of_the_paper_to_the_third_digit() -> None:
         for row in table()
     }
     assert found == PUBLISHED
+    assert rows("model", "MB") == {
+        name: [f"{size}", f"{messages}", *map(written, factors), written(fewer)]
+        for name, (size, messages, factors, fewer) in PUBLISHED.items()
+    }
+
+
+def test_where_the_papers_claim_holds() -> None:
+    """ "2x-5x at 10 Gbit/s": for ResNets, and not for VGG-16."""
+    found = {row.model.title: (row.is_as_claimed, f"{row.compression:.2f}×") for row in table()}
+    assert found == {
+        "ResNet-50": (True, "2.44×"), "ResNet-101": (True, "2.56×"), "VGG-16": (False, "7.18×")
+    }  # fmt: skip
+
+
+def test_the_question_turned_round_is_as_docs_have_it() -> None:
+    """docs/dense.md: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
+    models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
+    found = answers_of(models, Network(gbit=10), THEIRS)
+    assert rows("model", "bandwidth, no compression") == {
+        each.model: [
+            f"{each.gbit:.1f} Gbit/s", f"{each.compression:.2f}×", f"{each.compression_with_switch:.2f}×"
+        ]
+        for each in found
+    }  # fmt: skip
+    assert found[0].cells() == ("24.4", "2.44×", "1.11×")
+
+
+def test_what_there_is_not_is_told_as_such() -> None:
+    toy = model([10**9], [1000], 2000)
+    (found,) = answers_of([toy], Network(gbit=1), THEIRS)
+    assert found.cells() == ("more than 400", "more than 100×", "more than 100×")
+    (slow,) = answers_of([model([10**3], [10**5], 10**6)], Network(gbit=0.001), THEIRS)
+    assert slow.cells()[0] == "at most 1"
 
 
 def test_a_rings_all_reduce_by_hand() -> None:
@@ -133,7 +174,7 @@ def test_presets_are_the_defaults_of_others() -> None:
     assert PRESETS["horovod-0.20"] == Fusion(cycle_us=5_000, most_bytes=67_108_864)
     assert PRESETS["horovod-0.21"] == Fusion(cycle_us=1_000, most_bytes=134_217_728)
     assert PRESETS["pytorch-ddp-2"] == Fusion(most_bytes=26_214_400, first_bytes=1_048_576)
-    assert PRESETS["dear"] == Fusion(most_bytes=25_000_000)
+    assert PRESETS["dear"] == Fusion(most_bytes=26_214_400)
 
 
 def test_what_backward_does_not_hide() -> None:

@@ -1,0 +1,24 @@
+"""What docs/dense.md has in its tables, for tests that calculate it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DOCS = Path(__file__).parents[3] / "docs" / "dense.md"
+
+
+def rows(*head: str) -> dict[str, list[str]]:
+    """The table whose head begins with these cells: the first cell of each row -> its others."""
+    lines = DOCS.read_text().splitlines()
+    (begin,) = (number for number, line in enumerate(lines) if _cells(line)[: len(head)] == list(head))
+    found = {}
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        name, *cells = _cells(line)
+        found[name.strip("`")] = cells
+    return found
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
