@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from cli.common import json_option, one_line_errors, plain_table
+from cli.common import Number, json_option, one_line_errors, plain_table
 from common.concurrency import left_alone
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     help="Steps/s of all workers together. Left out: half of what the cluster carries.",
 )
 @click.option(
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--skew",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
     help="Share of the updates that the hottest 20,000 of 900,000 parameters take, in the built-in data.",

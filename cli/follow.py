@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from cli.common import job_option, json_option, on_switch, switch_options
+from cli.common import Number, job_option, json_option, on_switch, switch_options
 from common.words import counted
 from controller.controller import Controller
 from controller.hotset.choice import MOST_KEYS
@@ -26,11 +26,11 @@ from controller.hotset.migrate import WAVE
     "--every",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(0.2, 86_400),
+    type=Number(0.2, 86_400),
     help="Seconds of a period.",
 )
 @click.option(
-    "--margin", default=MARGIN, show_default=True, type=click.FloatRange(1, 1000),
+    "--margin", default=MARGIN, show_default=True, type=Number(1, 1000),
     help="A key must be updated so many times as often as the one whose place it takes.",
 )  # fmt: skip
 @click.option(

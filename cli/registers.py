@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cli.common import job_option, json_option, on_switch, print_json, print_table, switch_options
+from cli.common import Number, job_option, json_option, on_switch, print_json, print_table, switch_options
 
 _RECORD = Path("runs/latest/run.json")
 
@@ -18,7 +18,7 @@ _RECORD = Path("runs/latest/run.json")
 @job_option
 @click.option(
     "--scale",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     help=f"Units of a value per 1.0 of the model; left out, that of {_RECORD}.",
 )
 @json_option

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.common import json_option, on_switch, one_line_errors, plain_table, switch_options
+from cli.common import Number, json_option, on_switch, one_line_errors, plain_table, switch_options
 from common.concurrency import in_thread
 from controller.controller import Controller
 from controller.errors import DeviceError
@@ -50,7 +50,7 @@ class View:
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @switch_options
 @click.option(
-    "--interval", default=2.0, show_default=True, type=click.FloatRange(0.2, 3600),
+    "--interval", default=2.0, show_default=True, type=Number(0.2, 3600),
     help="Seconds between two readings.",
 )  # fmt: skip
 @click.option("--count", type=click.IntRange(min=1), help="End after so many readings.")

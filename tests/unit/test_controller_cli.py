@@ -121,3 +121,20 @@ def test_what_cannot_be_followed_is_told_in_one_line(option: tuple[str, str], to
     result = run("follow", "--job", "1", "--top-k", "5", *option)
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == f"Error: Invalid value for '{option[0]}': {told}."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("answer", "--workers", "4", "--servers", "2", "--rate"),
+        ("answer", "--workers", "4", "--servers", "2", "--skew"),
+        ("registers", "--job", "1", "--scale"),
+        ("watch", "--interval"),
+        ("follow", "--job", "1", "--top-k", "5", "--every"),
+        ("follow", "--job", "1", "--top-k", "5", "--margin"),
+    ],
+)
+def test_what_is_not_a_number_is_in_no_range(command: tuple[str, ...]) -> None:
+    result = run(*command, "nan")
+    assert result.exit_code == 2
+    assert f"'{command[-1]}': 'nan' is not a number" in result.stderr
