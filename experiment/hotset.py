@@ -6,7 +6,7 @@ from common.concurrency import in_thread
 from controller.hotset import choice
 from designs.hotset import PROFILE
 from experiment.config import Config
-from experiment.session import Session
+from experiment.session import Planned, Session
 from hosts.workload.trace import Trace
 from logs.merge import last_updates
 
@@ -34,7 +34,7 @@ async def profile(session: Session, trace: Trace) -> None:
             done[worker] = steps_done
             phase.update(sum(done.values()))
 
-        await session.run_steps(PROFILE, session.take_steps(steps), steps, on_progress=on_progress)
+        await session.run_steps(Planned(PROFILE, session.take_steps(steps), steps), on_progress)
         await session.write_updates()
 
 

@@ -25,6 +25,25 @@ OnProgress = Callable[[str, int], None]
 """(worker's name, steps that it has done)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Steps of the trace that every worker is to run for an arm."""
+
+    arm: Arm
+    first_step: int
+    steps: int
+    """Of each worker."""
+    period_ns: int = 0
+    """From a step to the next; 0 is a closed loop."""
+    offsets_ns: tuple[int, ...] = ()
+    """Delay of each worker behind the common start, as workers of asynchronous training are not in step; none
+    where there are none."""
+    round: int = -1
+    """Below 0 it is not of the measured phase."""
+    load: float = 0.0
+    """As a part of what all arms carry."""
+
+
 class Ran(BaseModel):
     """What a worker tells of the steps that it has run."""
 
@@ -102,23 +121,8 @@ class Session(ABC):
     # -- steps
 
     @abstractmethod
-    async def run_steps(
-        self,
-        arm: Arm,
-        first_step: int,
-        steps: int,
-        *,
-        period_ns: int = 0,
-        offsets_ns: Sequence[int] = (),
-        round_number: int = -1,
-        load: float = 0.0,
-        on_progress: OnProgress | None = None,
-    ) -> list[Ran]:
-        """Let every worker run steps of the trace for an arm; what each of them tells.
-
-        Period 0 is a closed loop. `offsets_ns` are each worker's delay behind the common start; none if left
-        out. Rounds below 0 are not of the measured phase.
-        """
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+        """Let every worker run what is planned; what each of them tells."""
 
     @abstractmethod
     async def load(self, keys: Sequence[int]) -> None:

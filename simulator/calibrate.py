@@ -6,6 +6,7 @@ import math
 import random
 
 from experiment.phases.calibrate import take_capacity
+from experiment.session import Planned
 from simulator.session import SimulatedSession
 
 _LEAST_TO_CALIBRATE, _ALL_TO_CALIBRATE = 4, 100
@@ -22,9 +23,9 @@ async def calibrate(session: SimulatedSession) -> None:
     with session.reporter.phase("calibrate"):
         steps = max(_LEAST_TO_CALIBRATE, math.ceil(_ALL_TO_CALIBRATE / config.workers))
         first, chance = session.take_steps(steps), random.Random(config.seed)
-        offsets = [chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers)]
+        offsets = tuple(chance.randrange(config.worker.compute_ns + 1) for _ in range(config.workers))
         found = {}
         for arm in config.measured:
-            await session.run_steps(arm, first, steps, offsets_ns=offsets)
+            await session.run_steps(Planned(arm, first, steps, offsets_ns=offsets))
             found[arm.name] = session.rate_of(arm)
     take_capacity(session, found)

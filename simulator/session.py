@@ -17,7 +17,7 @@ from designs.interface import Arm
 from designs.registry import design
 from experiment.progress import Reporter
 from experiment.rows import rows
-from experiment.session import START_AHEAD_NS, OnProgress, Ran, Reading, Session
+from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.ps.rpcs import JOB_COUNTERS
@@ -74,30 +74,20 @@ class SimulatedSession(Session):
         """What counts against `budget_s`: RPCs, so that a configuration is a run on every machine."""
         return self.rpcs() * RPC_S
 
-    async def run_steps(
-        self,
-        arm: Arm,
-        first_step: int,
-        steps: int,
-        *,
-        period_ns: int = 0,
-        offsets_ns: Sequence[int] = (),
-        round_number: int = -1,
-        load: float = 0.0,
-        on_progress: OnProgress | None = None,
-    ) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
         """In the arm's network, from the time on that all networks have come to."""
+        arm, period_ns = planned.arm, planned.period_ns
         network, book = self.arms[arm.name].network, self.arms[arm.name].book
         pass_time(network, self.now_ns)
         starts = [
             self.now_ns + START_AHEAD_NS + offset
-            for offset, _ in zip(offsets_ns or repeat(0), network.clients, strict=False)
+            for offset, _ in zip(planned.offsets_ns or repeat(0), network.clients, strict=False)
         ]
         clocks = [Clock(self.now_ns) for _ in network.clients]
         trainers = [
             Trainer(
                 w + 1, client, self.trace, self.models[w], book.of_worker(),
-                Schedule(first_step, steps, starts[w], period_ns), clocks[w].read,
+                Schedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
                 self.config.worker.compute_ns, clocks[w].spin,
             )
             for w, client in enumerate(network.clients)
@@ -115,7 +105,7 @@ class SimulatedSession(Session):
                 (network.server_used_ns() - by_servers) / (len(network.servers) * (self.now_ns - begun)),
                 _communication(trainers),
             )
-        origin = Origin(0, arm.job, arm.name, round_number, load, 0)
+        origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
         return [

@@ -7,7 +7,7 @@ from typing import Literal
 from analysis.record import CapacityCheck, capacity_of_baseline
 from designs.interface import Arm
 from experiment.phases.calibrate import take_capacity
-from experiment.session import START_AHEAD_NS, Session
+from experiment.session import START_AHEAD_NS, Planned, Session
 
 _PROBE_STEPS = 8
 _CHECK = 0.5
@@ -52,5 +52,5 @@ async def capacities(session: Session, steps: int) -> dict[str, float]:
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     """Steps/s of all workers together, in a closed loop."""
     called = session.clock_ns()
-    await session.run_steps(arm, first_step, steps)
+    await session.run_steps(Planned(arm, first_step, steps))
     return 1e9 * steps * session.config.workers / (session.clock_ns() - called - START_AHEAD_NS)

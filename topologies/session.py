@@ -19,10 +19,9 @@ from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError
 from designs.hotset import PROFILE
-from designs.interface import Arm
 from experiment.config import Faults
 from experiment.health import Health
-from experiment.session import START_AHEAD_NS, OnProgress, Ran, Reading, Session
+from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
 from logs.columns import OPERATIONS
 from logs.merge import OPERATIONS_TIME, measured
 from protocol.addressing import server_port, worker_port
@@ -65,36 +64,26 @@ class RealSession(Session):
         """What counts against `budget_s`: time."""
         return self.clock_ns() / 1e9
 
-    async def run_steps(
-        self,
-        arm: Arm,
-        first_step: int,
-        steps: int,
-        *,
-        period_ns: int = 0,
-        offsets_ns: Sequence[int] = (),
-        round_number: int = -1,
-        load: float = 0.0,
-        on_progress: OnProgress | None = None,
-    ) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
         """Command every worker to; they answer when they have done it."""
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, Any] = {
             "cmd": "run",
-            "job": arm.job,
-            "first_step": first_step,
-            "steps": steps,
-            "period_ns": period_ns,
-            "round": round_number,
-            "load": load,
+            "job": planned.arm.job,
+            "first_step": planned.first_step,
+            "steps": planned.steps,
+            "period_ns": planned.period_ns,
+            "round": planned.round,
+            "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
         }
+        steps, period_ns = planned.steps, planned.period_ns
         patience = 60.0 + 10 * steps * period_ns / 1e9 + (steps if period_ns == 0 else 0)
         if self.config.faults != Faults():
             patience *= _FAULTY
         answers = await together(
             worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
-            for worker, offset in zip(self.workers, offsets_ns or repeat(0), strict=False)
+            for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
         )
         return [Ran.model_validate(answer) for answer in answers]
 
@@ -116,7 +105,7 @@ class RealSession(Session):
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(PROFILE, self.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME)
+                await self.run_steps(Planned(PROFILE, self.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME))
 
         training = asyncio.ensure_future(train())
         try:

@@ -6,16 +6,14 @@ import math
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse
-from designs.interface import Arm
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
-from experiment.session import Ran, Session
+from experiment.session import Planned, Ran, Session
 from logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
@@ -25,20 +23,6 @@ _REPEATS, _REPEATS_AT_LEAST = 0.25, 5
 """Blocks that are run again at most, as a share of those that count: beyond that it is the machine."""
 _BETWEEN_S = 0.1
 """Between two blocks: a common start in the future, readings, logs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One block to run: an arm at a load, over some steps of each worker."""
-
-    round: int
-    load: float
-    arm: Arm
-    first_step: int
-    steps: int
-    period_ns: int
-    offsets_ns: tuple[int, ...]
-    """Delay of each worker: workers of asynchronous training are not in step."""
 
 
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
@@ -85,7 +69,7 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
         blocks += [
-            Planned(rounds.done, load, arm, first, steps, period_ns, offsets)
+            Planned(arm, first, steps, period_ns, offsets, rounds.done, load)
             for arm in session.config.measured
         ]
     return blocks
@@ -116,15 +100,7 @@ async def _run(
     program_before = session.program_use()
     restarts_before = sum(session.restarts().values())
     queued_before, read_before = session.run_queues_ns(), session.read_machine()
-    answers = await session.run_steps(
-        planned.arm,
-        planned.first_step,
-        planned.steps,
-        period_ns=planned.period_ns,
-        offsets_ns=planned.offsets_ns,
-        round_number=planned.round,
-        load=planned.load,
-    )
+    answers = await session.run_steps(planned)
     queued, read = session.run_queues_ns(), session.read_machine()
     taken = read.since(read_before)
     after = await session.server_use()

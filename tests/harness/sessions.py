@@ -11,10 +11,9 @@ import polars as pl
 from rich.console import Console
 
 from analysis.record import ProgramUse, RunRecord, ServerUse
-from designs.interface import Arm
 from experiment.config import Config
 from experiment.progress import Reporter
-from experiment.session import OnProgress, Ran, Reading, Session
+from experiment.session import OnProgress, Planned, Ran, Reading, Session
 from logs.columns import OPERATIONS
 from tests.harness.arms import JOBS
 from topologies.session import RealSession
@@ -45,18 +44,7 @@ class IdleSession(Session):
     def spent_s(self) -> float:
         return self.now_ns / 1e9
 
-    async def run_steps(
-        self,
-        arm: Arm,
-        first_step: int,
-        steps: int,
-        *,
-        period_ns: int = 0,
-        offsets_ns: Sequence[int] = (),
-        round_number: int = -1,
-        load: float = 0.0,
-        on_progress: OnProgress | None = None,
-    ) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
         return []
 
     async def load(self, keys: Sequence[int]) -> None:

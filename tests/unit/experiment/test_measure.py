@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import polars as pl
@@ -14,15 +14,15 @@ import pytest
 
 from analysis.precision import LEAST_ROUNDS
 from analysis.record import ProgramUse, ServerUse
-from designs.interface import Arm
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
-from experiment.session import Ran, Reading
+from experiment.session import OnProgress, Planned, Ran, Reading
 from logs.columns import OPS, load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 
+_PLANNED = [field.name for field in fields(Planned)]
 CAPACITY = 400.0
 BLOCK_MS = 600.0
 WORKERS = 4
@@ -45,8 +45,9 @@ class PlayedSession(IdleSession):
         """The block in which a server is started again."""
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
-    async def run_steps(self, arm: Arm, first_step: int, steps: int, **settings: Any) -> list[Ran]:
-        self.played.append({"arm": arm.name, "first_step": first_step, "steps": steps, **settings})
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+        arm, steps = planned.arm, planned.steps
+        self.played.append({**{name: getattr(planned, name) for name in _PLANNED}, "arm": arm.name})
         before = ServerUse() if len(self.played) == self.dies_in else self.use[arm.name]
         if len(self.played) == self.dies_in:
             self.use = {name: ServerUse() for name in JOBS}
@@ -133,7 +134,7 @@ def play_on(session: PlayedSession) -> None:
 def by_round(session: PlayedSession) -> dict[int, list[dict[str, Any]]]:
     rounds = defaultdict(list)
     for block in session.played:
-        rounds[block["round_number"]].append(block)
+        rounds[block["round"]].append(block)
     return rounds
 
 
@@ -158,8 +159,8 @@ def test_arms_share_steps_and_nothing_else_does() -> None:
     steps: dict[tuple[int, float], set[tuple[int, int]]] = defaultdict(set)
     offsets: dict[tuple[int, float], set[tuple[int, ...]]] = defaultdict(set)
     for block in play(Config(rounds=3)).session.played:
-        steps[block["round_number"], block["load"]].add((block["first_step"], block["steps"]))
-        offsets[block["round_number"], block["load"]].add(block["offsets_ns"])
+        steps[block["round"], block["load"]].add((block["first_step"], block["steps"]))
+        offsets[block["round"], block["load"]].add(block["offsets_ns"])
         assert len(block["offsets_ns"]) == WORKERS
         assert all(0 <= offset < block["period_ns"] for offset in block["offsets_ns"])
     assert all(len(each) == 1 for each in steps.values())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from analysis.record import capacity_of_baseline
-from designs.interface import Arm
 from experiment.config import Config
-from experiment.session import START_AHEAD_NS, Ran
+from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 from topologies.calibrate import calibrate, check_capacity, probe
@@ -24,9 +22,10 @@ class Played(IdleSession):
         super().__init__(config or Config(workers=WORKERS))
         self.played: list[tuple[str, int, int]] = []
 
-    async def run_steps(self, arm: Arm, first_step: int, steps: int, **_: Any) -> list[Ran]:
-        self.played.append((arm.name, first_step, steps))
-        self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm.name])
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+        arm, steps = planned.arm.name, planned.steps
+        self.played.append((arm, planned.first_step, steps))
+        self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])
         return []
 
 
