@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.commands import hotline
+from cli.faults import faults as faults_command
 from protocol.rpc import PUSH
 from simulator.faults import page as pages
 from simulator.faults.bed import Bed
@@ -60,6 +61,13 @@ def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> No
 
 def test_there_are_enough_agents_and_faults() -> None:
     assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) == 15
+
+
+def test_the_readme_says_how_many_there_are() -> None:
+    [option] = [each for each in faults_command.params if each.name == "schedules"]
+    of_each: Any = option.default
+    every = f"{len(ROWS)} rows of faults in virtual time, {len(ROWS) * of_each:,} schedules"
+    assert every in (PAGE.parents[1] / "README.md").read_text()
 
 
 def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
