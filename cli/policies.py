@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from policies.results import Study
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_ABOVE_0 = click.FloatRange(min=0, min_open=True)
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -30,6 +30,9 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no finite number", context, option)
     return value
+
+
+_above_0 = partial(click.option, type=click.FloatRange(min=0, min_open=True), callback=_finite)
 
 
 @click.command()
@@ -44,12 +47,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     show_default=True,
     help="Of --built-in, of all workers.",
 )
-@click.option(
-    "--half-life",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Of --built-in: steps after which half of the ranks have another key.",
-)
+@_above_0("--half-life", help="Of --built-in: steps after which half of the ranks have another key.")
 @click.option(
     "--shift", is_flag=True, help="Of --built-in: half of the hot keys change at three quarters of the log."
 )
@@ -65,26 +63,14 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     show_default=True,
     help="First part of the steps, from which fixed sets are chosen; the rest is scored.",
 )
-@click.option(
+@_above_0(
     "--rate",
-    type=_ABOVE_0,
-    callback=_finite,
     default=250.0,
     show_default=True,
     help="Steps/s of all workers, for moves a second and periods.",
 )
-@click.option(
-    "--every",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Seconds of a period; left out: 10, or a twentieth of a short log.",
-)
-@click.option(
-    "--writes",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Table writes/s of the control plane; left out: what softswitch takes, 95,000.",
-)
+@_above_0("--every", help="Seconds of a period; left out: 10, or a twentieth of a short log.")
+@_above_0("--writes", help="Table writes/s of the control plane; left out: what softswitch takes, 95,000.")
 @click.option(
     "--servers", type=click.IntRange(1, 1000), default=2, show_default=True, help="Parameter servers."
 )
@@ -133,7 +119,8 @@ def policies(
         )
         with _told() as progress:
             found = left_alone(lambda: study(files, built, settings, into, progress))
-        page = left_alone(lambda: write_page(found, into))
+            progress("drawing", 1, 1)
+            page = left_alone(lambda: write_page(found, into))
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

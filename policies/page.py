@@ -35,7 +35,11 @@ _GLOSSARY = (
     *((kind.title, kind.what) for kind in KINDS),
     ("step", "one mini-batch of one worker; its keys are distinct"),
     ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
-    ("steps to follow", "behind a shift of a generated log, until a share is 95 % of what it was again"),
+    (
+        "steps to follow",
+        "behind a shift of a generated log, until a share is 95 % of what it was again; over N: not in the "
+        "N steps that the log has left",
+    ),
     ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
     ("bypass", "a key that would be needed last is not taken in"),
     (

@@ -121,7 +121,8 @@ def _told(
     def tell(accesses: int) -> None:
         nonlocal at
         at += accesses
-        progress(left[done][0].title, at, total)
+        title = left[done][0].title
+        progress(title if accesses else f"{title}: compiling (the first use takes a minute)", at, total)
 
     return tell
 
@@ -146,6 +147,7 @@ def _outcomes(
     log: Log, kind: Kind, sizes: Sequence[int], taken: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
 ) -> tuple[Outcome, ...]:  # fmt: skip
+    progress(0)
     done = replay(log, kind, sizes, facts.period, taken.steps, progress)
     return tuple(
         _outcome(log, kind, size, number, done, taken, facts, settings) for number, size in enumerate(sizes)
@@ -178,14 +180,14 @@ def _outcome(
         seconds=seconds,
         follows=follows(installs + evictions, seconds, kind.by_switch, settings.writes_per_s),
         updates_per_cpu_s=done.served / max(done.cpu_s, 1e-9),
-        follows_after=_follows_after(over_time, facts, log.learnt),
+        follows_after=_follows_after(over_time, facts),
     )
 
 
-def _follows_after(over_time: Sequence[float], facts: Facts, learnt: int) -> int | None:
-    if facts.shift_at is None or facts.shift_at <= learnt:
+def _follows_after(over_time: Sequence[float], facts: Facts) -> int | None:
+    if facts.behind_shift is None:
         return None
-    found = regained(over_time, (facts.shift_at - learnt) / facts.scored_steps)
+    found = regained(over_time, (facts.scored_steps - facts.behind_shift) / facts.scored_steps)
     return None if found is None else round(found * facts.scored_steps)
 
 
