@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.text import Text
 
-from cli.common import json_option, one_line_errors, plain_table
+from cli.common import json_option, one_line_errors, plain_table, samples_per_step_option
 from common.concurrency import left_alone
 from controller.hotset.choice import MOST_KEYS
-from logs.libsvm import SAMPLES_PER_STEP
 
 if TYPE_CHECKING:
     from policies.generated import Built
@@ -74,13 +74,7 @@ _above_0 = partial(click.option, type=click.FloatRange(min=0, min_open=True), ca
 @click.option(
     "--servers", type=click.IntRange(1, 1000), default=2, show_default=True, help="Parameter servers."
 )
-@click.option(
-    "--samples-per-step",
-    type=click.IntRange(min=1),
-    default=SAMPLES_PER_STEP,
-    show_default=True,
-    help="Size of a mini-batch of DATA.",
-)
+@samples_per_step_option
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
@@ -118,7 +112,7 @@ def policies(
             samples_per_step=samples_per_step,
         )
         with _told() as progress:
-            found = left_alone(lambda: study(files, built, settings, into, progress))
+            found = study(files, built, settings, into, progress)
             progress("drawing", 1, 1)
             page = left_alone(lambda: write_page(found, into))
     if as_json:
@@ -178,8 +172,12 @@ def _print(found: Study) -> None:
     if not sys.stdout.isatty():
         console.width = _WIDTH
     click.echo(f"{found.facts.name}: {found.facts.updates:,} updates scored, {size:,} keys kept\n")
-    rows: list[list[object]] = [[each.title, *cells(found, each)] for each in found.at(size).values()]
-    console.print(plain_table(["policy", *columns(found)], rows))
+    rows: list[list[object]] = [
+        [each.title, *map(Text, cells(found, each))] for each in found.at(size).values()
+    ]
+    table = plain_table(["policy", *columns(found)], rows)
+    table.columns[0].no_wrap = True
+    console.print(table)
     click.echo(f"\n{headline(found)}")
     for sentence in findings(found):
         click.echo(f"• {sentence}")

@@ -35,6 +35,9 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     rates = Rates.none()
     rule, room = Rule(size), [SLOTS] * LANES
 
+    def at(keys: Sequence[int]) -> NDArray[np.int64]:
+        return np.searchsorted(log.keys, np.array(keys, np.uint64))
+
     def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
         nonlocal rates
         cold = _busiest(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
@@ -42,19 +45,18 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
         known = np.sort(np.append(hot, cold))
         rates = smoothed(rates, Rates(log.keys[known], counts[known].astype(np.float64)))
         change = selected(rates, log.keys[hot], rule, room)
-        wanted = np.array(change.applied(log.keys[hot].tolist()), np.uint64)
         counts[:] = 0
-        return np.searchsorted(log.keys, wanted)
+        return np.append(np.setdiff1d(hot, at(change.leaving), assume_unique=True), at(change.arriving))
 
     return by_period(kept, partial(_serve, kept, counts), select)
 
 
 def _busiest(counts: NDArray[np.int64], hot: NDArray[np.integer], most: int) -> NDArray[np.int64]:
     """The keys with most counts that are not hot, in no order."""
-    cold = counts.copy()
-    cold[hot] = 0
-    most = min(most, int(np.count_nonzero(cold)))
-    return np.argpartition(-cold, most - 1)[:most] if most else np.zeros(0, np.int64)
+    is_cold = counts > 0
+    is_cold[hot] = False
+    cold = np.flatnonzero(is_cold)
+    return cold if len(cold) <= most else cold[np.argpartition(-counts[cold], most)[:most]]
 
 
 @entry_point

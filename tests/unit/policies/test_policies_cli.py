@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import polars as pl
@@ -100,11 +103,13 @@ def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is killed behind two policies; the others are done then, and all of them where the log changes."""
-    done = list[str]()
+    """Ctrl-C comes behind two policies; the others are done then, and all of them where the log changes."""
+    done, over = list[str](), Event()
 
     def replay(log: Any, kind: Any, sizes: Any, *rest: Any) -> Any:
         if len(done) == 2 and kind.name != "lru":
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
             raise KeyboardInterrupt
         done.append(kind.name)
         return real_replay(log, kind, sizes, *rest)
@@ -117,6 +122,7 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
     )
     assert done == ["belady", "top-k"]
     assert not list((tmp_path / "out").glob("log-*"))  # a log's arrays go with the command
+    over.set()
     assert policies(*arguments).exit_code == 0
     assert done == ["belady", "top-k", "lru"]
     monkeypatch.setattr(studies, "prepare", None)
