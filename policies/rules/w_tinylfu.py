@@ -129,6 +129,6 @@ def _contest(kept: _Kept, candidate: int) -> None:
 W_TINYLFU = Kind(
     "w-tinylfu",
     "W-TinyLFU",
-    "a small LRU window before a segmented LRU whose door is kept by such a sketch",
+    "a small LRU window before a segmented LRU, whose door is kept by a sketch of what was accessed lately",
     make,
 )

@@ -139,7 +139,15 @@ def test_a_generated_log(tmp_path: Path) -> None:
     assert told["facts"]["steps"] == 40 and told["facts"]["shift_at"] == 30
     assert share(told, "top-k", 20_000) > 0.2
     after = {each["policy"]: each["follows_after"] for each in told["outcomes"]}
-    assert after["top-k"] is None and 0 <= after["lru"] < 10
+    assert after["top-k"] is None and 0 < after["belady"] < 10
+    for each in told["outcomes"]:
+        by_step = each["over_time"]  # of 20 steps, the shift in their middle
+        goal = 0.95 * sum(by_step[:10]) / 10
+        assert after[each["policy"]] == next((at for at in range(10) if by_step[10 + at] >= goal), None)
+        without = told["facts"]["without"]["to_servers"]
+        assert each["spared"] == pytest.approx(1 - each["packed"]["to_servers"] / without)
+        hit = each["hits"] / each["updates"]
+        assert hit - 0.04 < each["spared"] < hit
     lines = policies(*given, "--into", tmp_path / "out").output.splitlines()
     (top,) = (line.split() for line in lines if line.startswith("top-k "))
     (lru,) = (line.split() for line in lines if line.startswith("LRU "))
