@@ -49,6 +49,7 @@ def _shares(study: Study, what: str) -> Figure:
         Axis("keys that are kept", is_log=True),
         Axis(f"share of the {what} that hit", is_share=True),
         [Panel("", series)],
+        kind="points" if len(study.settings.sizes) == 1 else "lines",
         caption="Above is Belady's optimum, which knows the future: nothing that takes a key with an access "
         "to it can do better. Below are random keys.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.answer import Answer
@@ -79,7 +80,7 @@ def _page(study: Study, plots: list[Plot]) -> Page:
         plots=plots,
         answers=[answer],
         ran=_ran(study),
-        tables=[("Policies", [_table(study, shown_size(study)), _shares(study)])],
+        tables=[("Policies", [_table(study, shown_size(study)), *_shares(study)])],
         reading=_READING,
         glossary=_GLOSSARY,
     )
@@ -106,11 +107,13 @@ def _table(study: Study, size: int) -> Table:
     return Table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
 
 
-def _shares(study: Study) -> Table:
+def _shares(study: Study) -> Iterator[Table]:
     sizes = told_sizes(study)
+    if len(sizes) == 1:
+        return
     rows: list[Row] = [
         (of[0].title, *(plain(f"{each.share:.1%}") for each in of if each.size in sizes))
         for of in study.by_policy.values()
     ]
     names = ("policy", *(f"{size:,} keys" for size in sizes))
-    return Table("Share of the updates that hit, by the number of keys in the switch", names, rows)
+    yield Table("Share of the updates that hit, by the number of keys in the switch", names, rows)
