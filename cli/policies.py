@@ -98,7 +98,7 @@ def policies(
     from policies.study import check_names, study
 
     built = _built(files, built_in, steps, half_life, shift)
-    names = tuple(only.split(",")) if only else ()
+    names = () if only is None else tuple(only.split(","))
     with one_line_errors():
         check_names(names)
         settings = Settings(
