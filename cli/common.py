@@ -21,6 +21,7 @@ from common.errors import HotlineError
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
 from controller.hotset.migrate import Progress as Report
+from logs.libsvm import SAMPLES_PER_STEP
 
 ON_OFF = {True: "on", False: "off"}
 F = TypeVar("F", bound=Callable[..., None])
@@ -43,6 +44,13 @@ processes_option = click.option(
     type=click.IntRange(1, 256),
     default=lambda: os.cpu_count() or 1,
     help="That simulate at a time without --scheduler; else one a CPU.",
+)
+samples_per_step_option = click.option(
+    "--samples-per-step",
+    type=click.IntRange(min=1),
+    default=SAMPLES_PER_STEP,
+    show_default=True,
+    help="Size of a mini-batch of DATA.",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
 

@@ -10,14 +10,20 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
-from cli.common import json_option, one_line_errors, print_json, progress_bar, scheduler_option
+from cli.common import (
+    json_option,
+    one_line_errors,
+    print_json,
+    progress_bar,
+    samples_per_step_option,
+    scheduler_option,
+)
 from common.concurrency import left_alone
 from common.words import counted
 from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
 from controller.hotset.coverage import Coverage, coverage
 from logs.counts import Counts
-from logs.libsvm import SAMPLES_PER_STEP
 from logs.update_log import is_compressed, is_update_log
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -38,13 +44,7 @@ _STEPS = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
     show_default=True,
     help="Offloaded jobs that share the tables; `make run-topo` has 3.",
 )
-@click.option(
-    "--samples-per-step",
-    type=click.IntRange(min=1),
-    default=SAMPLES_PER_STEP,
-    show_default=True,
-    help="Size of a mini-batch of DATA.",
-)
+@samples_per_step_option
 @click.option("-o", "--output", type=_FILE, help=f"File to write: {', '.join(curves.SUFFIXES)}.")
 @scheduler_option
 @json_option

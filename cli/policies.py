@@ -6,23 +6,23 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.text import Text
 
-from cli.common import json_option, one_line_errors, plain_table
+from cli.common import json_option, one_line_errors, plain_table, samples_per_step_option
 from common.concurrency import left_alone
 from controller.hotset.choice import MOST_KEYS
-from logs.libsvm import SAMPLES_PER_STEP
 
 if TYPE_CHECKING:
     from policies.generated import Built
     from policies.results import Study
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_ABOVE_0 = click.FloatRange(min=0, min_open=True)
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -30,6 +30,9 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no finite number", context, option)
     return value
+
+
+_above_0 = partial(click.option, type=click.FloatRange(min=0, min_open=True), callback=_finite)
 
 
 @click.command()
@@ -44,12 +47,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     show_default=True,
     help="Of --built-in, of all workers.",
 )
-@click.option(
-    "--half-life",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Of --built-in: steps after which half of the ranks have another key.",
-)
+@_above_0("--half-life", help="Of --built-in: steps after which half of the ranks have another key.")
 @click.option(
     "--shift", is_flag=True, help="Of --built-in: half of the hot keys change at three quarters of the log."
 )
@@ -65,36 +63,18 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     show_default=True,
     help="First part of the steps, from which fixed sets are chosen; the rest is scored.",
 )
-@click.option(
+@_above_0(
     "--rate",
-    type=_ABOVE_0,
-    callback=_finite,
     default=250.0,
     show_default=True,
     help="Steps/s of all workers, for moves a second and periods.",
 )
-@click.option(
-    "--every",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Seconds of a period; left out: 10, or a twentieth of a short log.",
-)
-@click.option(
-    "--writes",
-    type=_ABOVE_0,
-    callback=_finite,
-    help="Table writes/s of the control plane; left out: what softswitch takes, 95,000.",
-)
+@_above_0("--every", help="Seconds of a period; left out: 10, or a twentieth of a short log.")
+@_above_0("--writes", help="Table writes/s of the control plane; left out: what softswitch takes, 95,000.")
 @click.option(
     "--servers", type=click.IntRange(1, 1000), default=2, show_default=True, help="Parameter servers."
 )
-@click.option(
-    "--samples-per-step",
-    type=click.IntRange(min=1),
-    default=SAMPLES_PER_STEP,
-    show_default=True,
-    help="Size of a mini-batch of DATA.",
-)
+@samples_per_step_option
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
@@ -118,7 +98,7 @@ def policies(
     from policies.study import check_names, study
 
     built = _built(files, built_in, steps, half_life, shift)
-    names = tuple(only.split(",")) if only else ()
+    names = () if only is None else tuple(only.split(","))
     with one_line_errors():
         check_names(names)
         settings = Settings(
@@ -132,8 +112,9 @@ def policies(
             samples_per_step=samples_per_step,
         )
         with _told() as progress:
-            found = left_alone(lambda: study(files, built, settings, into, progress))
-        page = left_alone(lambda: write_page(found, into))
+            found = study(files, built, settings, into, progress)
+            progress("drawing", 1, 1)
+            page = left_alone(lambda: write_page(found, into))
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:
@@ -191,8 +172,12 @@ def _print(found: Study) -> None:
     if not sys.stdout.isatty():
         console.width = _WIDTH
     click.echo(f"{found.facts.name}: {found.facts.updates:,} updates scored, {size:,} keys kept\n")
-    rows: list[list[object]] = [[each.title, *cells(found, each)] for each in found.at(size).values()]
-    console.print(plain_table(["policy", *columns(found)], rows))
+    rows: list[list[object]] = [
+        [each.title, *map(Text, cells(found, each))] for each in found.at(size).values()
+    ]
+    table = plain_table(["policy", *columns(found)], rows)
+    table.columns[0].no_wrap = True
+    console.print(table)
     click.echo(f"\n{headline(found)}")
     for sentence in findings(found):
         click.echo(f"• {sentence}")

@@ -50,7 +50,7 @@ class UpdateLog:
         except UNREADABLE as error:
             raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
         if not is_parquet:
-            _check_separators(path, names)
+            _check_names(path, names)
         return UpdateLog(path, tuple(names), is_parquet)
 
     def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
@@ -162,8 +162,12 @@ def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
     return pl.scan_csv(path, glob=False, infer_schema=False, schema_overrides=types)
 
 
-def _check_separators(path: Path, names: Sequence[str]) -> None:
+def _check_names(path: Path, names: Sequence[str]) -> None:
     for name in names:
+        # So polars names a column whose name has been there.
+        first = re.sub(r"_duplicated_[0-9]+$", "", name)
+        if first != name and first in names:
+            raise DataError(f"{path}, line 1: has the column {first!r} twice; once is right")
         if name != name.strip():
             raise DataError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):

@@ -49,6 +49,7 @@ def _shares(study: Study, what: str) -> Figure:
         Axis("keys that are kept", is_log=True),
         Axis(f"share of the {what} that hit", is_share=True),
         [Panel("", series)],
+        kind="points" if len(study.settings.sizes) == 1 else "lines",
         caption="Above is Belady's optimum, which knows the future: nothing that takes a key with an access "
         "to it can do better. Below are random keys.",
     )
@@ -85,5 +86,6 @@ def _over_time(study: Study) -> Figure:
         Axis("step of all workers"),
         Axis("share of the updates that hit", is_share=True),
         [Panel("", series)],
-        caption="Only the part of the log that is scored: fixed sets were chosen before it.",
+        caption="Only the part of the log that is scored: fixed sets were chosen before it. The optimum "
+        "begins with the best keys that could be there.",
     )

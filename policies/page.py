@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.answer import Answer
@@ -32,10 +33,14 @@ _READING = (
     "makes the moves by itself, none is needed.",
 )
 _GLOSSARY = (
-    *((kind.title, kind.what) for kind in KINDS),
+    *((kind.title, kind.what.replace("`", "")) for kind in KINDS),
     ("step", "one mini-batch of one worker; its keys are distinct"),
     ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
-    ("steps to follow", "behind a shift of a generated log, until a share is 95 % of what it was again"),
+    (
+        "steps to follow",
+        "behind a shift of a generated log, until a share is 95 % of what it was again; over N: not in the "
+        "N steps that the log has left",
+    ),
     ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
     ("bypass", "a key that would be needed last is not taken in"),
     (
@@ -75,7 +80,7 @@ def _page(study: Study, plots: list[Plot]) -> Page:
         plots=plots,
         answers=[answer],
         ran=_ran(study),
-        tables=[("Policies", [_table(study, size) for size in told_sizes(study)])],
+        tables=[("Policies", [_table(study, shown_size(study)), *_shares(study)])],
         reading=_READING,
         glossary=_GLOSSARY,
     )
@@ -99,4 +104,16 @@ def _ran(study: Study) -> list[tuple[str, str]]:
 def _table(study: Study, size: int) -> Table:
     of = study.at(size).values()
     rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in of]
-    return Table(f"{size:,} keys", ("policy", *columns(study)), rows)
+    return Table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
+
+
+def _shares(study: Study) -> Iterator[Table]:
+    sizes = told_sizes(study)
+    if len(sizes) == 1:
+        return
+    rows: list[Row] = [
+        (of[0].title, *(plain(f"{each.share:.1%}") for each in of if each.size in sizes))
+        for of in study.by_policy.values()
+    ]
+    names = ("policy", *(f"{size:,} keys" for size in sizes))
+    yield Table("Share of the updates that hit, by the number of keys in the switch", names, rows)

@@ -16,6 +16,8 @@ from policies.log import Accesses, Log
 
 Levels = NDArray[np.uint8]
 """For each access the number of the smallest size that has the key; as many as there are sizes: none has."""
+Serve = Callable[[Accesses, Levels], None]
+"""Take accesses in order, and fill in their levels."""
 INSTALLS, EVICTIONS = 0, 1
 """Rows of `Policy.moves`."""
 
@@ -28,8 +30,7 @@ def nothing() -> None:
 class Policy:
     """A policy with what it keeps."""
 
-    serve: Callable[[Accesses, Levels], None]
-    """Take accesses in order, and fill in their levels."""
+    serve: Serve
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions so far."""
     turn: Callable[[], None] = nothing

@@ -65,6 +65,13 @@ class Facts(Strict):
     shift_at: int | None = None
     """Step of a generated log at which half of the hottest keys change."""
 
+    @property
+    def behind_shift(self) -> int | None:
+        """Steps behind a shift within the scored part; None: there is none."""
+        if self.shift_at is None or self.shift_at <= self.steps - self.scored_steps:
+            return None
+        return self.steps - self.shift_at
+
 
 class Outcome(Strict):
     """Of one policy with one size, over the scored part."""

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 
 from pydantic import ValidationError
 
+from common.concurrency import left_alone
 from common.settings import Strict
 from logs.errors import DataError, reason_of
 from logs.parts import write_into_folder
@@ -42,7 +43,7 @@ def study(
 ) -> Study:
     """Study update logs or training sets, or a log that is built; results are kept in the folder `into`.
 
-    Raises `DataError`.
+    Ctrl-C ends it, and leaves what is done and nothing half-done. Raises `DataError`.
     """
     made_of = _made_of(files, built, settings)
     runs = list(_runs(settings))
@@ -51,19 +52,23 @@ def study(
         if kept := _kept(_file_of(into, kind, sizes), made_of).outcomes:
             found[kind.name, sizes] = kept
     left = [(kind, sizes) for kind, sizes in runs if (kind.name, sizes) not in found]
+
+    def complete(scratch: Path) -> Facts:
+        log = _log(files, built, settings, scratch, progress)
+        taken = sample(log)
+        known = facts or _facts(log, built, taken, settings)
+        _keep(into / "facts.json", _Kept(made_of=made_of, facts=known))
+        for done, (kind, sizes) in enumerate(left):
+            told = _told(log, done, left, progress)
+            outcomes = _outcomes(log, kind, sizes, taken, known, settings, told)
+            _keep(_file_of(into, kind, sizes), _Kept(made_of=made_of, outcomes=outcomes))
+            found[kind.name, sizes] = outcomes
+        return known
+
     if facts is None or left:
+        # The thread that is left alone at Ctrl-C could not remove the folder any more.
         with _scratch(into) as scratch:
-            log = _log(files, built, settings, scratch, progress)
-            taken = sample(log)
-            if facts is None:
-                facts = _facts(log, built, taken, settings)
-                _keep(into / "facts.json", _Kept(made_of=made_of, facts=facts))
-            for done, (kind, sizes) in enumerate(left):
-                outcomes = _outcomes(
-                    log, kind, sizes, taken, facts, settings, _told(log, done, left, progress)
-                )
-                _keep(_file_of(into, kind, sizes), _Kept(made_of=made_of, outcomes=outcomes))
-                found[kind.name, sizes] = outcomes
+            facts = left_alone(lambda: complete(scratch))
     ordered = (outcome for kind, sizes in runs for outcome in found[kind.name, sizes])
     result = Study(facts=facts, settings=settings, outcomes=tuple(ordered))
     write_into_folder(into / "study.json", result.model_dump_json(indent=2) + "\n")
@@ -121,7 +126,8 @@ def _told(
     def tell(accesses: int) -> None:
         nonlocal at
         at += accesses
-        progress(left[done][0].title, at, total)
+        title = left[done][0].title
+        progress(title if accesses else f"{title}: compiling (the first use takes a minute)", at, total)
 
     return tell
 
@@ -146,6 +152,7 @@ def _outcomes(
     log: Log, kind: Kind, sizes: Sequence[int], taken: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
 ) -> tuple[Outcome, ...]:  # fmt: skip
+    progress(0)
     done = replay(log, kind, sizes, facts.period, taken.steps, progress)
     return tuple(
         _outcome(log, kind, size, number, done, taken, facts, settings) for number, size in enumerate(sizes)
@@ -178,14 +185,14 @@ def _outcome(
         seconds=seconds,
         follows=follows(installs + evictions, seconds, kind.by_switch, settings.writes_per_s),
         updates_per_cpu_s=done.served / max(done.cpu_s, 1e-9),
-        follows_after=_follows_after(over_time, facts, log.learnt),
+        follows_after=_follows_after(over_time, facts),
     )
 
 
-def _follows_after(over_time: Sequence[float], facts: Facts, learnt: int) -> int | None:
-    if facts.shift_at is None or facts.shift_at <= learnt:
+def _follows_after(over_time: Sequence[float], facts: Facts) -> int | None:
+    if facts.behind_shift is None:
         return None
-    found = regained(over_time, (facts.shift_at - learnt) / facts.scored_steps)
+    found = regained(over_time, (facts.scored_steps - facts.behind_shift) / facts.scored_steps)
     return None if found is None else round(found * facts.scored_steps)
 
 

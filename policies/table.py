@@ -26,7 +26,7 @@ def told_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_00
 
 def columns(study: Study) -> tuple[str, ...]:
     """What a row has behind the policy's name."""
-    return _COLUMNS if study.facts.shift_at is None else (*_COLUMNS, _OF_SHIFT)
+    return _COLUMNS if study.facts.behind_shift is None else (*_COLUMNS, _OF_SHIFT)
 
 
 def cells(study: Study, outcome: Outcome) -> list[str]:
@@ -38,8 +38,10 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
         f"{outcome.moves_per_thousand:,.1f}",
         "–" if outcome.is_bound else _FOLLOWS[outcome.follows],
     ]
-    after = "never" if outcome.follows_after is None else f"{outcome.follows_after:,}"
-    return told if study.facts.shift_at is None else [*told, after]
+    if study.facts.behind_shift is None:
+        return told
+    after = outcome.follows_after
+    return [*told, f"over {study.facts.behind_shift:,}" if after is None else f"{after:,}"]
 
 
 def frame(study: Study) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,18 @@ _REACH = 60
 """Per cent at the ends of a map's colours."""
 
 
+_LINES = ("solid", "dashed", "dotted", "dashed")
+"""What CSS has of `DASHES`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Toggle:
     """A box that shows or hides a series."""
 
     name: str
     colour: str
+    line: str
+    """Of its underline, as CSS has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,14 @@ class Plot:
     """What script.js draws."""
 
 
+def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
+    """One for each name; a series that several panels have looks as in the first."""
+    found: dict[tuple[str, str], Toggle] = {}
+    for each in series:
+        found.setdefault((each.name, each.colour), Toggle(each.name, each.colour, _LINES[each.dash]))
+    return tuple(found.values())
+
+
 def plot(figure: Figure) -> Plot:
     """A figure as the page has it."""
     bars = figure.kind in ("bars", "spans")
@@ -60,13 +74,12 @@ def plot(figure: Figure) -> Plot:
         for each in panel.series
         if figure.kind not in ("map", "heights", "spans")
     ]
-    toggles = dict.fromkeys(Toggle(each.name, each.colour) for each in series)
     scales = [Scale(side, of.is_log) for side, of in (("x", figure.x), ("y", figure.y)) if of.is_log]
     return Plot(
         figure.name,
         figure.title,
         figure.caption,
-        tuple(toggles),
+        _toggles(series),
         tuple(scales),
         _numbers(figure),
         {

@@ -50,6 +50,18 @@ def unlink(links: Any, ends: Any, which: int, slot: int) -> None:
 
 
 @compiled
+def head(ends: Any, which: int) -> int:
+    """The slot that was put there last, or NONE."""
+    return int64(ends[which, _HEAD])
+
+
+@compiled
+def before(links: Any, slot: int) -> int:
+    """The slot that was put there next after it, or NONE."""
+    return int64(links[_BEFORE, slot])
+
+
+@compiled
 def tail(ends: Any, which: int) -> int:
     """The slot that was put there first, or NONE."""
     return int64(ends[which, _TAIL])

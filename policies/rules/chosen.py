@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,13 @@ from numpy.typing import NDArray
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
-from policies.policy import EVICTIONS, INSTALLS
+from policies.policy import EVICTIONS, INSTALLS, Policy, Serve
 
 COLD, WANTED, HOT = 0, 1, 2
+_NOW = 4
+"""Bit of a key that is chosen anew."""
+Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
+"""Keys [n] that were chosen at the end of the last period -> those of this one: distinct, in any order."""
 
 
 class Chosen(NamedTuple):
@@ -27,6 +32,23 @@ def chosen(distinct: int, moves: NDArray[np.int64]) -> Chosen:
     return Chosen(np.zeros(distinct, np.uint8), moves)
 
 
+def by_period(of: Chosen, serve: Serve, select: Select) -> Policy:
+    """A policy that serves and counts, and selects from its counts at the end of each period."""
+    now: NDArray[np.integer] = np.zeros(0, np.int64)
+
+    def turn() -> None:
+        nonlocal now
+        before, now = now, select(now)
+        _choose(of, before, now)
+
+    return Policy(serve, of.moves, turn)
+
+
+def most_counted(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Keys in the order of their counts, the highest first; of equals the smaller key."""
+    return keys[np.lexsort((keys, -counts))]
+
+
 @compiled
 def is_hot(of: Chosen, key: int) -> bool:
     """Whether a key that is accessed is there; from then on it is, if it is wanted."""
@@ -37,19 +59,14 @@ def is_hot(of: Chosen, key: int) -> bool:
     return found == HOT
 
 
-def choose(of: Chosen, before: NDArray[np.integer], now: NDArray[np.integer]) -> None:
-    """Let distinct keys be chosen instead of those `before`."""
-    _choose(of, before, now)
-
-
 @entry_point
 def _choose(of: Chosen, before: Any, now: Any) -> None:
     of = borrowed(of)
     for key in now:
-        of.state[key] |= 4
+        of.state[key] |= _NOW
     for key in before:
-        if of.state[key] < 4:
+        if of.state[key] < _NOW:
             of.moves[EVICTIONS, 0] += of.state[key] == HOT
             of.state[key] = COLD
     for key in now:
-        of.state[key] = max(of.state[key] & 3, WANTED)
+        of.state[key] = max(of.state[key] & ~_NOW, WANTED)

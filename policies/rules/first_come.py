@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from policies.compiling import entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
 from policies.rules.hashing import mixed, reduced
 
 _FREE = -1
@@ -24,14 +25,11 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     (size,), moves = sizes, no_moves(sizes)
     slots = np.full(size, _FREE, np.int32)
 
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(slots, moves, accesses, levels)
-
     def turn() -> None:
         moves[EVICTIONS, 0] += np.count_nonzero(slots != _FREE)
         slots[:] = _FREE
 
-    return Policy(serve, moves, turn)
+    return Policy(partial(_serve, slots, moves), moves, turn)
 
 
 @entry_point

@@ -8,15 +8,17 @@ install. There are two cells for each key that is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import Kind, Levels, Policy, no_moves
-from policies.rules.chosen import Chosen, choose, chosen, is_hot
+from policies.log import KEY, Log
+from policies.policy import Kind, Policy, no_moves
+from policies.rules.chosen import Chosen, by_period, chosen, is_hot, most_counted
 from policies.rules.hashing import BITS, mixed, reduced
 
 ROWS = 2
@@ -43,22 +45,15 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     kept = chosen(len(log.keys), moves)
     shape = (ROWS, size)
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
-    now = np.zeros(0, np.int64)
 
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(kept, cells, accesses, levels)
-
-    def turn() -> None:
-        nonlocal now
+    def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
         live = cells.count > 0
-        keys, counts = cells.key[live], cells.count[live]
-        ranked = np.lexsort((keys, -counts))
-        _, first = np.unique(keys[ranked], return_index=True)
-        before, now = now, keys[ranked][np.sort(first)[:size]]
-        choose(kept, before, now)
+        ranked = most_counted(cells.key[live], cells.count[live])
+        _, first = np.unique(ranked, return_index=True)
         cells.count[:] = 0
+        return ranked[np.sort(first)[:size]]
 
-    return Policy(serve, moves, turn)
+    return by_period(kept, partial(_serve, kept, cells), select)
 
 
 @entry_point

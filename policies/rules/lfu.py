@@ -7,15 +7,17 @@ longest leaves, as in cachetools.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
 from policies.rules.frequencies import Frequencies, add, count_of, frequencies, halve, least, raise_, take
+from policies.rules.places import NOWHERE, Places, give, places, slot_of
 
 MEAN = 10
 """The mean count beyond which all are halved."""
@@ -24,10 +26,7 @@ _USED, _SUM = 0, 1
 
 class _Kept(NamedTuple):
     counts: Frequencies
-    slot_of: Any
-    """int32[distinct]: -1 where a key is not kept."""
-    key_of: Any
-    """int64[size]"""
+    places: Places
     at: Any
     """int64[2]: slots in use, and the sum of their counts."""
     most: Any
@@ -45,17 +44,12 @@ def lfu(log: Log, sizes: Sequence[int], mean: int) -> Policy:
     (size,), moves = sizes, no_moves(sizes)
     kept = _Kept(
         frequencies(size),
-        np.full(len(log.keys), -1, np.int32),
-        np.zeros(size, np.int64),
+        places(len(log.keys), size),
         np.zeros(2, np.int64),
         np.array([mean * size], np.int64),
         moves,
     )
-
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(kept, accesses, levels)
-
-    return Policy(serve, moves)
+    return Policy(partial(_serve, kept), moves)
 
 
 @entry_point
@@ -63,12 +57,12 @@ def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
     kept = borrowed(kept)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        slot = int64(kept.slot_of[key])
-        levels[i] = slot < 0
-        if slot >= 0:
-            raise_(kept.counts, slot)
-        else:
+        slot = slot_of(kept.places, key)
+        levels[i] = slot == NOWHERE
+        if slot == NOWHERE:
             _admit(kept, key)
+        else:
+            raise_(kept.counts, slot)
         kept.at[_SUM] += 1
         if 0 < kept.most[0] < kept.at[_SUM]:
             _age(kept)
@@ -77,16 +71,14 @@ def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
 @compiled
 def _admit(kept: _Kept, key: int) -> None:
     slot = kept.at[_USED]
-    if slot < len(kept.key_of):
+    if slot < len(kept.places.key_of):
         kept.at[_USED] += 1
     else:
         slot = least(kept.counts)
         kept.at[_SUM] -= count_of(kept.counts, slot)
         take(kept.counts, slot)
-        kept.slot_of[kept.key_of[slot]] = -1
         kept.moves[EVICTIONS, 0] += 1
-    kept.key_of[slot] = key
-    kept.slot_of[key] = slot
+    give(kept.places, slot, key)
     add(kept.counts, slot)
     kept.moves[INSTALLS, 0] += 1
 

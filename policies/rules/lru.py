@@ -8,32 +8,30 @@ a key is, with no distance counted: a key that comes to the front pushes one key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
+from policies.rules.chains import NONE, before, chains, head, length, push, tail, unlink
 
-_NONE = -1
-_HEAD, _TAIL, _LENGTH = 0, 1, 2
+_STACK = 0
 
 
 class _Stack(NamedTuple):
     sizes: Any
     """int64[sizes]"""
-    before: Any
-    """int32[distinct]: the key that was used next after it."""
-    behind: Any
-    """int32[distinct]"""
+    links: Any
+    """The most recently used key comes first."""
+    ends: Any
     level: Any
     """uint8[distinct]"""
     marks: Any
-    """int64[sizes]: the last key of each size, or _NONE while there are fewer keys."""
-    ends: Any
-    """int64[3]"""
+    """int64[sizes]: the last key of each size, or NONE while there are fewer keys."""
     moves: Any
 
 
@@ -42,74 +40,46 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     distinct, moves = len(log.keys), no_moves(sizes)
     stack = _Stack(
         np.array(sizes, np.int64),
-        np.full(distinct, _NONE, np.int32),
-        np.full(distinct, _NONE, np.int32),
+        *chains(distinct, 1),
         np.full(distinct, len(sizes), np.uint8),
-        np.full(len(sizes), _NONE, np.int64),
-        np.array([_NONE, _NONE, 0], np.int64),
+        np.full(len(sizes), NONE, np.int64),
         moves,
     )
-
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(stack, accesses, levels)
-
-    return Policy(serve, moves)
+    return Policy(partial(_serve, stack), moves)
 
 
 @entry_point
 def _serve(stack: _Stack, accesses: Any, levels: Any) -> None:
     stack = borrowed(stack)
-    ends = stack.ends
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         level = int64(stack.level[key])
         levels[i] = level
-        if key != ends[_HEAD]:
+        if key != head(stack.ends, _STACK):
             _to_front(stack, key, level)
 
 
 @compiled
 def _to_front(stack: _Stack, key: int, level: int) -> None:
-    sizes, before, behind, marks, ends = stack.sizes, stack.before, stack.behind, stack.marks, stack.ends
+    sizes, links, ends, marks = stack.sizes, stack.links, stack.ends, stack.marks
     absent = len(sizes)
-    head = ends[_HEAD]
     if level < absent:
         if marks[level] == key:
-            marks[level] = before[key]
-        _unlink(stack, key)
-    before[key], behind[key] = _NONE, head
-    if head == _NONE:
-        ends[_TAIL] = key
-    else:
-        before[head] = key
-    ends[_HEAD] = key
+            marks[level] = before(links, key)
+        unlink(links, ends, _STACK, key)
+    push(links, ends, _STACK, key)
     stack.level[key] = 0
-    ends[_LENGTH] += level == absent
     for size in range(level):
         stack.moves[INSTALLS, size] += 1
         last = marks[size]
-        if last != _NONE:
+        if last != NONE:
             stack.level[last] = size + 1
-            marks[size] = before[last]
+            marks[size] = before(links, last)
             stack.moves[EVICTIONS, size] += 1
-        elif ends[_LENGTH] == sizes[size]:
-            marks[size] = ends[_TAIL]
-    if ends[_LENGTH] > sizes[absent - 1]:
-        _unlink(stack, int64(ends[_TAIL]))
-        ends[_LENGTH] -= 1
-
-
-@compiled
-def _unlink(stack: _Stack, key: int) -> None:
-    before, behind = int64(stack.before[key]), int64(stack.behind[key])
-    if before == _NONE:
-        stack.ends[_HEAD] = behind
-    else:
-        stack.behind[before] = behind
-    if behind == _NONE:
-        stack.ends[_TAIL] = before
-    else:
-        stack.before[behind] = before
+        elif length(ends, _STACK) == sizes[size]:
+            marks[size] = tail(ends, _STACK)
+    if length(ends, _STACK) > sizes[absent - 1]:
+        unlink(links, ends, _STACK, tail(ends, _STACK))
 
 
 LRU = Kind("lru", "LRU", "the least recently used key leaves", make, one_pass=True)

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from policies.compiling import entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
 from policies.rules.hashing import mixed, reduced
 
 PLACES = 3
@@ -23,11 +24,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     """As many whole buckets as the size has room for, one at least."""
     (size,), moves = sizes, no_moves(sizes)
     buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), -1, np.int32)
-
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(buckets, moves, accesses, levels)
-
-    return Policy(serve, moves)
+    return Policy(partial(_serve, buckets, moves), moves)
 
 
 @entry_point

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.compiling import entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import Policy, no_moves
 
 
 def fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
@@ -18,11 +19,7 @@ def fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
     level = np.full(len(log.keys), len(sizes), np.uint8)
     places = np.arange(min(len(order), sizes[-1]))
     level[order[: len(places)]] = np.searchsorted(sizes, places, side="right")
-
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _look_up(level, accesses, levels)
-
-    return Policy(serve, no_moves(sizes))
+    return Policy(partial(_look_up, level), no_moves(sizes))
 
 
 @entry_point

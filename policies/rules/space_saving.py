@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
 from policies.log import KEY, Accesses, Log
 from policies.policy import Kind, Levels, Policy, no_moves
-from policies.rules.chosen import Chosen, choose, chosen, is_hot
+from policies.rules.chosen import Chosen, by_period, chosen, is_hot, most_counted
 from policies.rules.frequencies import Frequencies, add, count_of, frequencies, least, raise_
+from policies.rules.places import NOWHERE, Places, clear, give, key_of, places, slot_of
 
 COUNTERS = 2
 """For each key that is kept."""
@@ -23,10 +25,7 @@ COUNTERS = 2
 
 class _Counted(NamedTuple):
     counts: Frequencies
-    slot_of: Any
-    """int32[distinct]: -1 where a key has no counter."""
-    key_of: Any
-    """int64[counters]"""
+    places: Places
     used: Any
     """int64[1]"""
 
@@ -35,28 +34,24 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Counters begin again with each period; of equals the smaller key is chosen."""
     (size,), moves = sizes, no_moves(sizes)
     kept = chosen(len(log.keys), moves)
-    now = np.zeros(0, np.int64)
-    slot_of = np.full(len(log.keys), -1, np.int32)
-    counted = _counting(COUNTERS * size, slot_of)
+    counted = _counting(places(len(log.keys), COUNTERS * size))
 
     def serve(accesses: Accesses, levels: Levels) -> None:
         _serve(kept, counted, accesses, levels)
 
-    def turn() -> None:
-        nonlocal now, counted
+    def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
+        nonlocal counted
         used = int(counted.used[0])
-        keys, counts = counted.key_of[:used], np.empty(used, np.int64)
-        _read(counted, counts)
-        before, now = now, keys[np.lexsort((keys, -counts))[:size]]
-        choose(kept, before, now)
-        slot_of[keys] = -1
-        counted = _counting(COUNTERS * size, slot_of)
+        keys, counts = np.empty(used, np.int64), np.empty(used, np.int64)
+        _read_and_clear(counted, keys, counts)
+        counted = _counting(counted.places)
+        return most_counted(keys, counts)[:size]
 
-    return Policy(serve, moves, turn)
+    return by_period(kept, serve, select)
 
 
-def _counting(counters: int, slot_of: Any) -> _Counted:
-    return _Counted(frequencies(counters), slot_of, np.zeros(counters, np.int64), np.zeros(1, np.int64))
+def _counting(nobody: Places) -> _Counted:
+    return _Counted(frequencies(len(nobody.key_of)), nobody, np.zeros(1, np.int64))
 
 
 @entry_point
@@ -71,25 +66,25 @@ def _serve(kept: Chosen, counted: _Counted, accesses: Any, levels: Any) -> None:
 
 @compiled
 def _count(counted: _Counted, key: int) -> None:
-    slot = int64(counted.slot_of[key])
-    if slot < 0:
+    slot = slot_of(counted.places, key)
+    if slot == NOWHERE:
         slot = counted.used[0]
-        if slot < len(counted.key_of):
+        if slot < len(counted.places.key_of):
             counted.used[0] += 1
-            counted.key_of[slot], counted.slot_of[key] = key, slot
+            give(counted.places, slot, key)
             add(counted.counts, slot)
             return
         slot = least(counted.counts)
-        counted.slot_of[counted.key_of[slot]] = -1
-        counted.key_of[slot], counted.slot_of[key] = key, slot
+        give(counted.places, slot, key)
     raise_(counted.counts, slot)
 
 
 @entry_point
-def _read(counted: _Counted, counts: Any) -> None:
+def _read_and_clear(counted: _Counted, keys: Any, counts: Any) -> None:
     counted = borrowed(counted)
     for slot in range(len(counts)):
-        counts[slot] = count_of(counted.counts, slot)
+        keys[slot], counts[slot] = key_of(counted.places, slot), count_of(counted.counts, slot)
+        clear(counted.places, slot)
 
 
 SPACE_SAVING = Kind(

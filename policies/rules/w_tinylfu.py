@@ -7,15 +7,17 @@ others 80 % are for keys that were accessed again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from native.reference import borrowed
 from policies.compiling import compiled, entry_point, int64
-from policies.log import KEY, Accesses, Log
-from policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from policies.log import KEY, Log
+from policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
 from policies.rules.chains import NONE, chains, length, push, tail, unlink
+from policies.rules.places import NOWHERE, Places, clear, give, key_of, places, slot_of
 from policies.rules.sketch import Sketch, estimate, note, sketch
 
 WINDOW, PROBATION, PROTECTED = 0, 1, 2
@@ -28,10 +30,8 @@ class _Kept(NamedTuple):
     ends: Any
     rooms: Any
     """int64[3]: places of the window, of the rest, and of these for what is protected."""
-    slot_of: Any
-    """int32[distinct]: -1 where a key is not kept."""
-    key_of: Any
-    """int64[size + 1]: one more than are kept, for who has just come."""
+    places: Places
+    """One more than are kept, for who has just come."""
     list_of: Any
     """int8[size + 1]"""
     free: Any
@@ -52,17 +52,12 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
         sketch(size),
         *chains(size + 1, 3),
         np.array(rooms(size), np.int64),
-        np.full(len(log.keys), -1, np.int32),
-        np.zeros(size + 1, np.int64),
+        places(len(log.keys), size + 1),
         np.zeros(size + 1, np.int8),
         np.zeros(1, np.int64),
         moves,
     )
-
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(kept, accesses, levels)
-
-    return Policy(serve, moves)
+    return Policy(partial(_serve, kept), moves)
 
 
 @entry_point
@@ -70,10 +65,10 @@ def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
     kept = borrowed(kept)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        slot = int64(kept.slot_of[key])
-        levels[i] = slot < 0
+        slot = slot_of(kept.places, key)
+        levels[i] = slot == NOWHERE
         note(kept.seen, key)
-        if slot < 0:
+        if slot == NOWHERE:
             _come(kept, key)
         else:
             _touch(kept, slot)
@@ -103,8 +98,7 @@ def _touch(kept: _Kept, slot: int) -> None:
 def _come(kept: _Kept, key: int) -> None:
     slot = kept.free[0]
     kept.free[0] += 1  # while there are places that nobody had
-    kept.key_of[slot] = key
-    kept.slot_of[key] = slot
+    give(kept.places, slot, key)
     _put(kept, WINDOW, slot)
     kept.moves[INSTALLS, 0] += 1
     if length(kept.ends, WINDOW) > kept.rooms[WINDOW]:
@@ -122,12 +116,12 @@ def _contest(kept: _Kept, candidate: int) -> None:
     which = PROBATION if tail(kept.ends, PROBATION) != NONE else PROTECTED
     leaver, victim = candidate, tail(kept.ends, which)
     if victim != NONE and (
-        estimate(kept.seen, kept.key_of[candidate]) > estimate(kept.seen, kept.key_of[victim])
+        estimate(kept.seen, key_of(kept.places, candidate)) > estimate(kept.seen, key_of(kept.places, victim))
     ):
         unlink(kept.links, kept.ends, which, victim)
         _put(kept, PROBATION, candidate)
         leaver = victim
-    kept.slot_of[kept.key_of[leaver]] = -1
+    clear(kept.places, leaver)
     kept.free[0] = leaver
     kept.moves[EVICTIONS, 0] += 1
 
@@ -135,6 +129,6 @@ def _contest(kept: _Kept, candidate: int) -> None:
 W_TINYLFU = Kind(
     "w-tinylfu",
     "W-TinyLFU",
-    "a small LRU window before a segmented LRU whose door is kept by such a sketch",
+    "a small LRU window before a segmented LRU, whose door is kept by a sketch of what was accessed lately",
     make,
 )

@@ -7,6 +7,7 @@ chooses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
 from native.reference import borrowed
 from policies.compiling import entry_point, int64
-from policies.log import KEY, PULL, Accesses, Log
-from policies.policy import Kind, Levels, Policy, no_moves
-from policies.rules.chosen import Chosen, choose, chosen, is_hot
+from policies.log import KEY, PULL, Log
+from policies.policy import Kind, Policy, no_moves
+from policies.rules.chosen import Chosen, by_period, chosen, is_hot
 from protocol.header import LANES
 
 _CANDIDATES = 2
@@ -31,33 +32,31 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     """The set is filled at the end of the first period; then at most a wave of keys changes places each."""
     (size,), moves = sizes, no_moves(sizes)
     kept, counts = chosen(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
-    hot, rates = np.zeros(0, np.int64), Rates.none()
+    rates = Rates.none()
     rule, room = Rule(size), [SLOTS] * LANES
 
-    def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(kept, counts, accesses, levels)
+    def at(keys: Sequence[int]) -> NDArray[np.int64]:
+        return np.searchsorted(log.keys, np.array(keys, np.uint64))
 
-    def turn() -> None:
-        nonlocal hot, rates
+    def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
+        nonlocal rates
         cold = _busiest(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
         # Ascending, as keys are: positions in one order are positions in the other.
         known = np.sort(np.append(hot, cold))
         rates = smoothed(rates, Rates(log.keys[known], counts[known].astype(np.float64)))
         change = selected(rates, log.keys[hot], rule, room)
-        wanted = np.array(change.applied(log.keys[hot].tolist()), np.uint64)
-        before, hot = hot, np.searchsorted(log.keys, wanted)
-        choose(kept, before, hot)
         counts[:] = 0
+        return np.append(np.setdiff1d(hot, at(change.leaving), assume_unique=True), at(change.arriving))
 
-    return Policy(serve, moves, turn)
+    return by_period(kept, partial(_serve, kept, counts), select)
 
 
-def _busiest(counts: NDArray[np.int64], hot: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _busiest(counts: NDArray[np.int64], hot: NDArray[np.integer], most: int) -> NDArray[np.int64]:
     """The keys with most counts that are not hot, in no order."""
-    cold = counts.copy()
-    cold[hot] = 0
-    most = min(most, int(np.count_nonzero(cold)))
-    return np.argpartition(-cold, most - 1)[:most] if most else np.zeros(0, np.int64)
+    is_cold = counts > 0
+    is_cold[hot] = False
+    cold = np.flatnonzero(is_cold)
+    return cold if len(cold) <= most else cold[np.argpartition(-counts[cold], most)[:most]]
 
 
 @entry_point

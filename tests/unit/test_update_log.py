@@ -174,6 +174,7 @@ def test_headers_that_are_none(tmp_path: Path) -> None:
         ("job;key", "'job;key' has no comma; columns are separated by commas"),
         ("job\tkey", r"'job\tkey' has no comma; columns are separated by commas"),
         ("job|key", "'job|key' has no comma; columns are separated by commas"),
+        ("job,key,job", "has the column 'job' twice; once is right"),
     ):
         path.write_text(f"{header}\n1\n")
         assert refusal(path) == f"{path}, line 1: {why}"

@@ -7,11 +7,10 @@ has to be twice as good in its first period as in the long run.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,18 +48,18 @@ class Rates(NamedTuple):
         return np.where(self.keys[at] == keys, self.rates[at], 0.0)
 
 
-def summed(keys: Keys, counts: NDArray[np.int64]) -> Rates:
-    """Counts of updates by key, where a key may have several."""
+def summed(keys: Keys, counts: NDArray[Any]) -> Rates:
+    """Counts or rates of updates by key, where a key may have several."""
     distinct, at = np.unique(keys, return_inverse=True)
     return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))
 
 
 def smoothed(before: Rates, counted: Rates) -> Rates:
     """The rates after one more period."""
-    keys = np.union1d(before.keys, counted.keys)
-    rates = (1 - NEWEST) * before.of(keys) + NEWEST * counted.of(keys)
-    kept = rates >= _FORGOTTEN
-    return Rates(keys[kept], rates[kept])
+    weighted = ((1 - NEWEST) * before.rates, NEWEST * counted.rates)
+    both = summed(np.append(before.keys, counted.keys), np.append(*weighted))
+    kept = both.rates >= _FORGOTTEN
+    return Rates(both.keys[kept], both.rates[kept])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +116,13 @@ def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
 
     Keys of the same rate are taken in their order.
     """
-    ranked = hot[np.lexsort((hot, -rates.of(hot)))]
-    kept, surplus = ranked[: rule.top_k], ranked[rule.top_k :]
-    cold = ~np.isin(rates.keys, hot)
-    arrivals = _ranked(rates.keys[cold], rates.rates[cold])
-    free = np.array(room) - np.bincount(lanes_of(kept), minlength=len(room))
-    filling, waiting = _fill(arrivals, rule.top_k - len(kept), free)
-    swaps = _swap(waiting, _Victims(_ranked(kept, rates.of(kept))[::-1], len(room)), rule, free)
+    ranked = _ranked(hot, rates.of(hot))
+    kept, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
+    cold = ~np.isin(rates.keys, hot, assume_unique=True)
+    arrivals = _ranked(rates.keys[cold], rates.rates[cold]).each()
+    free = np.array(room) - np.bincount(kept.lanes, minlength=len(room))
+    filling, waiting = _fill(arrivals, rule.top_k - len(kept.keys), free)
+    swaps = _swap(waiting, _Victims(kept, len(room)), rule, free)
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
@@ -133,10 +132,29 @@ class _Key(NamedTuple):
     lane: int
 
 
-def _ranked(keys: Keys, rates: NDArray[np.float64]) -> list[_Key]:
+class _Ranked(NamedTuple):
+    """Keys, the one with the highest rate first."""
+
+    keys: Keys
+    rates: NDArray[np.float64]
+    lanes: NDArray[np.uint8]
+
+    def up_to(self, number: int) -> _Ranked:
+        """The first so many."""
+        return _Ranked(self.keys[:number], self.rates[:number], self.lanes[:number])
+
+    def at(self, place: int) -> _Key:
+        """One of them."""
+        return _Key(int(self.keys[place]), float(self.rates[place]), int(self.lanes[place]))
+
+    def each(self) -> list[_Key]:
+        """All of them."""
+        return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
+
+
+def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
     order = np.lexsort((keys, -rates))
-    columns = (keys[order], rates[order], lanes_of(keys[order]))
-    return [_Key(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return _Ranked(keys[order], rates[order], lanes_of(keys[order]))
 
 
 def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
@@ -173,21 +191,21 @@ def _swap(
 
 
 class _Victims:
-    """Hot keys that have not lost their places yet, coldest first: all of them, and those of each lane."""
+    """Hot keys that have not lost their places yet: all of them, and those of each lane."""
 
-    def __init__(self, coldest_first: Sequence[_Key], lanes: int) -> None:
+    def __init__(self, hot: _Ranked, lanes: int) -> None:
+        self._hot = hot
         self._taken: set[int] = set()
-        self._all = deque(coldest_first)
-        self._of_lane: list[deque[_Key]] = [deque() for _ in range(lanes)]
-        for each in coldest_first:
-            self._of_lane[each.lane].append(each)
+        # Few are looked at, so these are places in the ranking: the coldest is the last.
+        self._all = list(range(len(hot.keys)))
+        self._of_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
 
     def coldest(self, lane: int | None) -> _Key | None:
         """The coldest one that is left, of a lane or of all."""
         left = self._all if lane is None else self._of_lane[lane]
-        while left and left[0].key in self._taken:
-            left.popleft()
-        return left[0] if left else None
+        while left and int(self._hot.keys[left[-1]]) in self._taken:
+            left.pop()
+        return self._hot.at(left[-1]) if left else None
 
     def take(self, victim: _Key) -> None:
         """It has lost its place."""

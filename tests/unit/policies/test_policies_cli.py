@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import polars as pl
@@ -100,11 +103,13 @@ def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is killed behind two policies; the others are done then, and all of them where the log changes."""
-    done = list[str]()
+    """Ctrl-C comes behind two policies; the others are done then, and all of them where the log changes."""
+    done, over = list[str](), Event()
 
     def replay(log: Any, kind: Any, sizes: Any, *rest: Any) -> Any:
         if len(done) == 2 and kind.name != "lru":
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
             raise KeyboardInterrupt
         done.append(kind.name)
         return real_replay(log, kind, sizes, *rest)
@@ -117,6 +122,7 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
     )
     assert done == ["belady", "top-k"]
     assert not list((tmp_path / "out").glob("log-*"))  # a log's arrays go with the command
+    over.set()
     assert policies(*arguments).exit_code == 0
     assert done == ["belady", "top-k", "lru"]
     monkeypatch.setattr(studies, "prepare", None)
@@ -133,11 +139,19 @@ def test_a_generated_log(tmp_path: Path) -> None:
     assert told["facts"]["steps"] == 40 and told["facts"]["shift_at"] == 30
     assert share(told, "top-k", 20_000) > 0.2
     after = {each["policy"]: each["follows_after"] for each in told["outcomes"]}
-    assert after["top-k"] is None and 0 <= after["lru"] < 10
+    assert after["top-k"] is None and 0 < after["belady"] < 10
+    for each in told["outcomes"]:
+        by_step = each["over_time"]  # of 20 steps, the shift in their middle
+        goal = 0.95 * sum(by_step[:10]) / 10
+        assert after[each["policy"]] == next((at for at in range(10) if by_step[10 + at] >= goal), None)
+        without = told["facts"]["without"]["to_servers"]
+        assert each["spared"] == pytest.approx(1 - each["packed"]["to_servers"] / without)
+        hit = each["hits"] / each["updates"]
+        assert hit - 0.04 < each["spared"] < hit
     lines = policies(*given, "--into", tmp_path / "out").output.splitlines()
     (top,) = (line.split() for line in lines if line.startswith("top-k "))
     (lru,) = (line.split() for line in lines if line.startswith("LRU "))
-    assert (top[-1], lru[-1]) == ("never", str(after["lru"]))
+    assert (top[-2:], lru[-1]) == (["over", "10"], str(after["lru"]))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +164,7 @@ def test_a_generated_log(tmp_path: Path) -> None:
         (("LOG", "--sizes", "0"), 2, "--sizes 0: whole numbers from 1 to"),
         (("LOG", "--sizes", "131073"), 2, "whole numbers from 1 to 131,072"),
         (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; there are belady, top-k, window"),
+        (("LOG", "--only", ""), 1, "'' is no policy"),
         (("LOG", "--learn", "1"), 2, "0<x<1"),
         (("LOG", "--rate", "nan"), 2, "nan is no finite number"),
         (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
