@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from math import isnan
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -56,13 +56,13 @@ job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True
 
 
 class Number(click.FloatRange):
-    """A number in a range. Click's own ranges all have `nan` in them, as nothing is above or below it."""
+    """A finite number in a range. Click's own ranges have `nan` in them, as nothing is above or below it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         number = super().convert(value, param, ctx)
-        if isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from cli.common import json_option, one_line_errors, plain_table, samples_per_step_option
+from cli.common import Number, json_option, one_line_errors, plain_table, samples_per_step_option
 from common.concurrency import left_alone
 from controller.hotset.choice import MOST_KEYS
 
@@ -25,14 +24,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """Refuse `nan` and `inf`, which are numbers to click."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no finite number", context, option)
-    return value
-
-
-_above_0 = partial(click.option, type=click.FloatRange(min=0, min_open=True), callback=_finite)
+_above_0 = partial(click.option, type=Number(min=0, min_open=True))
 
 
 @click.command()
@@ -57,8 +49,7 @@ _above_0 = partial(click.option, type=click.FloatRange(min=0, min_open=True), ca
 @click.option("--only", metavar="NAME,...", help="Only these policies, as top-k,lru.")
 @click.option(
     "--learn",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    callback=_finite,
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
     help="First part of the steps, from which fixed sets are chosen; the rest is scored.",

@@ -137,4 +137,4 @@ def test_what_cannot_be_followed_is_told_in_one_line(option: tuple[str, str], to
 def test_what_is_not_a_number_is_in_no_range(command: tuple[str, ...]) -> None:
     result = run(*command, "nan")
     assert result.exit_code == 2
-    assert f"'{command[-1]}': 'nan' is not a number" in result.stderr
+    assert f"'{command[-1]}': 'nan' is not a finite number" in result.stderr

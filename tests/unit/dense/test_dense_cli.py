@@ -143,7 +143,7 @@ def test_what_is_refused(
     ("arguments", "told"),
     [
         *(
-            ((command, option, "nan"), f"'{option}': 'nan' is not a number")
+            ((command, option, "nan"), f"'{option}': 'nan' is not a finite number")
             for command, options in (
                 (
                     "whatif",

@@ -166,7 +166,7 @@ def test_a_generated_log(tmp_path: Path) -> None:
         (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; there are belady, top-k, window"),
         (("LOG", "--only", ""), 1, "'' is no policy"),
         (("LOG", "--learn", "1"), 2, "0<x<1"),
-        (("LOG", "--rate", "nan"), 2, "nan is no finite number"),
+        (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),
         (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
     ],
 )
