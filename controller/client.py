@@ -224,7 +224,13 @@ class SwitchClient:
             await asyncio.wait([calling])
         if calling.cancelled():
             raise self._closed()
-        return calling.result()
+        try:
+            return calling.result()
+        except AssertionError as error:
+            # So finsy says that it has closed the connection meanwhile.
+            if self._switch.is_up:
+                raise
+            raise self._closed() from error
 
     async def _connect(
         self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS

@@ -29,7 +29,7 @@ from simulator.state import NOBODY
 
 MS = 1_000_000
 """ns"""
-_LONGEST_NS = 200_000 * MS
+_LONGEST_NS = 1_000_000 * MS
 """After which a schedule that has not come to rest never will."""
 
 

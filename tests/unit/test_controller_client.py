@@ -56,15 +56,20 @@ class Switch:
         self.asked.append(list(entities))
         await asyncio.sleep(0)
         self.asked.append([])
-        if self.error is not None:
-            raise self.error
+        self._fail()
 
     async def read(self, entity: Any) -> AsyncIterator[Any]:
         self.asked.append([entity])
-        if self.error is not None:
-            raise self.error
+        self._fail()
         for answer in self.answers:
             yield answer
+
+    def _fail(self) -> None:
+        if isinstance(self.error, AssertionError):
+            # So finsy says that it has closed the connection.
+            type(self).is_up = False
+        if self.error is not None:
+            raise self.error
 
     async def read_packets(self, *, queue_size: int) -> AsyncIterator[Any]:
         self.asked.append([queue_size])
@@ -135,6 +140,8 @@ def test_a_connection_that_ends_cancels_its_rpcs_and_nobody_else(
     switch: type[Switch], what: str, scenario: Scenario
 ) -> None:
     switch.error = asyncio.CancelledError()
+    assert told(scenario) == CLOSED
+    switch.error = AssertionError()
     assert told(scenario) == CLOSED
 
 
