@@ -217,6 +217,12 @@ class Design:
     """Servers can keep a journal, and workers a replay log."""
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """All that it is made of, by their names."""
+        parts = (self.module, self.agents_module, self.control_module, self.preparation, self.contents_module)
+        return tuple(part for part in parts if part is not None)
+
+    @property
     def p4info(self) -> Path:
         """Its P4Info, beside the program."""
         return self.program.with_suffix(".p4info.txtpb")

@@ -8,6 +8,7 @@ functions. A function that takes `borrowed(state)` reads of it what it needs, an
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -167,12 +168,13 @@ def _row(
     return context.make_tuple(builder, result, parts)
 
 
-def lent(state: T) -> T:
+def lent(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
     """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
 
-    Its arrays would be looked up in each call, half a microsecond each.
+    Its arrays would be looked up in each call, half a microsecond each. `write` is an entry point of
+    `write_words`, of whoever keeps machine code for such states apart.
     """
-    return cast(T, _Lent(state))
+    return cast(T, _Lent(state, write or _write))
 
 
 def lent_state(given: Any) -> Any:
@@ -181,10 +183,10 @@ def lent_state(given: Any) -> Any:
 
 
 class _Lent:
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: Any, write: Callable[[Any, Any], int]) -> None:
         self.state = state  # so that its arrays stay
-        self._place = np.zeros(_write(state, np.zeros(0, np.uint8)), np.uint8)
-        _write(state, self._place)
+        self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
+        write(state, self._place)
         self.address: int = self._place.ctypes.data
         self._numba_type_ = Reference(typeof(state))
 
@@ -201,11 +203,13 @@ def _address_of(kind: Reference, given: Any, c: Any) -> Any:
 extending.unbox(Reference)(_address_of)
 
 
-@entry_point
-def _write(state: Any, place: Any) -> int:
+def write_words(state: Any, place: Any) -> int:
     """Write a tuple into bytes, where these are enough; returns how many are."""
     needed: int = _write_at(state, place)
     return needed
+
+
+_write = entry_point(write_words)
 
 
 @leaf(lambda state, place: 0)

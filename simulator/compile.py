@@ -8,6 +8,7 @@ from typing import Any, cast
 from designs import halves
 from native.generic import Generic
 from native.loops import loop
+from native.reference import write_words
 
 _HERE = Path(__file__).parent
 
@@ -21,3 +22,5 @@ _TRANSMIT, _HANDLE = cast(Any, halves.WORKER.transmit), cast(Any, halves.SERVER.
 _BELOW = (*sorted((_HERE.parent / "softswitch" / "queues").glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""
+write_world = entry_point(write_words)
+"""For worlds that are lent (`native.reference`)."""

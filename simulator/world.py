@@ -23,6 +23,7 @@ from protocol.codec import Caller, Values
 from protocol.frames import UdpEndpoint, UdpFrame
 from protocol.header import HOTLINE_PORT, WINDOW
 from protocol.rpc import PUSH
+from simulator.compile import write_world
 from simulator.costs import (
     Hosts,
     Network,
@@ -137,7 +138,7 @@ class Simulated:
                 [agents.server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
             ),
         )
-        self.lent = lent(self.world)
+        self.lent = lent(self.world, write_world)
         """The world, for entry points."""
         self.world.me.free = frames_at_once
         for k, spell in enumerate(self.world.spells):
@@ -194,7 +195,7 @@ class Simulated:
         free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
         world.me.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
-        self.lent = lent(self.world)
+        self.lent = lent(self.world, write_world)
 
 
 row_of = cast(Any, row).plain

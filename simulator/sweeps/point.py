@@ -83,7 +83,7 @@ def made_of(config: SimulationConfig) -> str:
 def digest(design: str, root: Path = ROOT) -> str:
     """Of the compiled program, and of all modules that a run of the design is simulated by."""
     chosen = find_design(design)
-    modules = needed_by([__name__, chosen.module, chosen.agents_module, chosen.control_module], root)
+    modules = needed_by([__name__, *chosen.modules], root)
     made = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
         made.update(f"{name}\0".encode() + file.read_bytes())

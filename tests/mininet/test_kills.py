@@ -26,6 +26,8 @@ RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'
 WORKERS, SERVERS = int(str(SMALL["workers"])), 2
 RESTORED_S = 3.0
 """In which a switch is restored here."""
+IN_ROUNDS, WHILE_LOADING = "parts/operations-worker-1-12.parquet", "hotset.parquet"
+"""Files by which a run has come to its first rounds, and to its hot set."""
 ROUNDS_A_KILL = 8
 """So that a run goes on behind its last kill."""
 S1, PS_0, PS_1 = Kill(SWITCH_KILLED, 0, 0.5), Kill(SERVER_KILLED, 0, 0.5), Kill(SERVER_KILLED, 1, 0.5)
@@ -55,9 +57,9 @@ def kill(run: Run, who: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def kill_in_order(run: Run, kills: tuple[Kill, ...]) -> None:
-    """Kill them from the first rounds on, with the gaps between them."""
-    run.wait_for_parts("operations-worker-1-12.parquet")
+def kill_in_order(run: Run, kills: tuple[Kill, ...], from_file: str) -> None:
+    """Kill them from when there is a file of the run's on, with the gaps between them."""
+    run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
     due = time.monotonic()
     for each in kills:
         run.wait_for(partial(has_come, due))
@@ -69,12 +71,12 @@ def has_come(due: float) -> bool:
     return time.monotonic() >= due
 
 
-def all_is_there(folder: Path, kills: tuple[Kill, ...]) -> None:
+def all_is_there(folder: Path, kills: tuple[Kill, ...], from_file: str = IN_ROUNDS) -> None:
     with run_topo(
         folder, f"ROUNDS={ROUNDS_A_KILL * len(kills)}", tables=RECOVERY, arms=["neither", "both"],
         virtual_time=False,
     ) as run:  # fmt: skip
-        kill_in_order(run, kills)
+        kill_in_order(run, kills, from_file)
         code = run.wait()
     record = json.loads((run.folder / "run.json").read_text())
     accounting = record["accounting"]
@@ -93,6 +95,11 @@ def all_is_there(folder: Path, kills: tuple[Kill, ...]) -> None:
 @pytest.mark.parametrize("kills", ONCE_FATAL, ids=lambda kills: " ".join(kill.process for kill in kills))
 def test_kills_that_overlap_end_nothing(tmp_path: Path, kills: tuple[Kill, ...]) -> None:
     all_is_there(tmp_path, kills)
+
+
+def test_a_switch_may_die_while_the_hot_set_is_loaded(tmp_path: Path) -> None:
+    """Again and again: the profile's, the arms', and what a restore loads."""
+    all_is_there(tmp_path, (S1, S1, S1), WHILE_LOADING)
 
 
 @pytest.mark.soak

@@ -27,16 +27,10 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 """
 
 
-def parts_of(name: str) -> list[str]:
-    """Modules of a design, which are imported by their names."""
-    found = design(name)
-    return [found.module, found.agents_module, found.control_module]
-
-
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """All files of the project that are Python or the program, to be broken."""
-    parts = [part for name in NAMES for part in parts_of(name)]
+    parts = [part for name in NAMES for part in design(name).modules]
     modules = needed_by([point.__name__, "cli.__main__", "bench.__main__", *parts])
     for file in (*modules.values(), *(design(name).program for name in NAMES)):
         to = tmp_path / file.relative_to(ROOT)
@@ -55,7 +49,7 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
         if ".venv" not in file
     }
     assert len(imported) > 100
-    needed = needed_by([point.__name__, *parts_of(DEFAULT)])
+    needed = needed_by([point.__name__, *design(DEFAULT).modules])
     # Of other designs there is what describes them, for the names of their arms.
     others = {design(name).module for name in NAMES if name != DEFAULT}
     assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()
@@ -67,6 +61,8 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
         "hosts/hotset/ps/rpc.py",
         "protocol/header.py",
         "simulator/switch.py",
+        "simulator/hotset.py",
+        "experiment/hotset.py",
         "simulator/sweeps/point.py",
         "p4src/compiled/hotset.json",
     ],
