@@ -98,9 +98,7 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
                 raise HotlineError(f"{what} {name!r} is none of {', '.join(known)}")
     rows = [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
-        raise HotlineError(
-            f"{', '.join(names)} cannot strike {', '.join(arms)}: of whose design there is nothing to hit"
-        )
+        raise HotlineError(f"{', '.join(names)} cannot strike {', '.join(arms)}: its design has no such part")
     return rows
 
 
