@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
 VARIABLES := DESIGN TARGET WORKERS PS TOP_K ROUNDS DATA CODEC DATAPATH PCAP CLI SEED CONFIG
-# What the command line of make sets, and nothing from the environment; topologies.run refuses names it does not know.
+# What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
@@ -18,17 +18,17 @@ setup: ## install what is missing: packages of the distribution, then .venv
 	@scripts/setup
 
 run-topo: setup ## run the experiment; the report lands in runs/latest
-	@$(AS_ROOT) $(PYTHON) -m topologies.run $(SETTINGS)
+	@$(AS_ROOT) ./hotline run $(SETTINGS)
 
 test: ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
-	@$(AS_ROOT) $(PYTHON) -m paper all $(if $(QUICK),--quick) $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m hotline.paper all $(if $(QUICK),--quick) $(ARGS)
 
 map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
-	@$(AS_ROOT) $(PYTHON) -m paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m hotline.paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)
@@ -54,10 +54,10 @@ check: setup ## style and types
 	@$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
-	@$(AS_ROOT) $(PYTHON) -m bench $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m tests.bench $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
-	@$(AS_ROOT) $(PYTHON) -m bench.repeat $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m tests.bench.repeat $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock

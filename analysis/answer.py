@@ -11,8 +11,8 @@ from analysis.metrics import LOSS, PS_CPU, VERBS, Whose, spoken_in
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, plain, text_of
-from common.words import counted
-from designs.arms import repetition_of, told
+from foundation.designs.arms import repetition_of, told
+from foundation.words import counted
 
 
 class Answer(BaseModel):

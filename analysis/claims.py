@@ -15,10 +15,10 @@ from analysis.metrics import LOSS, METRICS, Kind, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
-from common.words import counted
-from designs.arms import arm as arm_of
-from designs.arms import repetition_of
-from designs.interface import Arm
+from foundation.designs.arms import arm as arm_of
+from foundation.designs.arms import repetition_of
+from foundation.designs.interface import Arm
+from foundation.words import counted
 
 
 @dataclass(frozen=True, slots=True)

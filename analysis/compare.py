@@ -12,7 +12,7 @@ from analysis.differences import differences, estimates
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison, Rounds, compare_unpaired
-from logs.columns import load_name
+from foundation.logs.columns import load_name
 
 Loads = dict[str, dict[str, dict[str, Rounds]]]
 """Load -> arm -> metric -> one estimate a round."""

@@ -13,8 +13,8 @@ import polars as pl
 from analysis.metrics import METRICS, Log, Metric, of_blocks, of_log
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
-from designs.arms import compared, ordered
-from logs.columns import OPS
+from foundation.designs.arms import compared, ordered
+from foundation.logs.columns import OPS
 
 Metrics = Mapping[str, Rounds]
 """Metric -> one estimate a round."""

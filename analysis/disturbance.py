@@ -12,7 +12,7 @@ from statistics import median
 
 from analysis.metrics import Kind
 from analysis.record import Block
-from common.words import counted
+from foundation.words import counted
 
 STEAL = 0.02
 """Share of all CPU time of a block that the hypervisor may take."""

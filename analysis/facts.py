@@ -12,8 +12,8 @@ from analysis.record import capacity_by_arm, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
-from common.words import counted
-from designs.arms import compared
+from foundation.designs.arms import compared
+from foundation.words import counted
 
 DRIFT = 0.1
 """Change of the capacity that is said."""

@@ -17,8 +17,8 @@ from scipy.stats import t as student
 
 from analysis.record import Block
 from analysis.statistics import TAIL, Comparison, of_logs
-from designs.arms import arm, ordered
-from designs.interface import Arm
+from foundation.designs.arms import arm, ordered
+from foundation.designs.interface import Arm
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:

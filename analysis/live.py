@@ -12,9 +12,9 @@ import polars as pl
 from analysis.differences import by_round, complete_rounds
 from analysis.metrics import METRICS
 from analysis.record import read_record
-from designs.arms import ordered
-from logs.columns import OPERATIONS, RPC, TRANSFERS
-from logs.errors import DataError, reason_of
+from foundation.designs.arms import ordered
+from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS
+from foundation.logs.errors import DataError, reason_of
 
 _OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")

@@ -15,7 +15,7 @@ import polars as pl
 
 from analysis.record import Block
 from analysis.wording import Tone
-from logs.columns import METRICS as FIVE
+from foundation.logs.columns import METRICS as FIVE
 
 Kind = Literal["count", "cpu", "time", "learning"]
 """By it a disturbance of the machine touches a metric, or does not (`analysis.disturbance`)."""

@@ -9,8 +9,8 @@ from analysis.figures.correlation import arithmetic_share
 from analysis.figures.coverage import PAPERS_TOP_K
 from analysis.figures.model import Fact, Figure
 from analysis.summary import Summary
-from designs.arms import ordered
-from logs.columns import METRICS, TRANSFERS
+from foundation.designs.arms import ordered
+from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
 """Name of a figure -> its numbers."""

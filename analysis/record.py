@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.errors import AnalysisError
 from analysis.statistics import Comparison
-from designs.arms import baseline_of, ordered
-from logs.parts import write_text
+from foundation.designs.arms import baseline_of, ordered
+from foundation.logs.parts import write_text
 
 
 class _Model(BaseModel):

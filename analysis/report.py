@@ -23,8 +23,8 @@ from analysis.paper import columns, findings
 from analysis.record import RunRecord
 from analysis.summary import Summary
 from analysis.wording import plain
-from common.words import counted
-from logs.parts import write_text
+from foundation.logs.parts import write_text
+from foundation.words import counted
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:

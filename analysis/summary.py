@@ -18,10 +18,10 @@ from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blo
 from analysis.precision import Width, widest, widths
 from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
-from designs.arms import arm as arm_of
-from designs.arms import baseline_of, leading, measured, ordered
-from designs.interface import Arm
-from logs.columns import CLASSES, load_name
+from foundation.designs.arms import arm as arm_of
+from foundation.designs.arms import baseline_of, leading, measured, ordered
+from foundation.designs.interface import Arm
+from foundation.logs.columns import CLASSES, load_name
 
 
 class _Model(BaseModel):

@@ -19,10 +19,10 @@ from analysis.metrics import RPCS, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
-from common.words import counted
-from designs.arms import compared
-from designs.interface import Arm
-from logs.columns import CLASSES
+from foundation.designs.arms import compared
+from foundation.designs.interface import Arm
+from foundation.logs.columns import CLASSES
+from foundation.words import counted
 
 WIDTH = 100
 _BESIDE = 4

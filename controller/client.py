@@ -18,15 +18,15 @@ import grpc
 from finsy import p4client
 from typing_extensions import Self
 
-from common.concurrency import together
-from common.words import counted
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import INGRESS, Row, Update
-from designs.interface import Design
-from designs.registry import DEFAULT, known
-from designs.registry import design as find_design
-from protocol.header import VERSION
-from targets.encoding import EntityEncoder
+from foundation.concurrency import together
+from foundation.designs.interface import Design
+from foundation.designs.registry import DEFAULT, known
+from foundation.designs.registry import design as find_design
+from foundation.protocol.header import VERSION
+from foundation.targets.encoding import EntityEncoder
+from foundation.words import counted
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024

@@ -9,7 +9,6 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-from common.concurrency import together
 from controller.client import DEFAULT_ADDRESS, SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import Plan, Progress, execute, plan
@@ -26,11 +25,12 @@ from controller.tables import (
     Update,
     Worker,
 )
-from designs.registry import DEFAULT
-from protocol import addressing
-from protocol.codec import Keys, Values
-from protocol.control import Command
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
+from foundation.concurrency import together
+from foundation.designs.registry import DEFAULT
+from foundation.protocol import addressing
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.control import Command
+from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
 from softswitch.pipeline import Change
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import HotlineError
+from foundation.errors import HotlineError
 
 
 class ControllerError(HotlineError):

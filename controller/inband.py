@@ -16,17 +16,17 @@ from typing import TypeVar
 import numpy as np
 from typing_extensions import Self
 
-from common.concurrency import together
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
-from protocol import addressing, codec, control, frames
-from protocol.codec import Keys, Message, Values
-from protocol.control import Command, Control, Status
-from protocol.errors import MalformedDatagram
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import (
+from foundation.concurrency import together
+from foundation.protocol import addressing, codec, control, frames
+from foundation.protocol.codec import Keys, Message, Values
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HOTLINE_PORT,
     KEYS,
@@ -39,7 +39,7 @@ from protocol.header import (
     Op,
     unpack,
 )
-from protocol.packing import pack_hashed
+from foundation.protocol.packing import pack_hashed
 
 log = logging.getLogger(__name__)
 

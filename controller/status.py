@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from controller.client import SwitchClient
 from controller.tables import KIND_WORKER, HotParam, Job, Server, State, Worker
-from protocol.header import LANES
+from foundation.protocol.header import LANES
 
 DROP_REASONS = (
     "parser_error",

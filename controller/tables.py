@@ -1,8 +1,8 @@
 """The pipeline's tables as typed values: what an entry means, and how it is written and read.
 
 Every class here is one row of one table of p4src/. `write()` says it as the pipeline takes it, which
-`targets.encoding` puts into P4Runtime's messages; `of()` reads it back. MAC and IPv4 addresses are text, UDP
-ports, switch ports and ids are numbers.
+`foundation.targets.encoding` puts into P4Runtime's messages; `of()` reads it back. MAC and IPv4 addresses are
+text; UDP ports, switch ports and ids are numbers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
 import finsy as fy
 from typing_extensions import Self
 
-from protocol import addressing
-from protocol.header import LANES
+from foundation.protocol import addressing
+from foundation.protocol.header import LANES
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 
 CPU_PORT = addressing.CPU_PORT

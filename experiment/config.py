@@ -13,19 +13,19 @@ from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from analysis.precision import LEAST_ROUNDS
-from common.words import one_line
 from controller.tables import ROWS, SLOTS
-from designs.arms import arms_of, measured
-from designs.interface import Arm
-from designs.registry import DEFAULT, NAMES, DesignError
-from designs.registry import design as find_design
 from experiment.errors import ConfigError
 from experiment.faults import ON_THE_WAY
+from foundation.designs.arms import arms_of, measured
+from foundation.designs.interface import Arm
+from foundation.designs.registry import DEFAULT, NAMES, DesignError
+from foundation.designs.registry import design as find_design
+from foundation.logs.columns import load_name
+from foundation.logs.libsvm import SAMPLES_PER_STEP
+from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
+from foundation.protocol.header import LANES
+from foundation.words import one_line
 from hosts.workload.generator import R1, R2, Shape
-from logs.columns import load_name
-from logs.libsvm import SAMPLES_PER_STEP
-from protocol.addressing import MAX_HOSTS_OF_A_KIND
-from protocol.header import LANES
 
 NS_PER_S = 1_000_000_000
 EPOCH = 1
@@ -301,6 +301,7 @@ class Config(_Model):
 
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
@@ -308,19 +309,25 @@ def load_config(arguments: Iterable[str]) -> Config:
     return load_config_as(Config, arguments)
 
 
-def load_config_as(model: type[AnyConfig], arguments: Iterable[str]) -> AnyConfig:
-    """The same of a configuration that has more settings."""
+def load_config_as(
+    model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, Any] | None = None
+) -> AnyConfig:
+    """The same of a configuration that has more settings; those of Python's own go above all others."""
+    mine = settings or {}
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
     values = {} if file is None else _read(Path(file))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
-        return model.model_validate({**values, **given})
+        return model.model_validate({**values, **given, **mine})
     except ValidationError as error:
-        raise ConfigError(_describe(error.errors()[0], given, file, model)) from None
+        first = error.errors()[0]
+        if first["loc"] and first["loc"][0] in mine:
+            raise ConfigError(_complaint(first, model)) from None
+        raise ConfigError(_describe(first, given, file, model)) from None
 
 
-def config_of(model: type[AnyConfig], values: Mapping[str, Any]) -> AnyConfig:
+def config_of(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
     """The same of values that were put together; ConfigError names the setting."""
     try:
         return model.model_validate(values)
@@ -359,19 +366,19 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, m
     return f"CONFIG={file}: {_complaint(error, model)}"
 
 
-def _complaint(error: ErrorDetails, model: type[Config]) -> str:
+def _complaint(error: ErrorDetails, model: type[BaseModel]) -> str:
     field = one_line(".".join(map(str, error["loc"])))
     message = _message(error, model)
     return f"{field} = {_SHOWN.repr(error['input'])}: {message}" if field else message
 
 
-def _message(error: ErrorDetails, model: type[Config]) -> str:
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         return f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
     return one_line(error["msg"].removeprefix("Value error, "))
 
 
-def _siblings(path: tuple[int | str, ...], model: type[Config]) -> Iterable[str]:
+def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
     """Names of the settings of the table that a setting is in."""
     if len(path) == 1:
         return model.model_fields

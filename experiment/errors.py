@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from common.errors import HotlineError
+from foundation.errors import HotlineError
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from logs.merge import finish_merge
+from foundation.logs.merge import finish_merge
 
 
 def create_run_folder(runs: Path, target: str) -> Path:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from common.concurrency import in_thread
 from controller.hotset import choice
-from designs.hotset import PROFILE
 from experiment.config import Config
 from experiment.session import Planned, Session
+from foundation.concurrency import in_thread
+from foundation.designs.hotset import PROFILE
+from foundation.logs.merge import last_updates
 from hosts.workload.trace import Trace
-from logs.merge import last_updates
 
 _MARGIN = 1.02
 """Mini-batches differ in size."""

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError, NotPrimary
 from controller.tables import Settings
 from experiment.health import Health
-from protocol.addressing import SWITCH_NAME
+from foundation.concurrency import together
+from foundation.protocol.addressing import SWITCH_NAME
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.tables import Settings
-from designs.interface import Arm, Hosts
-from designs.registry import design
 from experiment.config import EPOCH, Config
+from foundation.designs.interface import Arm, Hosts
+from foundation.designs.registry import design
 
 
 def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:

@@ -14,9 +14,9 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import ProgramUse, RunRecord, ServerUse
-from designs.interface import Arm
 from experiment.config import Config
 from experiment.progress import Reporter
+from foundation.designs.interface import Arm
 
 START_AHEAD_NS = 20_000_000
 """How far in the future a common start is set, so that every worker has read the command before."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pydantic
 
-from common.errors import HotlineError
+from foundation.errors import HotlineError
 from hosts.errors import AgentConfigError
 
 log = logging.getLogger(__name__)

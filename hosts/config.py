@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from common.settings import Strict
-from designs.registry import DEFAULT
-from protocol.header import VERSION
+from foundation.designs.registry import DEFAULT
+from foundation.protocol.header import VERSION
+from foundation.settings import Strict
 
 _BEFORE_IT_WAS_SAID = 1
 
@@ -15,7 +15,7 @@ class AgentConfig(Strict):
     """An agent of a run."""
 
     design: str = DEFAULT
-    """Of aggregation (`designs.registry`)."""
+    """Of aggregation (`foundation.designs.registry`)."""
     wire: int = Field(default=_BEFORE_IT_WAS_SAID, validate_default=True)
     """Version of the wire that the run speaks: agents of another would not be understood."""
 

@@ -16,7 +16,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from designs.registry import design
+from foundation.designs.registry import design
+from foundation.protocol import control
+from foundation.protocol.codec import Caller
+from foundation.protocol.control import Command, Control
 from hosts.agent import load_config
 from hosts.errors import AgentConfigError
 from hosts.keys import KeySpace
@@ -31,9 +34,6 @@ from hosts.worker.config import WorkerConfig
 from hosts.worker.ledger import mismatches
 from hosts.worker.replay import ReplayLog
 from hosts.worker.trainer import Replay
-from protocol import control
-from protocol.codec import Caller
-from protocol.control import Command, Control
 
 M = TypeVar("M", bound=BaseModel)
 FOLDER = "owed"

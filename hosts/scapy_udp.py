@@ -14,10 +14,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from designs.interface import Design
+from foundation.designs.interface import Design
+from foundation.native.plain import plain
+from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.udp import BURST, Udp, datagram_of, flush, take
-from native.plain import plain
-from protocol.rpc import BUFFER_BYTES, rpcs
 
 F = TypeVar("F", bound=Callable[..., int])
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from native.compile import compiled, int64
-from native.libc import clock_gettime, recvmmsg, sendmmsg
-from native.records import record, records
-from protocol.rpc import BUFFER_BYTES, rpcs
+from foundation.native.compile import compiled, int64
+from foundation.native.libc import clock_gettime, recvmmsg, sendmmsg
+from foundation.native.records import record, records
+from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from softswitch.ports.layout import MMSGHDR
 
 BURST = 64

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from designs.registry import DEFAULT, design
+from foundation.designs.registry import DEFAULT, design
+from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.server import RpcServer
@@ -18,7 +19,6 @@ from hosts.udp import make_udp
 from hosts.worker.ledger import Ledger
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.replay import HELD, ReplayLog
-from protocol.codec import Caller
 
 _NO_FILE = -1
 

@@ -1,6 +1,6 @@
 """Build backend of the testbed, which is installed in place (`pip install --editable .`) and in no other way.
 
-A wheel would lack the compiled P4 programs, and put `analysis`, `bench` and more among everybody's packages.
+A wheel would lack the compiled P4 programs, and put `analysis`, `hosts` and more among everybody's packages.
 """
 
 from __future__ import annotations

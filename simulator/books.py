@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.codec import Values
+from foundation.protocol.codec import Values
 
 
 class ArmBook:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from designs import halves
-from native.generic import Generic
-from native.loops import loop
-from native.reference import write_words
+from foundation.designs import halves
+from foundation.native.generic import Generic
+from foundation.native.loops import loop
+from foundation.native.reference import write_words
 
 _HERE = Path(__file__).parent
 
@@ -23,4 +23,4 @@ _BELOW = (*sorted((_HERE.parent / "softswitch" / "queues").glob("*.py")), *sorte
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""
 write_world = entry_point(write_words)
-"""For worlds that are lent (`native.reference`)."""
+"""For worlds that are lent (`foundation.native.reference`)."""

@@ -12,11 +12,11 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
-from designs.arms import measured, ordered
-from designs.registry import DEFAULT
 from experiment.config import PROFILE_LANES, SERVER_ROWS, Config
+from foundation.designs.arms import measured, ordered
+from foundation.designs.registry import DEFAULT
+from foundation.protocol.addressing import MAX_HOSTS, PORTS
 from hosts.workload.generator import R1
-from protocol.addressing import MAX_HOSTS, PORTS
 from simulator.costs import Hosts, Network
 
 log = logging.getLogger(__name__)

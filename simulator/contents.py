@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from controller.tables import Row
-from designs.interface import Design
+from foundation.designs.interface import Design
+from foundation.protocol.codec import Keys, Values
 from hosts.keys import KeySpace
-from protocol.codec import Keys, Values
 from softswitch.compiled import CompiledPipeline
 
 Entries = Iterable[Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from designs.interface import NEVER
-from native.compile import compiled, int64
+from foundation.designs.interface import NEVER
+from foundation.native.compile import compiled, int64
 from simulator.events import put_event
 from simulator.links import draw
 from simulator.state import ALARM, BLOCKED, NOBODY, READY, RUNNING, STEP, World

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from common.settings import Strict
-from designs.interface import NEVER
-from logs.errors import DataError, reason_of
-from native.records import records
+from foundation.designs.interface import NEVER
+from foundation.logs.errors import DataError, reason_of
+from foundation.native.records import records
+from foundation.settings import Strict
 from simulator.state import COSTS, LINK, QUANTILES, SPELL
 from softswitch.queues.shape import MOST_RATE, Rate, Shape, of_bytes
 

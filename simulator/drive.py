@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from designs.interface import NEVER
+from foundation.designs.interface import NEVER
 from hosts.worker.loop import Driver
 from simulator.costs import Hosts
 from simulator.errors import SimulationError

@@ -9,14 +9,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from analysis.record import RunRecord, Simulation, least_capacity
-from common.concurrency import in_thread
-from designs.registry import design
 from experiment.machine import describe_machine
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
+from foundation.concurrency import in_thread
+from foundation.designs.registry import design
+from foundation.logs.merge import merge_logs
 from hosts.workload.trace import Trace
-from logs.merge import merge_logs
 from simulator.accounting import account
 from simulator.calibrate import calibrate
 from simulator.config import SimulationConfig

@@ -8,10 +8,10 @@ import numpy as np
 
 from controller.hotset.migrate import plan
 from controller.tables import INGRESS, HotParam, Row, State
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.header import LANES
 from hosts.hotset.ps.store import Store
 from hosts.keys import KeySpace
-from protocol.codec import Keys, Values
-from protocol.header import LANES
 from simulator.contents import Contents
 from softswitch.compiled import CompiledPipeline
 

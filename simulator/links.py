@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from native.compile import compiled, int64
-from native.libc import memcpy
+from foundation.native.compile import compiled, int64
+from foundation.native.libc import memcpy
 from simulator.events import put_event
 from simulator.state import World
 from softswitch.queues.fifo import WIRE_OVERHEAD

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from foundation.logs.columns import OPERATIONS
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.row import ROW
 from hosts.worker.trainer import OperationRecord
-from logs.columns import OPERATIONS
 from simulator.world import Simulated
 
 _UNIX_MINUS_VIRTUAL = 0

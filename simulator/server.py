@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from designs.halves import SERVER
-from designs.interface import COMMAND, NOTHING
+from foundation.designs.halves import SERVER
+from foundation.designs.interface import COMMAND, NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.native.reference import row
+from foundation.protocol.header import PS_RPC_PORT
 from hosts.udp import BURST
-from native.compile import compiled, int64
-from native.reference import row
-from protocol.header import PS_RPC_PORT
 from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.cores import block, go_on
 from simulator.links import finish_head, free_frame, new_frame, put_aside, turn_round

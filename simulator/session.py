@@ -13,11 +13,11 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
-from designs.interface import Arm
-from designs.registry import design
 from experiment.progress import Reporter
 from experiment.rows import rows
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
+from foundation.designs.interface import Arm
+from foundation.designs.registry import design
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.ps.rpcs import JOB_COUNTERS

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from native.compile import compiled, int64
-from native.libc import memcpy
-from protocol.addressing import CPU_PORT
+from foundation.native.compile import compiled, int64
+from foundation.native.libc import memcpy
+from foundation.protocol.addressing import CPU_PORT
 from simulator.events import put_event
 from simulator.links import address_of, free_frame, new_frame, put_aside
 from simulator.racks import arrived_over, send_down

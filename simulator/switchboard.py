@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from controller.tables import Row, Update
-from designs.interface import Design
+from foundation.designs.interface import Design
+from foundation.protocol.codec import Values
 from hosts.keys import KeySpace
-from protocol.codec import Values
 from simulator.contents import contents_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from designs.interface import NEVER
-from designs.registry import DEFAULT, design
+from foundation.designs.interface import NEVER
+from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run

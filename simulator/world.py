@@ -9,20 +9,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NEVER, Arm, Design
 from experiment.config import EPOCH
+from foundation.designs.interface import NEVER, Arm, Design
+from foundation.native.plain import plain
+from foundation.native.records import records
+from foundation.native.reference import lent, row
+from foundation.protocol import addressing, frames
+from foundation.protocol.codec import Caller, Values
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.header import HOTLINE_PORT, WINDOW
+from foundation.protocol.rpc import PUSH
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
-from native.plain import plain
-from native.records import records
-from native.reference import lent, row
-from protocol import addressing, frames
-from protocol.codec import Caller, Values
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.header import HOTLINE_PORT, WINDOW
-from protocol.rpc import PUSH
 from simulator.compile import write_world
 from simulator.costs import (
     Hosts,

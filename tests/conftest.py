@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from targets.errors import Bmv2NotFound
-from targets.processes import NO_BMV2, installed_bmv2
+from foundation.targets.errors import Bmv2NotFound
+from foundation.targets.processes import NO_BMV2, installed_bmv2
 
 # How long an example takes is the machine's affair, and that of what else runs on it.
 settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,9 +21,16 @@ settings.register_profile("soak", settings.get_profile("test"), max_examples=200
 settings.load_profile("test")
 
 
+ROOT = Path(__file__).parents[1]
+
+
 def pytest_configure() -> None:
-    """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored."""
+    """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored.
+
+    And processes run the code of this checkout, wherever `.venv` was made.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "src")))
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there

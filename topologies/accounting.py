@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.record import Accounting
-from designs.registry import design
 from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, served_pushes, settle
+from foundation.designs.registry import design
+from foundation.logs.collector import Collector
 from hosts.keys import KeySpace
 from hosts.worker import ledger, replay
-from logs.collector import Collector
 from topologies.agents import call_all
 from topologies.session import RealSession
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from common.concurrency import together
 from experiment.errors import AgentFailed
 from experiment.health import Health
 from experiment.session import OnProgress
+from foundation.concurrency import together
 
 log = logging.getLogger(__name__)
 

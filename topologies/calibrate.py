@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from analysis.record import CapacityCheck, capacity_of_baseline
-from designs.interface import Arm
 from experiment.phases.calibrate import take_capacity
 from experiment.session import START_AHEAD_NS, Planned, Session
+from foundation.designs.interface import Arm
 
 _PROBE_STEPS = 8
 _CHECK = 0.5

@@ -12,10 +12,10 @@ from topologies.signals import STOP
 def main(arguments: Sequence[str] | None = None) -> int:
     """Remove leftovers and say what they were."""
     # Takes seconds: a signal is heard before.
-    from common.errors import HotlineError
-    from common.words import counted
     from experiment.config import Config
     from experiment.folder import point_to_latest, tidy
+    from foundation.errors import HotlineError
+    from foundation.words import counted
     from topologies.leftovers import only_run
 
     argparse.ArgumentParser(

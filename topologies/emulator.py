@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from designs.arms import baseline_of
+from foundation.designs.arms import baseline_of
 from topologies.agents import call_all
 from topologies.session import RealSession
 

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from analysis.record import RunRecord
-from common.concurrency import in_thread, together
-from designs.registry import DEFAULT, design
 from experiment.config import Config
 from experiment.errors import AgentFailed, secondary
 from experiment.health import Health
@@ -21,11 +19,13 @@ from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import keep_switch
+from foundation.concurrency import in_thread, together
+from foundation.designs.registry import DEFAULT, design
+from foundation.logs.collector import Collector, collecting
+from foundation.logs.merge import merge_logs
+from foundation.protocol import addressing
 from hosts.warm import warm
 from hosts.workload.trace import Trace
-from logs.collector import Collector, collecting
-from logs.merge import merge_logs
-from protocol import addressing
 from topologies.accounting import account
 from topologies.agents import Agent, supervised
 from topologies.calibrate import calibrate, check_capacity, probe

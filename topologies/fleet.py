@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from designs.registry import design
 from experiment.config import EPOCH, Config
 from experiment.health import Health
+from foundation.designs.registry import design
+from foundation.protocol import addressing
+from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from protocol import addressing
-from protocol.header import HOTLINE_PORT, VERSION
 from topologies.agents import Agent, Answer, command_in
 from topologies.network import Network
 from topologies.placement import Placement, cpu_of

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from logs.parts import write_text
+from foundation.logs.parts import write_text
 from topologies.disturbance import kernel_threads
 
 KEPT = Path("/run/hotline.affinity")

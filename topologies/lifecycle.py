@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import shutil
@@ -19,16 +18,16 @@ from analysis.record import read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
-from common.errors import HotlineError
-from common.words import counted
-from experiment.config import FAULTS_LIMIT, VARIABLES, Config, Faults, load_config
+from experiment.config import FAULTS_LIMIT, Config, Faults, load_config
 from experiment.errors import RunFailed, secondary
 from experiment.folder import create_run_folder, give_to_user, point_to_latest, tidy
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
+from foundation.errors import HotlineError
+from foundation.protocol.addressing import switch_interfaces
+from foundation.words import counted
 from hosts.workload.trace import Trace
-from protocol.addressing import switch_interfaces
 from topologies import preflight
 from topologies.leftovers import only_run, remove
 from topologies.signals import INTERRUPTED, STOP, Stage
@@ -37,9 +36,11 @@ from topologies.virtual import add_virtual_time, can_be_simulated
 log = logging.getLogger(__name__)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an experiment; the exit code: 0, 1 after an error that was told, 130 when interrupted."""
-    settings = _settings(arguments)
+def main(settings: Sequence[str]) -> int:
+    """Run an experiment with `NAME=value` settings (`experiment.config`).
+
+    The exit code: 0, 1 after an error that was told, 130 when interrupted.
+    """
     console = RunConsole()
     show_logs(console)
     reporter = Reporter(console)
@@ -76,16 +77,6 @@ def show_logs(console: Console) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
     # It tells of every connection that the switch speaks no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
-
-
-def _settings(arguments: Sequence[str] | None) -> list[str]:
-    parser = argparse.ArgumentParser(
-        prog="python -m topologies.run", description="Run the experiment; `make run-topo` does it as root."
-    )
-    names = ", ".join((*VARIABLES, "CONFIG"))
-    parser.add_argument("settings", nargs="*", metavar="NAME=value", help=f"NAME is one of {names}")
-    settings: list[str] = parser.parse_args(arguments).settings
-    return settings
 
 
 def _run(config: Config, data: Trace | None, run: Path, reporter: Reporter) -> int:

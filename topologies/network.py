@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiment.config import Config
-from protocol import addressing
+from foundation.protocol import addressing
 from topologies.mininet_api import Mininet, lg, setLogLevel
 from topologies.nodes import TARGETS, TargetSwitch, TestbedHost
 from topologies.placement import Placement

@@ -15,9 +15,9 @@ from typing import Any
 
 from controller.tables import CPU_PORT
 from experiment.errors import SwitchFailed
-from protocol.addressing import Endpoint
-from targets.errors import SwitchEnded
-from targets.processes import (
+from foundation.protocol.addressing import Endpoint
+from foundation.targets.errors import SwitchEnded
+from foundation.targets.processes import (
     DEVICE_ID,
     SOFTSWITCH,
     WITHOUT_PROGRAM,

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from analysis.record import RunRecord
-from common.words import counted
+from foundation.words import counted
 from hosts.home import FOLDER, KEYS
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from designs.registry import design
 from experiment.config import Config
 from experiment.errors import PreflightError
-from protocol.addressing import switch_interfaces
-from targets.errors import Bmv2NotFound
-from targets.processes import find_bmv2
+from foundation.designs.registry import design
+from foundation.protocol.addressing import switch_interfaces
+from foundation.targets.errors import Bmv2NotFound
+from foundation.targets.processes import find_bmv2
 from topologies.leftovers import interface_exists
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from analysis.record import ProgramUse, ServerUse
-from common.concurrency import together
 from controller.controller import Controller
 from controller.errors import ControllerError
-from designs.hotset import PROFILE
 from experiment.config import Faults
 from experiment.health import Health
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
-from logs.columns import OPERATIONS
-from logs.merge import OPERATIONS_TIME, measured
-from protocol.addressing import server_port, worker_port
+from foundation.concurrency import together
+from foundation.designs.hotset import PROFILE
+from foundation.logs.columns import OPERATIONS
+from foundation.logs.merge import OPERATIONS_TIME, measured
+from foundation.protocol.addressing import server_port, worker_port
 from topologies.agents import Agent, Answer, call_all
 from topologies.disturbance import read
 from topologies.isolation import cpu_ns

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
-from designs.arms import leading
 from experiment.config import ServerCost
+from foundation.designs.arms import leading
 from topologies.signals import STOP, Stage
 
 _ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.figures.model import Figure, Series
-from logs.parts import whole
+from foundation.logs.parts import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

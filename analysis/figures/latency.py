@@ -10,7 +10,7 @@ import polars as pl
 from analysis.figures.distribution import Distribution, distributions
 from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series, Values
 from analysis.figures.source import Curve, Source, curves
-from logs.columns import CLASSES, METRICS, TRANSFERS
+from foundation.logs.columns import CLASSES, METRICS, TRANSFERS
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)

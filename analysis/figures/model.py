@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from designs.arms import every
-from logs.columns import METRICS
+from foundation.designs.arms import every
+from foundation.logs.columns import METRICS
 
 Values = npt.NDArray[np.float64]
 Fact = tuple[str, ...]

@@ -8,7 +8,7 @@ from analysis.figures.distribution import discrete_distributions
 from analysis.figures.latency import CDF, cdf_series
 from analysis.figures.model import Axis, Figure, Panel
 from analysis.figures.source import Source, curves
-from logs.columns import TRANSFERS
+from foundation.logs.columns import TRANSFERS
 
 
 def response_sizes(sources: Sequence[Source]) -> Figure:

@@ -11,10 +11,10 @@ import polars as pl
 from analysis.errors import AnalysisError
 from analysis.figures.model import colour_of
 from analysis.record import RunRecord, read_record
-from designs.arms import baseline_of, every, ordered
-from logs.cluster import CLUSTER, ClusterLogs
-from logs.columns import LOGS
-from logs.counts import Counts
+from foundation.designs.arms import baseline_of, every, ordered
+from foundation.logs.cluster import CLUSTER, ClusterLogs
+from foundation.logs.columns import LOGS
+from foundation.logs.counts import Counts
 
 IN_A_BLOCK = ("round", "load")
 """Columns that tell a run's blocks apart, between which nothing is to be compared in time."""

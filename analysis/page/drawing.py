@@ -7,8 +7,8 @@ from html import escape
 
 from analysis.record import RunRecord
 from analysis.summary import ArmSummary, LoadSummary, Summary
-from common.words import counted
-from designs.arms import ordered
+from foundation.designs.arms import ordered
+from foundation.words import counted
 
 _WIDTH, _HEIGHT = 340, 330
 _BOX = 58

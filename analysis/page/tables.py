@@ -11,8 +11,8 @@ from analysis.metrics import shown_in
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, plain, text_of
-from common.words import counted
-from designs.arms import compared, ordered
+from foundation.designs.arms import compared, ordered
+from foundation.words import counted
 
 Row = Sequence[str | Sentence]
 """A title, and cells."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.metrics import shown_in
-from designs.interface import Arm
+from foundation.designs.interface import Arm
 
 _DIFFERENCES = (
     "An operation is a pull or a push: a series of RPCs from its scheduled start to its last response. "

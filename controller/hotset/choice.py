@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from common.words import counted, shortened
 from controller.errors import HotSetError
 from controller.hotset.spread import over_parts
 from controller.tables import SLOTS
-from logs.counts import PART_ROWS, Counts
-from logs.errors import DataError
-from logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
-from protocol.hashing import lanes_of
-from protocol.header import LANES, NO_KEY
+from foundation.logs.counts import PART_ROWS, Counts
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES, NO_KEY
+from foundation.words import counted, shortened
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from controller.controller import Controller
 from controller.none.control import routes
 from controller.tables import KIND_PRIVILEGED, Job, Server, Settings, Worker
-from designs.hotset import settings_of
-from designs.interface import Arm, Control, Hosts
-from protocol import addressing
-from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+from foundation.designs.hotset import settings_of
+from foundation.designs.interface import Arm, Control, Hosts
+from foundation.protocol import addressing
+from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 
 
 def _rows(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> list[Settings]:

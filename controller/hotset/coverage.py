@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from controller.hotset.choice import MOST_KEYS, top
 from controller.hotset.spread import Progress, over_parts
 from controller.tables import SLOTS
-from logs.counts import Counts
-from protocol.hashing import lanes_of
-from protocol.header import LANES
+from foundation.logs.counts import Counts
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES
 
 _POINTS_A_DECADE = 40
 

@@ -19,12 +19,12 @@ from typing import Protocol
 
 import numpy as np
 
-from common.concurrency import together
 from controller.errors import HotSetError
 from controller.tables import SLOTS, HotParam, State, Update
-from protocol.control import MAX_KEYS, Command
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import LANES
+from foundation.concurrency import together
+from foundation.protocol.control import MAX_KEYS, Command
+from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.header import LANES
 from softswitch.pipeline import Change
 
 WAVE = 1024

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import polars as pl
 
-from common.cluster import cluster_at, threads_of
-from logs.counts import Counts
+from foundation.cluster import cluster_at, threads_of
+from foundation.logs.counts import Counts
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from controller.controller import Controller
 from controller.tables import Route, Settings
-from designs.interface import Arm, Control, Hosts
-from protocol import addressing
+from foundation.designs.interface import Arm, Control, Hosts
+from foundation.protocol import addressing
 
 
 def routes(hosts: Hosts) -> Iterator[Route]:

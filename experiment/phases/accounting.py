@@ -8,8 +8,8 @@ from typing import NamedTuple
 import polars as pl
 
 from analysis.record import Accounting
-from common.words import counted
 from experiment.errors import AccountingError
+from foundation.words import counted
 
 
 class Lanes(NamedTuple):

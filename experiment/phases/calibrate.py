@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from analysis.record import least_capacity
 from experiment.session import Session
-from logs.columns import load_name
+from foundation.logs.columns import load_name
 
 
 def take_capacity(session: Session, found: dict[str, float]) -> float:

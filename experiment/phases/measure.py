@@ -14,7 +14,7 @@ from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
 from experiment.session import Planned, Ran, Session
-from logs.columns import load_name
+from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3

@@ -14,7 +14,7 @@ from analysis.metrics import METRICS
 from analysis.precision import goals, widest, widths
 from analysis.statistics import Rounds
 from experiment.config import Config
-from logs.columns import load_name
+from foundation.logs.columns import load_name
 
 End = Literal["precision", "budget", "rounds"]
 

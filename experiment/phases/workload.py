@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from common.concurrency import in_thread
 from experiment.config import Config
 from experiment.errors import PreflightError
 from experiment.progress import Reporter
+from foundation.concurrency import in_thread
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import is_update_log
+from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import generate
 from hosts.workload.trace import Trace
-from logs.errors import DataError
-from logs.update_log import is_update_log
-from protocol.header import LANES
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from designs.interface import Agents
+from foundation.designs.interface import Agents
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.ps.state import Server, make_server
 from hosts.hotset.ps.store import Store
@@ -17,4 +17,4 @@ def _server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_by
     return make_server(ps, jobs, make_share(space, ps, n_ps), journal_bytes)
 
 
-AGENTS = Agents(Client, _server, Store, ParameterServer, "protocol.scapy_layer")
+AGENTS = Agents(Client, _server, Store, ParameterServer, "foundation.protocol.scapy_layer")

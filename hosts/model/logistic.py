@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.errors import DataError
+from foundation.native.compile import entry_point, int64
+from foundation.protocol.codec import Values
 from hosts.workload.trace import MiniBatch
-from logs.errors import DataError
-from native.compile import entry_point, int64
-from protocol.codec import Values
 
 Floats: TypeAlias = NDArray[np.floating]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from foundation.protocol.codec import Values
 from hosts.workload.trace import MiniBatch
-from protocol.codec import Values
 
 
 class Model(Protocol):

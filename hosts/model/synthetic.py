@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from foundation.protocol.codec import Values
 from hosts.workload.trace import MiniBatch
-from protocol.codec import Values
 
 
 class SyntheticGradient:

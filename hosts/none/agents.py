@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from designs.interface import Agents
+from foundation.designs.interface import Agents
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
 from hosts.none.ps import Holder, make_holder
 from hosts.none.worker import make_requests
@@ -13,8 +15,6 @@ from hosts.ps.store import Store
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
-from protocol.codec import Caller
-from protocol.header import WINDOW
 
 
 class Client(BaseClient):
@@ -41,4 +41,4 @@ def _core(
     return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
 
 
-AGENTS = Agents(Client, make_holder, _store, _core, "protocol.scapy_layer")
+AGENTS = Agents(Client, make_holder, _store, _core, "foundation.protocol.scapy_layer")

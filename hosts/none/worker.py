@@ -7,8 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.halves import worker_half
-from designs.interface import NOTHING, WorkerHalf
+from foundation.designs.halves import worker_half
+from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record, records
+from foundation.native.words import swap32, swap64
+from foundation.protocol.header import (
+    HEADER_BYTES,
+    KEY_BYTES,
+    KEYS,
+    LANES,
+    SLOT_MASK,
+    VALUE_BYTES,
+    VALUES,
+    WINDOW,
+)
+from foundation.protocol.rpc import EMPTY, PULL, PUSH, Request, Rpc, decode, encode, ps_of, rpcs, well_formed
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import (
@@ -23,20 +37,6 @@ from hosts.worker.window import (
     take_slot,
     time_round_trip,
 )
-from native.compile import compiled, int64
-from native.records import record, records
-from native.words import swap32, swap64
-from protocol.header import (
-    HEADER_BYTES,
-    KEY_BYTES,
-    KEYS,
-    LANES,
-    SLOT_MASK,
-    VALUE_BYTES,
-    VALUES,
-    WINDOW,
-)
-from protocol.rpc import EMPTY, PULL, PUSH, Request, Rpc, decode, encode, ps_of, rpcs, well_formed
 
 ME = record(
     *WINDOW_ME,

@@ -12,8 +12,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import HotlineError
-from designs.registry import design
+from foundation.designs.registry import design
+from foundation.errors import HotlineError
+from foundation.logs.parts import save_arrays
+from foundation.protocol.addressing import worker_udp_port
+from foundation.protocol.header import HOTLINE_PORT
 from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
@@ -25,9 +28,6 @@ from hosts.ps.loop import Sockets, dialect
 from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
-from logs.parts import save_arrays
-from protocol.addressing import worker_udp_port
-from protocol.header import HOTLINE_PORT
 
 
 class PsProcess:

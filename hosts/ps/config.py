@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from common.settings import Strict
+from foundation.settings import Strict
 from hosts.config import AgentConfig
 
 NS_PER_S = 1_000_000_000

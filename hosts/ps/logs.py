@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs import collector
+from foundation.logs.backlog import Backlog
+from foundation.logs.columns import CONNECTIONS, UPDATES
+from foundation.logs.errors import DataError
+from foundation.logs.parts import Parts
 from hosts.ps.store import Store
-from logs import collector
-from logs.backlog import Backlog
-from logs.columns import CONNECTIONS, UPDATES
-from logs.errors import DataError
-from logs.parts import Parts
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from designs.interface import Design
+from foundation.designs.interface import Design
+from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
@@ -35,7 +36,6 @@ from hosts.ps.server import job_of
 from hosts.ps.service import Service
 from hosts.sockets import Address, Receiver, open_udp, send
 from hosts.udp import BURST, address_of, datagram_of, make_udp
-from protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,4 @@
-"""What servers that speak the RPC of `protocol.rpc` have in common: callers and their turns, jobs and their
-costs.
+"""What servers that speak our RPC have in common: callers and their turns, jobs and their costs.
 
 A state has `me` with the fields of `ME`, `jobs`, `callers` and `contacts`. A caller uses a slot again only
 after its RPC was answered, so the last turn of each slot is all there is to remember."""
@@ -8,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from designs.interface import FOREIGN, SILENT
-from native.compile import compiled, int64
-from native.plain import plain
-from native.records import record, records
-from native.words import ones, swap16, swap32
-from protocol.header import (
+from foundation.designs.interface import FOREIGN, SILENT
+from foundation.native.compile import compiled, int64
+from foundation.native.plain import plain
+from foundation.native.records import record, records
+from foundation.native.words import ones, swap16, swap32
+from foundation.protocol.header import (
     HEADER_BYTES,
     RESPONSE,
     SLOT_MASK,
@@ -24,7 +23,7 @@ from protocol.header import (
     WINDOW_BITS,
     Header,
 )
-from protocol.rpc import ALL, PULL, Rpc, echo, well_formed
+from foundation.protocol.rpc import ALL, PULL, Rpc, echo, well_formed
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",

@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from designs.halves import SERVER
-from designs.interface import COMMAND as IS_COMMAND
-from designs.interface import FOREIGN as IS_FOREIGN
-from designs.interface import NEVER, NOTHING
+from foundation.designs.halves import SERVER
+from foundation.designs.interface import COMMAND as IS_COMMAND
+from foundation.designs.interface import FOREIGN as IS_FOREIGN
+from foundation.designs.interface import NEVER, NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.native.libc import epoll_wait
+from foundation.native.loops import loop
+from foundation.native.records import checked, record, records
+from foundation.native.reference import borrowed
+from foundation.native.words import swap32
+from foundation.protocol.rpc import ALL, BUFFER_BYTES
 from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
 from hosts.sockets import Address
@@ -29,13 +36,6 @@ from hosts.udp import (
     socket_names,
     take,
 )
-from native.compile import compiled, int64
-from native.libc import epoll_wait
-from native.loops import loop
-from native.records import checked, record, records
-from native.reference import borrowed
-from native.words import swap32
-from protocol.rpc import ALL, BUFFER_BYTES
 from softswitch.ports.layout import EPOLL_EVENT
 
 handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake = SERVER

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.native.compile import compiled, entry_point, int64
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed
+from foundation.native.words import ones
+from foundation.protocol.codec import Keys
+from foundation.protocol.hashing import MULTIPLIER
+from foundation.protocol.rpc import NOBODY, hash_of, ps_of
 from hosts.keys import KeySpace
-from native.compile import compiled, entry_point, int64
-from native.records import record, records
-from native.reference import borrowed
-from native.words import ones
-from protocol.codec import Keys
-from protocol.hashing import MULTIPLIER
-from protocol.rpc import NOBODY, hash_of, ps_of
 
 Places = NDArray[np.int64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from designs.interface import NOTHING
-from native.compile import compiled
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import compiled
 
 
 @compiled

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import Keys, Values
 from hosts.ps.share import Places, Share, keys_of, places_of
 from hosts.ps.values import AWAY
-from protocol.codec import Keys, Values
 
 
 class Held(NamedTuple):

@@ -14,9 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from common.errors import HotlineError
-from common.words import counted
-from designs.registry import design
+from foundation.designs.registry import design
+from foundation.errors import HotlineError
+from foundation.logs.parts import save_arrays
+from foundation.protocol.codec import Caller
+from foundation.words import counted
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -33,8 +35,6 @@ from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
 from hosts.workload.trace import Trace
-from logs.parts import save_arrays
-from protocol.codec import Caller
 
 
 class WorkerJob:

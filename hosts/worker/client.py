@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NEVER, NOTHING
+from foundation.designs.interface import NEVER, NOTHING
+from foundation.native.records import records
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
 from hosts.worker.row import ROW
-from native.records import records
-from protocol.codec import Keys, Values
-from protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 
 
 class BaseClient:
     """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
 
-    Besides what loops ask for (`designs.interface`), a state has `positions`, `deltas` and `values`
-    [largest], `answered`, and of its `me` the fields `n_keys`, `calls`, `retransmissions`, `malformed` and
-    `unexpected`. Who owes something has a replay log."""
+    Besides what loops ask for (`foundation.designs.interface`), a state has `positions`, `deltas` and
+    `values` [largest], `answered`, and of its `me` the fields `n_keys`, `calls`, `retransmissions`,
+    `malformed` and `unexpected`. Who owes something has a replay log."""
 
     def __init__(
         self,

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings import Strict
+from foundation.protocol.header import WINDOW
+from foundation.settings import Strict
 from hosts.config import AgentConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
-from protocol.header import WINDOW
 
 
 class JobConfig(Strict):

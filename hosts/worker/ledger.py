@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.native.compile import entry_point
+from foundation.protocol.codec import Values
 from hosts.errors import LedgerError
-from native.compile import entry_point
-from protocol.codec import Values
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _HEAD = np.dtype(

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.columns import CALLS, OPERATIONS, RPC
+from foundation.logs.parts import Parts
 from hosts.worker.trainer import OperationRecord
-from logs.columns import CALLS, OPERATIONS, RPC
-from logs.parts import Parts
 
 _US = 1000
 

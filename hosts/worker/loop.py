@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from designs.interface import Design
+from foundation.designs.interface import Design
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import Udp

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from designs import halves
-from native.generic import Generic
-from native.loops import loop
-from native.plain import plain
-from native.reference import borrowed
+from foundation.designs import halves
+from foundation.native.generic import Generic
+from foundation.native.loops import loop
+from foundation.native.plain import plain
+from foundation.native.reference import borrowed
 
 start, transmit, octets, peer, wake, deadline, receive, owed, take_owed = halves.WORKER
 
@@ -66,7 +66,7 @@ def _take_owed(state: Any, n: int) -> None:
 
 
 class Machine(NamedTuple):
-    """The functions of `designs.interface.WorkerHalf`; `receive` takes the first datagram of an array."""
+    """The functions of a `WorkerHalf`; `receive` takes the first datagram of an array."""
 
     start: Callable[[Any, int, int, int], None]
     transmit: Callable[[Any, int], int]

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.native.libc import ppoll
+from foundation.native.loops import loop
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed
+from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import (
     BURST,
     MONOTONIC,
@@ -23,12 +29,6 @@ from hosts.udp import (
     take,
 )
 from hosts.worker.machine import octets, peer, receive, transmit, wake, worker_states
-from native.compile import compiled, int64
-from native.libc import ppoll
-from native.loops import loop
-from native.records import record, records
-from native.reference import borrowed
-from protocol.rpc import BUFFER_BYTES
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
 """Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import Values
 from hosts.errors import LedgerError
 from hosts.worker.ledger import reserve
-from protocol.codec import Values
 
 HELD, OWED = 0, 1
 """Rows of a replay log: what the switch has acknowledged, and what one that is gone had."""

@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import Values
+from foundation.protocol.header import Op
 from hosts.model import Model
 from hosts.worker.client import BaseClient
 from hosts.workload.trace import MiniBatch, Trace
-from protocol.codec import Values
-from protocol.header import Op
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """A worker's RPCs on their way: numbered slots, what is sent again, which answer is whose, and its row of the
 log.
 
-For designs that speak the RPC of `protocol.rpc`. A state has `me` with the fields of `ME`, `slots`, `free`,
-`again`, `sent` and `log`. A slot is used again only after its RPC has been answered, so that receivers need
-to remember one turn a slot."""
+For designs that speak our RPC (`foundation.protocol.rpc`). A state has `me` with the fields of `ME`,
+`slots`, `free`, `again`, `sent` and `log`. A slot is used again only after its RPC
+has been answered, so that receivers need to remember one turn a slot."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NEVER, NOTHING
+from foundation.designs.interface import NEVER, NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record
+from foundation.native.words import ones
+from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
+from foundation.protocol.rpc import Rpc
 from hosts.worker.timer import MINIMUM, expired, sample
-from native.compile import compiled, int64
-from native.records import record
-from native.words import ones
-from protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
-from protocol.rpc import Rpc
 
 ME = (
     "job", "worker", "epoch", "window", "issued", "free", "again", "queued_again",

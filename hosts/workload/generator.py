@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.errors import DataError
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns
-from logs.errors import DataError
 
 _SHIFT = 10.0
 """Flattens the law's head, so that no feature is in every sample: click data has no such feature left in."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common.words import counted
+from foundation.logs.errors import DataError
+from foundation.logs.libsvm import read_samples
+from foundation.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
-from logs.errors import DataError
-from logs.libsvm import read_samples
 
 
 def load(path: Path, workers: int, samples_per_step: int) -> Trace:

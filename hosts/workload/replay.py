@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from common.words import counted
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
+from foundation.protocol.header import NO_KEY
+from foundation.words import counted
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
-from logs.errors import DataError
-from logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
-from protocol.header import NO_KEY
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.errors import DataError, reason_of
 from hosts.keys import KeySpace
-from logs.errors import DataError, reason_of
 
 _META = "trace.json"
 _KEYS = "keys.npy"

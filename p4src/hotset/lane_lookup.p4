@@ -1,4 +1,4 @@
-// One lane's share of the hot set. A key's lane is a hash of the key (protocol/hashing.py).
+// One lane's share of the hot set. A key's lane is a hash of the key (foundation/protocol/hashing.py).
 //
 // `hot`       served for everyone
 // `reserved`  arriving: its PS is about to move the value here

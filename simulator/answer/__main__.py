@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.record import read_record
 from analysis.summary import summarise
-from common.errors import HotlineError
+from foundation.errors import HotlineError
 from simulator.answer.twin import virtual
 from simulator.warm import warm
 

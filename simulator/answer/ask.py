@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from common.settings import Strict
-from designs.arms import judged
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
+from foundation.designs.arms import judged
+from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.cluster import Cluster, config_for, trace_for
 from simulator.answer.sides import Sides, sides_of

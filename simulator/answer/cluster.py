@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import Field
 
-from common.settings import Strict
-from designs.arms import judged
-from designs.registry import DEFAULT
 from experiment.config import MAX_TOP_K, config_of
 from experiment.phases.workload import generate_trace, load_data
 from experiment.progress import Reporter
+from foundation.designs.arms import judged
+from foundation.designs.registry import DEFAULT
+from foundation.protocol.addressing import PORTS
+from foundation.settings import Strict
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
-from protocol.addressing import PORTS
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.errors import SimulationError
@@ -30,17 +30,17 @@ _HALF_LOAD = 0.5
 class Cluster(Strict):
     """What somebody wants to know the answer for."""
 
-    workers: int
-    servers: int
-    keys_per_step: int = R1.keys_per_step
+    workers: int = Field(ge=1)
+    servers: int = Field(ge=1)
+    keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
     """Of the built-in data; `data` have their own."""
-    skew: float = R1.hot_share
+    skew: float = Field(default=R1.hot_share, gt=0, lt=1)
     """Share of all updates that the hottest 20,000 of 900,000 parameters take, in the built-in data."""
     data: Path | None = None
     """An update log or a libsvm training set."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s that all workers together want; None is half of what they get without the switch or with it."""
-    top_k: int = 20_000
+    top_k: int = Field(default=20_000, ge=1)
     """Hot keys in the switch."""
     hosts: Hosts | None = None
     """What agents take; None is what ours do."""

@@ -8,8 +8,8 @@ from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks, shown_in
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from common.settings import Strict
-from designs.arms import judged
+from foundation.designs.arms import judged
+from foundation.settings import Strict
 from simulator.config import SimulationConfig
 
 BUSY = 0.8

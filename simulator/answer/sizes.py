@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from common.settings import Strict
 from experiment.config import MAX_TOP_K
 from experiment.hotset import steps_to_profile
+from foundation.logs.columns import TRANSFERS
+from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
-from logs.columns import TRANSFERS
 from simulator.answer.sides import Side, cores_of
 from simulator.config import SimulationConfig
 from simulator.costs import costs_of

@@ -7,8 +7,8 @@ from typing import Any
 
 from analysis.record import RunRecord, Virtual
 from analysis.summary import Summary
-from designs.arms import judged
 from experiment.phases.workload import generate_trace, read_data
+from foundation.designs.arms import judged
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig

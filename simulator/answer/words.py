@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.metrics import VERBS, Whose, spoken_in
 from analysis.wording import difference
-from common.words import counted
+from foundation.words import counted
 from simulator.answer.cluster import Cluster
 from simulator.answer.sides import Busy, Limit, Side, Sides
 from simulator.answer.sizes import WORTH, Size

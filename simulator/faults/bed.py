@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import Update
-from designs.interface import Arm
-from designs.registry import design
 from experiment.rows import rows
+from foundation.designs.interface import Arm
+from foundation.designs.registry import design
+from foundation.native.reference import borrowed, lent
+from foundation.protocol.addressing import CPU_PORT
+from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
-from native.reference import borrowed, lent
-from protocol.addressing import CPU_PORT
-from protocol.codec import Caller
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from designs.interface import NEVER
+from foundation.designs.interface import NEVER
 
 _NS = 1_000_000_000
 

@@ -13,8 +13,8 @@ from controller.controller import Controller
 from controller.tables import Worker
 from experiment.config import EPOCH
 from experiment.health import Health
+from foundation.protocol.header import PS_CALLER_BASE
 from hosts.worker.replay import renew
-from protocol.header import PS_CALLER_BASE
 from simulator.faults.bed import Bed
 from simulator.faults.schedule import WORKERS
 from simulator.faults.switch import Session

@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from designs.registry import design
 from experiment.faults import WORKER_KILLED
+from foundation.designs.registry import design
 from simulator.faults.kills import Kill, draw_kills
 from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule, Strike
 from simulator.faults.strikes import KINDS, NETWORK, kinds_of

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from common.cluster import side_by_side
-from common.settings import Strict
-from designs.registry import design
+from foundation.cluster import side_by_side
+from foundation.designs.registry import design
+from foundation.settings import Strict
 from simulator.faults.bed import Bed
 from simulator.faults.draw import draw
 from simulator.faults.play import play_schedule

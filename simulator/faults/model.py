@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from native.compile import compiled, entry_point, int64
-from protocol.rpc import PULL, PUSH
+from foundation.native.compile import compiled, entry_point, int64
+from foundation.protocol.rpc import PULL, PUSH
 from simulator.faults.operations import KEYS, Operations, delta_of
 
 _MOST_UNKNOWN = 12

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from designs.interface import NEVER
+from foundation.designs.interface import NEVER
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed, row
+from foundation.protocol.rpc import ALL, PULL, PUSH
 from hosts.worker.machine import owed, start, take_owed
-from native.compile import compiled, int64
-from native.records import record, records
-from native.reference import borrowed, row
-from protocol.rpc import ALL, PULL, PUSH
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from logs.errors import DataError, reason_of
-from logs.parts import write_text
+from foundation.logs.errors import DataError, reason_of
+from foundation.logs.parts import write_text
 from simulator.faults.strikes import FAULTS
 
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import ControllerError
-from designs.interface import NEVER
 from experiment.faults import ON_THE_WAY
 from experiment.recovery import keep_switch
+from foundation.designs.interface import NEVER
 from simulator.faults.bed import Bed
 from simulator.faults.clock import VirtualLoop
 from simulator.faults.cluster import Virtual

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from designs.arms import arms_to_strike
-from designs.interface import Arm
-from designs.registry import NAMES
+from foundation.designs.arms import arms_to_strike
+from foundation.designs.interface import Arm
+from foundation.designs.registry import NAMES
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200

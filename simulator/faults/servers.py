@@ -7,15 +7,15 @@ from random import Random
 
 import numpy as np
 
-from designs.interface import NEVER
-from designs.registry import design
 from experiment.config import EPOCH
+from foundation.designs.interface import NEVER
+from foundation.designs.registry import design
+from foundation.protocol import addressing, frames
+from foundation.protocol.codec import Keys
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
-from protocol import addressing, frames
-from protocol.codec import Keys
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from simulator.contents import Contents
 from simulator.world import Simulated
 

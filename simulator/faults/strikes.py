@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 from controller.errors import NotPrimary
-from designs.interface import Design
 from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
+from foundation.designs.interface import Design
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player
 from simulator.faults.schedule import SERVERS, WORKERS, Strike

@@ -16,7 +16,7 @@ from typing_extensions import Self
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import Row, Update
-from designs.registry import design
+from foundation.designs.registry import design
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
 from softswitch.ir import Program

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analysis.record import RunRecord, read_record
-from designs.arms import arm
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
+from foundation.designs.arms import arm
 from simulator.aside import simulated
 from simulator.costs import Hosts
 from simulator.prediction.likeness import like

@@ -22,8 +22,8 @@ from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from designs.arms import judged
-from logs.columns import TRANSFERS, load_name
+from foundation.designs.arms import judged
+from foundation.logs.columns import TRANSFERS, load_name
 from simulator.costs import Hosts
 from simulator.prediction.likeness import shared_cores
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord
-from designs.arms import ordered
 from experiment.config import config_of
+from foundation.designs.arms import ordered
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 

@@ -10,7 +10,7 @@ from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
 from analysis.record import RunRecord, read_record
 from analysis.summary import LoadSummary, Summary, summarise
-from logs.columns import TRANSFERS, load_name
+from foundation.logs.columns import TRANSFERS, load_name
 
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
 """µs, of an operation."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
-from designs.arms import arm as arm_of
-from designs.arms import ordered
+from foundation.designs.arms import arm as arm_of
+from foundation.designs.arms import ordered
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import ArmResult, Done
 from simulator.sweeps.spread import Results

@@ -10,9 +10,9 @@ from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table
 from analysis.wording import plain
-from designs.arms import baseline_of, measured
-from designs.interface import Arm
-from logs.parts import write_text
+from foundation.designs.arms import baseline_of, measured
+from foundation.designs.interface import Arm
+from foundation.logs.parts import write_text
 from simulator.sweeps.figures import figures_of
 from simulator.sweeps.plan import Sweep
 from simulator.sweeps.point import ArmResult, Done

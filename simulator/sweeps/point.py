@@ -14,9 +14,9 @@ from analysis.figures.connections import concurrency_of
 from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
-from common.modules import ROOT, needed_by
-from common.settings import Strict
-from designs.registry import design as find_design
+from foundation.designs.registry import design as find_design
+from foundation.modules import ROOT, needed_by
+from foundation.settings import Strict
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig
 

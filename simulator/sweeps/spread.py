@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from common.cluster import side_by_side
-from logs.parts import write_into_folder
+from foundation.cluster import side_by_side
+from foundation.logs.parts import write_into_folder
 from simulator.sweeps.plan import Point
 from simulator.sweeps.point import Done, do_point, made_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from targets import bmv2
+from foundation.targets import bmv2
 from tests.harness.twins import Twins
 
 

@@ -13,11 +13,11 @@ from random import Random
 import pytest
 
 from controller.tables import CPU_PORT
-from protocol.hashing import lane_of
-from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
+from foundation.targets.encoding import EntityEncoder
+from foundation.targets.p4runtime import read_p4info
 from softswitch.pipeline import Change, EntryWrite, Output
-from targets.encoding import EntityEncoder
-from targets.p4runtime import read_p4info
 from tests.bmv2.conftest import twins
 from tests.harness import frames, testnet
 from tests.harness.twins import Twins

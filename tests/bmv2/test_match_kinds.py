@@ -11,9 +11,9 @@ from random import Random
 import pytest
 from finsy.proto import p4r
 
+from foundation.targets.encoding import EntityEncoder
+from foundation.targets.p4runtime import read_p4info
 from softswitch.pipeline import Change, EntryWrite
-from targets.encoding import EntityEncoder
-from targets.p4runtime import read_p4info
 from tests.bmv2.conftest import twins
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_entries, random_probe, replace_match
 from tests.harness.twins import Twins

@@ -13,10 +13,10 @@ import pytest
 from finsy.proto import p4r
 
 from controller.tables import CPU_PORT
+from foundation.targets import processes
+from foundation.targets.errors import P4RuntimeError
+from foundation.targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info
 from softswitch.p4runtime.codecs import values
-from targets import processes
-from targets.errors import P4RuntimeError
-from targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info
 from tests.harness.effort import seeds
 from tests.harness.waiting import PATIENCE_S
 

@@ -11,14 +11,14 @@ from typing import NamedTuple, cast
 
 import pytest
 
+from foundation.targets import processes
+from foundation.targets.bmv2 import Bmv2
+from foundation.targets.dataplane import Dataplane
+from foundation.targets.p4runtime import P4RuntimeClient, pipeline_config
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import ControlPlane
 from softswitch.queues import Rate
 from softswitch.queues.shape import of_packets
-from targets import processes
-from targets.bmv2 import Bmv2
-from targets.dataplane import Dataplane
-from targets.p4runtime import P4RuntimeClient, pipeline_config
 from tests.harness import ecn
 from tests.harness.bmv2_queues import Bmv2Queues
 from tests.harness.constructs import PROGRAMS, compiled

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.pairs import Pair
-from conformance.runner import Outcome, Verdict, run
-from targets.openers import TARGETS
+from foundation.targets.openers import TARGETS
+from hotline.conformance.pairs import Pair
+from hotline.conformance.runner import Outcome, Verdict, run
 from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.stf import PAIRS
 from tests.harness.testnet import COMPILED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from protocol import codec, control
-from protocol.codec import Message
-from protocol.control import Command, Control, Status
-from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB, WORKER, EPOCH = 1, 2, 3
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from foundation.native.plain import plain
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import clear_piles, pack, pack_piles, pile_cold
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
-from native.plain import plain
 
 _clear_piles, _pile_cold, _pack_piles = plain(clear_piles), plain(pile_cold), plain(pack_piles)
 _begin, _place, _queue = plain(begin_hashed), plain(place_hashed), plain(queue_hashed)

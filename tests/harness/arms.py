@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from designs.arms import measured
-from designs.hotset import ARMS, NAME
+from foundation.designs.arms import measured
+from foundation.designs.hotset import ARMS, NAME
 
 MEASURED = tuple(arm.name for arm in measured(NAME))
 """Their names, in the order of tables."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.header import LANES
+from foundation.protocol.header import LANES
 
 
 def bitmap_of(lanes: NDArray[np.bool_]) -> int:

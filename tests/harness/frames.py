@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import struct
 
-from protocol.header import HOTLINE_PORT, KEYS, LANES, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op, layout
+from foundation.protocol.header import (
+    HOTLINE_PORT,
+    KEYS,
+    LANES,
+    LAYOUT,
+    NO_KEY,
+    RESPONSE,
+    VALUES,
+    Header,
+    Op,
+    layout,
+)
 
 FLAGS = {Op.PULL: KEYS, Op.PUSH: KEYS | VALUES, Op.EMPTY: 0}
 ANSWER_FLAGS = {Op.PULL: RESPONSE | VALUES, Op.PUSH: RESPONSE, Op.EMPTY: RESPONSE, Op.CONTROL: RESPONSE}

@@ -19,14 +19,14 @@ import numpy as np
 
 from controller.controller import Controller
 from controller.tables import CPU_PORT, Job, Route, Server, Worker
+from foundation.protocol import addressing, control, frames
+from foundation.protocol.codec import Caller
+from foundation.protocol.control import Command
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
-from protocol import addressing, control, frames
-from protocol.codec import Caller
-from protocol.control import Command
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import Caller, Keys, Message, Values
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.header import WINDOW, Header, Op
+from foundation.protocol.packing import Packing, pack_hashed
 from hosts.keys import KeySpace
-from protocol.codec import Caller, Keys, Message, Values
-from protocol.errors import MalformedDatagram
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import WINDOW, Header, Op
-from protocol.packing import Packing, pack_hashed
 from tests.harness.bitmap import lanes_in
 from tests.harness.packing import Packed, pack
 from tests.harness.window import Window

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import MAX_U32, Keys, Message, Values
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace
-from protocol.codec import MAX_U32, Keys, Message, Values
-from protocol.errors import MalformedDatagram
-from protocol.hashing import ps_ids_of
-from protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
 from tests.harness.bitmap import bitmap_of, lanes_in
 from tests.harness.wire import MODULUS, Codec
 

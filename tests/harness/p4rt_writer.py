@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from finsy.proto import p4i, p4r
 
+from foundation.targets.encoding import EntityEncoder, clone_session, multicast_group
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -20,7 +21,6 @@ from softswitch.pipeline import (
     MeterConfig,
     Replica,
 )
-from targets.encoding import EntityEncoder, clone_session, multicast_group
 
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 FAST = 100_000

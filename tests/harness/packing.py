@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.header import LANES
-from protocol.packing import Packing, packing
+from foundation.protocol.header import LANES
+from foundation.protocol.packing import Packing, packing
 
 COST_AT_PS = 2
 

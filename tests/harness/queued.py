@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from native.plain import plain
+from foundation.native.plain import plain
 from softswitch.pipeline import BufferedPipeline, Depths, Waiting
 from softswitch.queues import NEVER, NONE, Depth, Rate, Shape, fifo, make_queues
 from tests.harness import ecn

@@ -14,7 +14,7 @@ from analysis.record import ProgramUse, RunRecord, ServerUse
 from experiment.config import Config
 from experiment.progress import Reporter
 from experiment.session import OnProgress, Planned, Ran, Reading, Session
-from logs.columns import OPERATIONS
+from foundation.logs.columns import OPERATIONS
 from tests.harness.arms import JOBS
 from topologies.session import RealSession
 

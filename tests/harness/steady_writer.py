@@ -15,8 +15,8 @@ from pathlib import Path
 import finsy as fy
 from finsy.proto import p4r
 
-from targets.errors import P4RuntimeError
-from targets.p4runtime import P4RuntimeClient, pipeline_config
+from foundation.targets.errors import P4RuntimeError
+from foundation.targets.p4runtime import P4RuntimeClient, pipeline_config
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control"
 CONFIG = pipeline_config(PROGRAM)

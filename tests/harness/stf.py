@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.pairs import pairs_in
+from hotline.conformance.pairs import pairs_in
 
 TESTS = Path(__file__).parents[1]
 COMPILED = (TESTS / "programs" / "compiled", TESTS.parent / "p4src" / "compiled")

@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from controller.tables import CPU_PORT
-from protocol import codec, frames
-from protocol.codec import Message
-from protocol.errors import MalformedDatagram
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.hashing import lane_of
-from protocol.header import KEYS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
+from foundation.protocol import codec, frames
+from foundation.protocol.codec import Message
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import KEYS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
 from tests.harness.wire import MODULUS

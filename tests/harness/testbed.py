@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import CPU_PORT
+from foundation.protocol import addressing, control, frames
+from foundation.protocol.codec import Caller, Keys, Values
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.ledger import Ledger, Sums
-from protocol import addressing, control, frames
-from protocol.codec import Caller, Keys, Values
-from protocol.control import Command, Control, Status
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.hashing import lane_of, ps_of
-from protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from tests.harness.switches import Attached, Switch
 
 JOB = 3

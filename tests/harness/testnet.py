@@ -10,7 +10,14 @@ from pathlib import Path
 
 from controller.status import DROP_REASONS
 from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER, SLOTS
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, PS_CALLER_BASE, PS_RPC_PORT, WINDOW_BITS
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    HOTLINE_PORT,
+    LANES,
+    PS_CALLER_BASE,
+    PS_RPC_PORT,
+    WINDOW_BITS,
+)
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, CounterValue, EntryWrite

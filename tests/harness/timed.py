@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from foundation.protocol import codec
+from foundation.protocol.codec import Caller, Keys, Message
+from foundation.protocol.header import KEYS, RESPONSE, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -20,9 +23,6 @@ from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from protocol import codec
-from protocol.codec import Caller, Keys, Message
-from protocol.header import KEYS, RESPONSE, VALUES, Header, Op
 from tests.harness.apart import apart
 
 US = 1_000

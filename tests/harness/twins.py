@@ -6,14 +6,14 @@ from pathlib import Path
 
 from finsy.proto import p4i, p4r
 
+from foundation.targets.dataplane import Dataplane
+from foundation.targets.errors import P4RuntimeError
+from foundation.targets.p4runtime import P4RuntimeClient, pipeline_config
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Notice, Output
-from targets.dataplane import Dataplane
-from targets.errors import P4RuntimeError
-from targets.p4runtime import P4RuntimeClient, pipeline_config
 from tests.harness.p4rt_writer import P4RuntimeWriter
 from tests.harness.waiting import PATIENCE_S
 

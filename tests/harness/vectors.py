@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 
 from controller.tables import CPU_PORT
-from protocol.hashing import MULTIPLIER
-from protocol.header import LANES, WINDOW_BITS, Header, Op
+from foundation.protocol.hashing import MULTIPLIER
+from foundation.protocol.header import LANES, WINDOW_BITS, Header, Op
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
 
@@ -21,7 +21,7 @@ PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes
 
 
 def lane_of(key: int, lanes: int) -> int:
-    """Lane of a key in a program of so many; of 32, `protocol.hashing.lane_of`."""
+    """Lane of a key in a program of so many; of 32, `foundation.protocol.hashing.lane_of`."""
     return (key * MULTIPLIER % 2**64 * lanes) >> 64
 
 

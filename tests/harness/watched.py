@@ -11,9 +11,9 @@ import polars as pl
 from analysis.live import BlockLatency
 from analysis.record import RunRecord
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters
-from logs.columns import OPERATIONS, RPC
-from logs.parts import Parts
-from protocol.header import LANES
+from foundation.logs.columns import OPERATIONS, RPC
+from foundation.logs.parts import Parts
+from foundation.protocol.header import LANES
 from tests.harness.arms import JOBS
 
 

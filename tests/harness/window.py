@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from protocol.header import WINDOW
+from foundation.protocol.header import WINDOW
 
 MS = 1_000_000
 Call = TypeVar("Call")

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from protocol.codec import Caller, Keys, Message, Values
-from protocol.header import HEADER_BYTES, KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
-from protocol.packing import Packing
+from foundation.protocol.codec import Caller, Keys, Message, Values
+from foundation.protocol.header import HEADER_BYTES, KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol.packing import Packing
 
 MODULUS = 2**32
 """Values are 32-bit fixed point; additions wrap."""
@@ -26,7 +26,7 @@ _LANE_BYTES = {
 
 
 class Codec(Protocol):
-    """One of the readings of the wire format: `protocol.codec`, or `protocol.scapy_layer`."""
+    """One of the readings of the wire format: `codec` or `scapy_layer` of `foundation.protocol`."""
 
     def parse(self, datagram: bytes | memoryview, /) -> Message: ...
 

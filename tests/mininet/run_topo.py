@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from protocol.addressing import SWITCH_NAME
+from foundation.protocol.addressing import SWITCH_NAME
 from topologies.leftovers import marked_processes
 
 PATIENCE_S = 300.0
@@ -80,7 +80,7 @@ def command_line(pid: int) -> str:
 def run_topo(
     folder: Path, *variables: str, tables: str = "", stdin: int = subprocess.DEVNULL, **settings: object
 ) -> Iterator[Run]:
-    """`python -m topologies.run` with the small configuration, other settings, TOML tables and variables."""
+    """`hotline run` with the small configuration, other settings, TOML tables and variables."""
     config = folder / "run.toml"
     runs = folder / "runs"
     port = next(_PORTS)
@@ -88,7 +88,7 @@ def run_topo(
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     config.write_text("\n".join([*lines, tables]))
     process = subprocess.Popen(
-        [sys.executable, "-m", "topologies.run", f"CONFIG={config}", *variables],
+        [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables],
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -25,7 +25,7 @@ from tests.harness.waiting import wait_for
 from tests.mininet.test_ports import ETHERNET, Net, frame, ip, namespace
 
 pytestmark = pytest.mark.mininet
-BENCH = Path(__file__).parents[2] / "bench" / "programs" / "compiled"
+BENCH = Path(__file__).parents[1] / "bench" / "programs" / "compiled"
 BOTH = pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
 TAGS = [bytes.fromhex("81002007"), bytes.fromhex("81000123"), bytes.fromhex("88a80456")]
 SOL_PACKET, PACKET_VNET_HDR = 263, 15

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from controller.tables import CPU_PORT as CPU
-from protocol.header import LAYOUT, Header
+from foundation.protocol.header import LAYOUT, Header
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel import bpf
@@ -32,7 +32,7 @@ from tests.mininet.test_ports import Net, frame, namespace
 
 pytestmark = pytest.mark.mininet
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "bench" / "programs" / "compiled" / "l2.json"
+PROGRAM = ROOT / "tests" / "bench" / "programs" / "compiled" / "l2.json"
 
 
 @pytest.fixture(scope="module")

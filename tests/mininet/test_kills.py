@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
-from protocol.addressing import SWITCH_NAME
+from foundation.protocol.addressing import SWITCH_NAME
+from hotline.cli.commands import hotline
 from simulator.faults.kills import Kill, draw_kills
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
 

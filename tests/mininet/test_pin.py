@@ -172,7 +172,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
     assert "PROMISC" not in subprocess.run(["ip", "link"], check=True, capture_output=True, text=True).stdout
 
 
-PROGRAM = ROOT / "bench" / "programs" / "compiled" / "l2.json"
+PROGRAM = ROOT / "tests" / "bench" / "programs" / "compiled" / "l2.json"
 
 
 def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path) -> None:

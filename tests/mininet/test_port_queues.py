@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from foundation.targets import processes
 from softswitch.datapath import Datapath, SwitchPorts
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.queues import Shape
-from targets import processes
 from tests.harness import ecn
 from tests.harness.constructs import PROGRAMS, compiled
 from tests.harness.waiting import wait_for

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from cli import commands
+from hotline.cli import commands
 from tests.harness.arms import JOBS
 from tests.mininet.run_topo import Run, run_topo, update_log
 

@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from logs.check import check
-from logs.columns import LOGS
-from logs.merge import finish_merge
+from foundation.logs.check import check
+from foundation.logs.columns import LOGS
+from foundation.logs.merge import finish_merge
 from softswitch.kernel.probe import probe
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from bench import plain
-from bench.processes import choose_cores
-from bench.scale import QUICK
-from bench.sections.soak import soak_at
-from bench.stage import Stage
-from bench.switches import SOFTSWITCH
+from tests.bench import plain
+from tests.bench.processes import choose_cores
+from tests.bench.scale import QUICK
+from tests.bench.sections.soak import soak_at
+from tests.bench.stage import Stage
+from tests.bench.switches import SOFTSWITCH
 
 pytestmark = pytest.mark.mininet
 

@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import native.compile
-from native.plain import plain
+import foundation.native.compile
+from foundation.native.plain import plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def interpret() -> None:
     """From here on entry points are their plain twins; to be called before any is imported."""
-    native.compile.entry_point = _interpreted
+    foundation.native.compile.entry_point = _interpreted
 
 
 def _interpreted(function: F) -> F:

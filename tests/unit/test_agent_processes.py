@@ -19,13 +19,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from common.concurrency import in_thread
+from foundation.concurrency import in_thread
+from foundation.logs.collector import Collector, collecting
+from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.keys import KeySpace
 from hosts.worker import ledger
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
-from logs.collector import Collector, collecting
-from protocol.header import HOTLINE_PORT, VERSION
 from tests.harness.waiting import PATIENCE_S
 
 JOBS = {1: "neither", 2: "proxy"}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
 from hosts.ps.__main__ import PsProcess
@@ -26,7 +27,6 @@ from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
 from hosts.worker.machine import COMPILED
 from hosts.workload.generator import R1, generate
-from protocol.header import HOTLINE_PORT, VERSION
 
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
 

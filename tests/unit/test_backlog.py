@@ -8,7 +8,7 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logs.backlog import Backlog
+from foundation.logs.backlog import Backlog
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 

@@ -12,23 +12,23 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
-from bench.callers import Callers, Trial
-from bench.echo import echoing
-from bench.errors import BenchError
-from bench.processes import Cores
-from bench.report import as_json, as_tables
-from bench.requests import make_requests
-from bench.results import AGENT, AGENTS, ECHO, HANDLE_US, SWITCHES, Result
-from bench.scale import FULL, QUICK
-from bench.sections.agents import Served, Trials, results_of
-from bench.servers import parameter_server
-from bench.stepper import Cost, stepping
-from bench.switches import BMV2, KERNEL, SOFTSWITCH
+from foundation.protocol import codec
+from foundation.protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from protocol import codec
-from protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
+from tests.bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
+from tests.bench.callers import Callers, Trial
+from tests.bench.echo import echoing
+from tests.bench.errors import BenchError
+from tests.bench.processes import Cores
+from tests.bench.report import as_json, as_tables
+from tests.bench.requests import make_requests
+from tests.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, SWITCHES, Result
+from tests.bench.scale import FULL, QUICK
+from tests.bench.sections.agents import Served, Trials, results_of
+from tests.bench.servers import parameter_server
+from tests.bench.stepper import Cost, stepping
+from tests.bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
 SIZE = 1000

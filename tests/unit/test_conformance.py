@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4i, p4r
 
-from conformance import cli, runner
-from conformance.driver import StfDriver
-from conformance.errors import ConformanceError, Mismatch, StfError
-from conformance.names import Names
-from conformance.pairs import Pair, pairs_in
-from conformance.parser import parse
-from conformance.runner import Outcome
+from foundation.targets import openers
+from foundation.targets.errors import Unsupported
+from foundation.targets.p4runtime import read_p4info
+from foundation.targets.target import Target
+from hotline.conformance import cli, runner
+from hotline.conformance.driver import StfDriver
+from hotline.conformance.errors import ConformanceError, Mismatch, StfError
+from hotline.conformance.names import Names
+from hotline.conformance.pairs import Pair, pairs_in
+from hotline.conformance.parser import parse
+from hotline.conformance.runner import Outcome
 from softswitch.errors import EntryExists, ProgramError
 from softswitch.ir import Between, Masked, Match
 from softswitch.pipeline import (
@@ -30,10 +34,6 @@ from softswitch.pipeline import (
     Output,
     Replica,
 )
-from targets import openers
-from targets.errors import Unsupported
-from targets.p4runtime import read_p4info
-from targets.target import Target
 from tests.harness.match_kinds import MATCH_KINDS
 
 PROGRAM = MATCH_KINDS.with_suffix(".json")

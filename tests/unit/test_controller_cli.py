@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 
 
 def run(*arguments: str) -> Result:

@@ -17,8 +17,8 @@ from controller import client
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import HotParam, Job, Route, State, Update
-from designs.registry import design
-from protocol.header import LANES
+from foundation.designs.registry import design
+from foundation.protocol.header import LANES
 from softswitch.pipeline import Change
 
 OURS = design("hotset")

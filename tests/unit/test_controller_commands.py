@@ -14,8 +14,6 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from cli import common
-from cli.commands import hotline
 from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.hotset import choice as hotset
@@ -23,6 +21,9 @@ from controller.hotset.follow.follower import Period
 from controller.hotset.follow.selection import Rule
 from controller.hotset.migrate import Move, Plan
 from controller.tables import HotParam, Job, State
+from hotline import progress
+from hotline.cli import common
+from hotline.cli.commands import hotline
 
 PARAM = HotParam(4, 7, 1, 0, State.HOT)
 ARRIVES = Move(PARAM, None, State.HOT)
@@ -208,7 +209,7 @@ class Follower:
 
 
 def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.follow.Follower", Follower)
+    monkeypatch.setattr("hotline.cli.follow.Follower", Follower)
     asked = ("follow", "--job", "4", "--top-k", "20000", "--every", "0.2", "--periods", "2")
     assert output(*asked) == (
         "beginning: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
@@ -408,8 +409,8 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(
         settings.append(given)
         return Console(file=screen, force_terminal=is_terminal, width=90)
 
-    monkeypatch.setattr(common, "Console", console)
-    with common.progress_bar("offload on") as report:
+    monkeypatch.setattr(progress, "Console", console)
+    with progress.progress_bar("offload on") as report:
         report(3, 7)
         report(5, 7)
     # What is printed may go into a pipe.

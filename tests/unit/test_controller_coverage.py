@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from controller.hotset.choice import MOST_KEYS
 from controller.hotset.coverage import Coverage, coverage, table_limit
 from controller.tables import SLOTS
-from logs.counts import Counts
-from logs.errors import DataError
-from protocol.hashing import lane_of
-from protocol.header import LANES
+from foundation.logs.counts import Counts
+from foundation.logs.errors import DataError
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import LANES
 
 COUNTS = st.dictionaries(st.integers(0, 2**64 - 2), st.integers(1, 9), min_size=1, max_size=60)
 

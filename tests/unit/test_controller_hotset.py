@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from controller.errors import HotSetError
 from controller.hotset import choice as hotset
-from logs.errors import DataError
-from protocol.hashing import lane_of
-from protocol.header import NO_KEY
+from foundation.logs.errors import DataError
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import NO_KEY
 
 LARGEST = 2**64 - 2
 

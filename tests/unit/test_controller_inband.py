@@ -16,12 +16,12 @@ from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
 from controller.tables import Server
-from protocol import codec, control, frames
-from protocol.codec import Message
-from protocol.control import MAX_VALUES_KEYS, Command, Control, Status
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.hashing import lane_of, ps_of
-from protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol import codec, control, frames
+from foundation.protocol.codec import Message
+from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, Status
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, Header, Op
 
 JOB = 4
 SERVERS = [

@@ -20,7 +20,6 @@ import polars as pl
 import pytest
 from finsy import p4client
 
-from common.concurrency import together
 from controller import client, inband
 from controller.client import SwitchClient
 from controller.controller import Controller
@@ -37,8 +36,9 @@ from controller.hotset import choice as hotset
 from controller.inband import InBand
 from controller.status import SwitchStatus
 from controller.tables import Job, Route, State, Worker
-from protocol.hashing import ps_of
-from protocol.header import CONTROLLER_CALLER, WINDOW
+from foundation.concurrency import together
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
 from tests.harness.wire import MODULUS
@@ -46,7 +46,7 @@ from tests.harness.wire import MODULUS
 JOB = 3
 KEYS = 300
 OTHER = Path(__file__).parents[1] / "programs" / "compiled"
-PLAIN = Path(__file__).parents[2] / "bench" / "programs" / "compiled" / "wire"
+PLAIN = Path(__file__).parents[1] / "bench" / "programs" / "compiled" / "wire"
 SILENCE = 1.0
 
 
@@ -99,7 +99,7 @@ async def start_hotline(net: LiveNet, *arguments: str) -> asyncio.subprocess.Pro
     command, *rest = arguments
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "cli", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
+        sys.executable, "-m", "hotline.cli", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
     )
 
 

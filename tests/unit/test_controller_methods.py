@@ -27,12 +27,12 @@ from controller.tables import (
     Update,
     Worker,
 )
-from designs.registry import design
-from protocol.control import Command
-from protocol.hashing import lane_of, ps_of
-from protocol.header import CONTROLLER_CALLER, LANES
+from foundation.designs.registry import design
+from foundation.protocol.control import Command
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import CONTROLLER_CALLER, LANES
+from foundation.targets.encoding import EntityEncoder
 from softswitch.pipeline import Change
-from targets.encoding import EntityEncoder
 
 SCHEMA = fy.P4Schema(design("hotset").p4info)
 ENCODER = EntityEncoder(SCHEMA.p4info)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
 from controller.controller import Controller, Register
 from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
 from controller.tables import KIND_PRIVILEGED, HotParam, Job, Server, State, Worker
-from designs.hotset import ARMS, settings_of
-from protocol.header import LANES
+from foundation.designs.hotset import ARMS, settings_of
+from foundation.protocol.header import LANES
+from hotline.cli.commands import hotline
 
 MAC = "00:00:00:00:00:01"
 

@@ -10,7 +10,6 @@ from typing import Any
 import finsy as fy
 import pytest
 
-from bench.workload import RUNS
 from controller import inband
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
@@ -27,15 +26,16 @@ from controller.tables import (
     State,
     Worker,
 )
-from designs import hotset
-from designs.registry import design
 from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
-from protocol import addressing, header
-from protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
-from protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
-from protocol.scapy_layer import Hotline
+from foundation.designs import hotset
+from foundation.designs.registry import design
+from foundation.protocol import addressing, header
+from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
+from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
+from foundation.protocol.scapy_layer import Hotline
+from foundation.targets.encoding import EntityEncoder
 from softswitch.pipeline import Change
-from targets.encoding import EntityEncoder
+from tests.bench.workload import RUNS
 from tests.harness import p4_source, testnet
 
 P4 = p4_source.constants()

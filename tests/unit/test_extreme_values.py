@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.protocol import control
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import WINDOW_BITS, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from protocol import control
-from protocol.control import Command, Control, Status
-from protocol.hashing import lane_of
-from protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change

@@ -18,7 +18,7 @@ from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follow.follower import Follower, Period, follow
 from controller.hotset.follow.selection import Rule
 from controller.tables import HotParam, State, Update
-from protocol.hashing import lane_of
+from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import Change, CounterValue
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S

@@ -14,8 +14,8 @@ from controller.hotset.follow import selection
 from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
-from protocol.hashing import lane_of
-from protocol.header import LANES
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import LANES
 
 ROOM = [SLOTS] * LANES
 SETTLED = 60

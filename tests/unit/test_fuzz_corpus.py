@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from logs import libsvm
-from protocol import control, header
+from foundation.logs import libsvm
+from foundation.protocol import control, header
 from tests.fuzz.loop import Fuzzer, shrunk, until
 from tests.fuzz.target import CORPUS, Finding, Target, attempt
 from tests.fuzz.targets import NAMES, target
@@ -89,4 +89,4 @@ def test_the_edges_lead_to_what_chance_does_not_find() -> None:
 
     led = executions(("tests/unit/test_fuzz_corpus.py",))
     assert led[1] == ["found"] and led == executions(("tests/unit/test_fuzz_corpus.py",))
-    assert executions(("protocol",)) == (20_000, [])
+    assert executions(("foundation/protocol",)) == (20_000, [])

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from native.compile import compiled, int64
-from native.generic import generics, implement
-from native.plain import plain
-from native.records import record, records
-from native.reference import borrowed, row
+from foundation.native.compile import compiled, int64
+from foundation.native.generic import generics, implement
+from foundation.native.plain import plain
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed, row
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -20,6 +20,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.logs.columns import METRICS
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import HOTLINE_PORT, LANES, VERSION, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -33,9 +36,6 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
-from logs.columns import METRICS
-from protocol.codec import Caller
-from protocol.header import HOTLINE_PORT, LANES, VERSION, unpack
 from tests.harness.known_times import QUICK, SLOW, TAKES_NS
 from tests.harness.waiting import wait_for
 from tests.unit.test_agent_processes import Agent

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
+from foundation.protocol import codec
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.header import RESPONSE, VERSION, unpack
 from hosts.home import FOLDER, Left
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
@@ -19,9 +21,7 @@ from hosts.ps.durable import Durable
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.worker.ledger import Ledger
 from hosts.worker.replay import ReplayLog, file_name
-from protocol import codec
-from protocol.codec import Caller, Message
-from protocol.header import RESPONSE, VERSION, unpack
+from hotline.cli.commands import hotline
 
 SIZE, CAPACITY, JOB, N_PS = 300, 100, 3, 2
 SPACE = KeySpace(SIZE)

@@ -23,12 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.status import DROP_REASONS
-from hosts.hotset.ps.core import ParameterServer
-from hosts.keys import KeySpace
-from protocol import control
-from protocol.control import Command, Control
-from protocol.hashing import lane_of, ps_of
-from protocol.header import (
+from foundation.protocol import control
+from foundation.protocol.control import Command, Control
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import (
     CONTROLLER_CALLER,
     KEYS,
     LANES,
@@ -36,11 +34,14 @@ from protocol.header import (
     PS_CALLER_BASE,
     RESPONSE,
     VALUES,
+    VERSION,
     WINDOW,
     WINDOW_BITS,
     Header,
     Op,
 )
+from hosts.hotset.ps.core import ParameterServer
+from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.memory.layout import COUNTER_WORDS
@@ -355,7 +356,7 @@ def requests(draw: st.DrawFn) -> tuple[Op, list[int], list[int]]:
         ("job", others(16, JOB), "misdirected"),
         ("ps", others(16, 0), "misdirected"),
         ("seq", st.integers(0, TURN - 1).map(lambda turn: turn << WINDOW_BITS), "stale"),
-        ("version", others(8, 1), "malformed"),
+        ("version", others(8, VERSION), "malformed"),
         ("reserved", others(8, 0), "malformed"),
         ("refused", st.integers(1, 2**32 - 1), "malformed"),
         ("count", st.integers(LANES + 1, 255), "malformed"),

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.control import Command, Control
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from protocol import codec, control
-from protocol.codec import Caller, Message
-from protocol.control import Command, Control
-from protocol.errors import MalformedDatagram
-from protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from tests.harness.mutation import mutate
 from tests.harness.wire import answers
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
 from controller.hotset import choice as hotset
+from hotline.cli.commands import hotline
 from tests.harness.waiting import PATIENCE_S, wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = [str(CHECKOUT / "hotline")]
-INSTALLED = [sys.executable, "-c", "from cli import main; main()"]
+INSTALLED = [sys.executable, "-c", "from hotline.cli import main; main()"]
 """As the command that pip makes."""
 
 needs_setup = pytest.mark.skipif(
@@ -86,13 +86,13 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
     ("work", "command"),
     [
         ("controller.hotset.choice.build", ("hotset", "build", "log", "--top-k", "1", "-o", "hot")),
-        ("cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
-        ("cli.logs.check_logs", ("logs", "check", "log.csv")),
+        ("hotline.cli.curve.coverage", ("hotset", "curve", "log.csv", "log.csv")),
+        ("hotline.cli.logs.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
-        ("logs.cluster.open_cluster", ("report", "--logs", ".")),
-        ("simulator.experiment.simulate", ("simulate",)),
-        ("dense.told.answers_of", ("whatif",)),
-        ("dense.gaps.gaps", ("overlap", "--gaps")),
+        ("hotline.runs.open_cluster", ("report", "--logs", ".")),
+        ("hotline.runs.experiment", ("simulate",)),
+        ("hotline.dense.told.answers_of", ("whatif",)),
+        ("hotline.dense.gaps.gaps", ("overlap", "--gaps")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(
@@ -122,7 +122,7 @@ def test_what_is_told_to_ignore_it_does() -> None:
     """As in the background of a script."""
     program = """
 import os, signal
-from cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
+from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 end_at_ctrl_c()
 os.kill(os.getpid(), signal.SIGINT)

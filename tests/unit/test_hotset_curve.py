@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
-from protocol.hashing import lane_of
+from foundation.protocol.hashing import lane_of
+from hotline.cli.commands import hotline
 
 UPDATES = {1: 60, 2: 15, 3: 15, **dict.fromkeys(range(4, 14), 1)}
 """Key -> updates: 100 in all."""

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.concurrency import in_thread
+from foundation.concurrency import in_thread
+from foundation.logs.collector import COUNT, ROW, Collector, collecting, send
+from foundation.logs.errors import DataError
+from foundation.logs.merge import merge_logs
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.logs import PsLogs
-from logs.collector import COUNT, ROW, Collector, collecting, send
-from logs.errors import DataError
-from logs.merge import merge_logs
 
 
 def rows(ps: int, counts: dict[tuple[int, int], int]) -> np.ndarray[tuple[int], np.dtype[np.void]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from random import Random
 
-from protocol.errors import MalformedDatagram
-from protocol.hashing import lane_of
-from protocol.header import HOTLINE_PORT, WINDOW_BITS, Op, unpack
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import HOTLINE_PORT, WINDOW_BITS, Op, unpack
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change
 from tests.harness import frames, testnet

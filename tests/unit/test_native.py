@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.compile import compiled, entry_point, int64
-from native.plain import plain
-from native.records import record, records
-from native.reference import borrowed
-from native.words import ones, swap16, swap32, swap64
+from foundation.native.compile import compiled, entry_point, int64
+from foundation.native.plain import plain
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed
+from foundation.native.words import ones, swap16, swap32, swap64
 
 WORD = st.integers(0, 2**64 - 1)
 

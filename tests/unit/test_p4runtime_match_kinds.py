@@ -9,8 +9,8 @@ import finsy as fy
 import pytest
 from finsy.proto import p4i, p4r
 
+from foundation.targets.p4runtime import read_p4info
 from softswitch.p4runtime.status import Refusal
-from targets.p4runtime import read_p4info
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, probe, replace_match
 from tests.unit.p4runtime import harness
 from tests.unit.p4runtime.harness import (

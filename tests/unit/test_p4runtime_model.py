@@ -11,14 +11,14 @@ from finsy.proto import p4r
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.targets.encoding import EntityEncoder
+from foundation.targets.p4runtime import read_p4info
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked, Match
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.pipelines import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from targets.encoding import EntityEncoder
-from targets.p4runtime import read_p4info
 from tests.harness.effort import examples, seeds
 from tests.harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match
 from tests.unit.p4runtime.harness import (

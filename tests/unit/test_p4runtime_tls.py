@@ -9,9 +9,9 @@ import pytest
 import trustme
 from finsy.proto import p4r, p4r_grpc
 
+from foundation.targets import processes
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
-from targets import processes
 from tests.harness.waiting import PATIENCE_S
 
 OURS, STRANGER = trustme.CA(), trustme.CA()

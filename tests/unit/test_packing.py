@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from foundation.protocol import codec
+from foundation.protocol.codec import Caller, Keys, Message
+from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
+from foundation.protocol.header import LANES, RESPONSE, VALUES, Header
 from hosts.hotset.worker.client import Client
 from hosts.hotset.worker.counting import Counted, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
-from paper.packing import shape_of
-from protocol import codec
-from protocol.codec import Caller, Keys, Message
-from protocol.hashing import lane_of, lanes_of, ps_ids_of
-from protocol.header import LANES, RESPONSE, VALUES, Header
+from hotline.paper.packing import shape_of
 from tests.harness.bitmap import lanes_in
 from tests.harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from logs.columns import CONNECTIONS
-from logs.errors import DataError
-from logs.merge import last_updates, merge_logs
-from logs.parts import Parts, save_arrays, whole, write_text
+from foundation.logs.columns import CONNECTIONS
+from foundation.logs.errors import DataError
+from foundation.logs.merge import last_updates, merge_logs
+from foundation.logs.parts import Parts, save_arrays, whole, write_text
 
 ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
 

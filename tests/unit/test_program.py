@@ -6,8 +6,8 @@ import pytest
 
 from controller.status import RPC_OUTCOMES
 from controller.tables import CPU_PORT
-from protocol.hashing import lane_of
-from protocol.header import (
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,
     PS_CALLER_BASE,

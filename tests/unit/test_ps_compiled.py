@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.native.plain import plain
+from foundation.protocol import codec
+from foundation.protocol.codec import Message
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import Store
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, keys_of, make_share, places_of
-from native.plain import plain
-from protocol import codec
-from protocol.codec import Message
-from protocol.errors import MalformedDatagram
-from protocol.hashing import ps_ids_of
-from protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
 from tests.harness.model_server import ModelServer, ModelStore
 from tests.harness.mutation import mutate
 

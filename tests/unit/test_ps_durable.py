@@ -13,16 +13,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command, Control
+from foundation.protocol.hashing import lane_of, ps_ids_of
+from foundation.protocol.header import (
+    KEYS,
+    LAYOUT,
+    RESPONSE,
+    SLOT_MASK,
+    VALUES,
+    WINDOW_BITS,
+    Header,
+    Op,
+    unpack,
+)
 from hosts.errors import DurabilityError, DurabilityPaused
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.durable import Durable, Fsync
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
-from protocol import codec, control
-from protocol.codec import Message
-from protocol.control import Command, Control
-from protocol.hashing import lane_of, ps_ids_of
-from protocol.header import KEYS, LAYOUT, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op, unpack
 from tests.harness.effort import examples
 from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from common.errors import HotlineError
+from foundation.errors import HotlineError
 from hosts.ps.logs import PsLogs
 from hosts.ps.rpcs import CONTACT
 

@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foundation.native.plain import plain
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, Header, Op
 from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -21,11 +26,6 @@ from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
-from native.plain import plain
-from protocol import codec, control
-from protocol.codec import Message
-from protocol.control import Command, Control, Status
-from protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, Header, Op
 
 NET = f"127.86.{os.getpid() % 250}"
 """Of this process: its tests run beside those of others."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.store import Held
-from protocol import codec, control
-from protocol.codec import Message
-from protocol.control import Command, Control, Status
-from protocol.hashing import ps_of
-from protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
 
 SPACE = KeySpace(64)
 SPARSE = KeySpace(64, np.arange(64, dtype=np.uint64))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native.plain import plain
+from foundation.native.plain import plain
 from softswitch.errors import SwitchError
 from softswitch.native import entry_point, int64
 from softswitch.queues import (

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from native.compile import compiled, entry_point, inlined, int64
-from native.plain import plain
-from native.records import record, records
-from native.reference import borrowed, lent
+from foundation.native.compile import compiled, entry_point, inlined, int64
+from foundation.native.plain import plain
+from foundation.native.records import record, records
+from foundation.native.reference import borrowed, lent
 
 
 class Shelf(NamedTuple):

@@ -17,7 +17,8 @@ from analysis.answer import nouns
 from analysis.report import write_report
 from analysis.statistics import Comparison
 from analysis.summary import Summary, summarise
-from bench.repeat import (
+from experiment.config import Config
+from tests.bench.repeat import (
     SHORT,
     main,
     make_runs,
@@ -28,7 +29,6 @@ from bench.repeat import (
     said_of_null,
     tallies,
 )
-from experiment.config import Config
 from tests.harness import summaries
 from tests.unit.analysis.synthetic import make_run
 
@@ -211,16 +211,16 @@ def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "made" / "latest").symlink_to(folder.name)
         return subprocess.CompletedProcess(command, 1 if len(commands) == 4 else 0)
 
-    monkeypatch.setattr("bench.repeat.subprocess.run", run)
+    monkeypatch.setattr("tests.bench.repeat.subprocess.run", run)
     made = list(make_runs(2, SHORT, tmp_path / "made", with_seeds=True))
     assert [folder.name for folder in made] == ["run-1", "run-2"]
     config = tmp_path / "made" / "run.toml"
-    assert commands == [[f"CONFIG={config}", "SEED=1"], [f"CONFIG={config}", "SEED=2"]]
+    assert commands == [["run", f"CONFIG={config}", f"SEED={seed}"] for seed in (1, 2)]
     values = tomli.loads(config.read_text())
     assert Config.model_validate(values).runs == tmp_path / "made"
     with pytest.raises(ClickException, match=r"^run 2 of 3 failed"):
         list(make_runs(3, {}, tmp_path / "made", with_seeds=False))
-    assert commands[2:] == [[f"CONFIG={config}"]] * 2
+    assert commands[2:] == [["run", f"CONFIG={config}"]] * 2
 
 
 def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from foundation.protocol import codec
+from foundation.protocol.control import Command
+from foundation.protocol.frames import parse
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import Header, Op
 from hosts.hotset.worker.client import Client
-from protocol import codec
-from protocol.control import Command
-from protocol.frames import parse
-from protocol.hashing import lane_of, ps_of
-from protocol.header import Header, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode

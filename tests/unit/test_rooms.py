@@ -3,57 +3,76 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+SOURCES = ROOT, ROOT / "src"
 
 FLOORS = (
-    {"common", "softswitch"},
-    {"native", "targets"},
-    {"protocol"},
-    {"designs"},
-    {"logs"},
-    {"conformance", "controller", "hosts"},
+    {"softswitch"},
+    {"foundation"},
+    {"controller", "hosts"},
     {"analysis"},
-    {"policies"},
     {"experiment"},
     {"simulator", "topologies"},
-    {"dense"},
-    {"bench", "cli"},
-    {"paper"},
+    {"hotline"},
 )
 """From the bottom; a room imports what is below it. `softswitch` stands alone: others install it."""
+INSIDE = {
+    "foundation": ({"native", "targets"}, {"protocol"}, {"designs"}, {"logs"}),
+    "hotline": ({"conformance", "dense", "policies"}, {"paper"}, {"cli"}),
+}
+"""Rooms in rooms. What else a room has stands below them."""
 ROOMS = set(chain(*FLOORS))
+AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "src", "tests"}
 
 
 def modules() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports; a package is its `__init__`."""
-    files = {name_of(file): file for room in sorted(ROOMS) for file in sorted((ROOT / room).rglob("*.py"))}
-    return {name: {found for found in imports(file) if found in files} for name, file in files.items()}
+    files = {
+        name_of(file, folder): file
+        for folder in SOURCES
+        for room in sorted(ROOMS)
+        for file in sorted((folder / room).rglob("*.py"))
+    }
+    return {name: {found for found in imports(file, files) if found in files} for name, file in files.items()}
 
 
-def name_of(file: Path) -> str:
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+def name_of(file: Path, folder: Path) -> str:
+    return ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(file: Path) -> Iterator[str]:
-    """What a file imports; of `from a import b` both a and a.b, since b may be a module."""
+def imports(file: Path, modules: Container[str]) -> Iterator[str]:
+    """What a file imports; of `from a import b` a.b where that is a module, and else a."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from inside
-            if not all((ROOT / name.replace(".", "/")).with_suffix(".py").exists() for name in inside):
-                yield node.module
+            yield from (name if name in modules else node.module for name in inside)
 
 
-def test_every_package_is_a_room() -> None:
-    packages = {found.parent.name for found in ROOT.glob("*/__init__.py")}
-    assert packages - {"tests"} == ROOMS
+def room_in(room: str, module: str) -> str:
+    """The room in a room that a module is in; "" where it is in none."""
+    inside = module.removeprefix(f"{room}.").split(".")[0]
+    return inside if inside in set(chain(*INSIDE[room])) else ""
+
+
+def test_all_rooms_are_known() -> None:
+    tracked = {".git", ".venv"}
+    with_code = {
+        found.relative_to(ROOT).parts[0]
+        for suffix in ("py", "p4")
+        for found in ROOT.glob(f"[a-z]*/**/*.{suffix}")
+        if found.relative_to(ROOT).parts[0] not in tracked
+    }
+    assert with_code - {"scripts", "runs", "build"} == AT_THE_TOP
+    assert len(AT_THE_TOP) == 11
 
 
 def test_arrows_go_down() -> None:
@@ -68,6 +87,20 @@ def test_arrows_go_down() -> None:
     assert up == []
 
 
+@pytest.mark.parametrize("room", INSIDE)
+def test_arrows_go_down_inside(room: str) -> None:
+    floor_of = {inner: number for number, inside in enumerate(({""}, *INSIDE[room])) for inner in inside}
+    up = [
+        f"{module} -> {imported}"
+        for module, found in modules().items()
+        for imported in found
+        if module.startswith(f"{room}.") and imported.startswith(f"{room}.")
+        if (ours := room_in(room, module)) != (theirs := room_in(room, imported))
+        and floor_of[theirs] >= floor_of[ours]
+    ]
+    assert up == []
+
+
 def test_no_two_modules_need_each_other() -> None:
     order = list(TopologicalSorter(modules()).static_order())
-    assert order.index("common.errors") < order.index("topologies.run")
+    assert order.index("foundation.errors") < order.index("topologies.lifecycle")

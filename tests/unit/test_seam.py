@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from common.errors import HotlineError
-from common.modules import ROOT
-from designs.arms import judged
-from designs.interface import NEVER
-from designs.registry import DesignError, design, known
 from experiment.rows import rows
+from foundation.designs.arms import judged
+from foundation.designs.interface import NEVER
+from foundation.designs.registry import DesignError, design, known
+from foundation.errors import HotlineError
+from foundation.modules import ROOT
+from foundation.native.compile import sources
+from foundation.native.plain import plain
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.worker.operate import ENDED, make_wire, operate
-from native.compile import sources
-from native.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.loop import ASKED, QUIET, awake, resume, run
@@ -36,8 +36,8 @@ from tests.designs.echo.worker import make_numbers
 
 ECHO = "tests.designs.echo"
 ROOMS = (
-    *("analysis", "bench", "cli", "controller", "designs"),
-    *("experiment", "hosts", "paper", "simulator", "topologies"),
+    *("analysis", "controller", "experiment", "foundation"),
+    *("hosts", "simulator", "src/hotline", "tests/bench", "topologies"),
 )
 SERVERS, NUMBERS = 2, 100
 
@@ -113,7 +113,7 @@ def test_machine_code_of_one_design_is_not_made_of_another() -> None:
 
 def test_rooms_that_serve_all_designs_name_none() -> None:
     """A room's own part of a design is in a module of the design's name."""
-    rooms = ("experiment", "simulator", "analysis", "logs", "hosts", "native", "protocol")
+    rooms = ("experiment", "simulator", "analysis", "hosts", "foundation")
     files = {file for room in rooms for file in (ROOT / room).rglob("*.py") if "hotset" not in file.parts}
     named = {
         str(file.relative_to(ROOT))
@@ -139,7 +139,7 @@ def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
         if re.search(r"(designs|hosts|controller)\.none\b|NAMES = .*\"none\"", content)
     }
     own = {name for name in names if "none" in name}
-    assert names - own == {"controller/hotset/control.py", "designs/registry.py"}
+    assert names - own == {"controller/hotset/control.py", "foundation/designs/registry.py"}
     folders = [ROOT / "hosts" / "none", ROOT / "controller" / "none", ROOT / "p4src" / "none"]
     files = [file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".p4")]
-    assert len(files) + len([ROOT / "designs" / "none.py"]) == 15
+    assert len(files) + len([ROOT / "foundation" / "designs" / "none.py"]) == 15

@@ -16,7 +16,7 @@ from softswitch.load import load_program
 from tests.harness.match_kinds import MATCH_KINDS
 from tests.harness.testnet import COMPILED
 
-BENCH = Path(__file__).parents[2] / "bench" / "programs" / "compiled"
+BENCH = Path(__file__).parents[1] / "bench" / "programs" / "compiled"
 TEXT: dict[str, Any] = json.loads((COMPILED / "hotset.json").read_text())
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance import statements as stf
-from conformance.errors import StfError
-from conformance.parser import parse, read_vectors
-from conformance.statements import Number
+from hotline.conformance import statements as stf
+from hotline.conformance.errors import StfError
+from hotline.conformance.parser import parse, read_vectors
+from hotline.conformance.statements import Number
 
 
 def one(line: str) -> stf.Statement:

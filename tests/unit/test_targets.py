@@ -13,18 +13,18 @@ import grpc
 import pytest
 from finsy.proto import p4r
 
-from bench import switches
-from bench.processes import Cores
-from conformance.runner import Outcome, run
 from experiment.config import Config
 from experiment.errors import PreflightError
+from foundation.targets import processes
+from foundation.targets.encoding import EntityEncoder
+from foundation.targets.errors import Bmv2NotFound, P4RuntimeError, SwitchEnded, TargetError
+from foundation.targets.openers import TARGETS
+from foundation.targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
+from hotline.conformance.runner import Outcome, run
 from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from targets import processes
-from targets.encoding import EntityEncoder
-from targets.errors import Bmv2NotFound, P4RuntimeError, SwitchEnded, TargetError
-from targets.openers import TARGETS
-from targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
+from tests.bench import switches
+from tests.bench.processes import Cores
 from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import preflight
 from topologies.machine import describe_versions
@@ -254,7 +254,7 @@ def test_a_switch_that_ends_is_told_with_its_last_words() -> None:
 
 def test_a_switch_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
-        "import os, signal\nfrom targets import processes\n"
+        "import os, signal\nfrom foundation.targets import processes\n"
         "with processes.softswitch() as switch:\n"
         "    print(switch.process.pid, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -282,20 +282,3 @@ def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "p.p4info.txtpb").write_text("")
     with pytest.raises(TargetError, match=r"p\.json: No such file or directory$"):
         pipeline_config(program)
-
-
-def test_targets_need_nothing_above_them() -> None:
-    rooms = (
-        "analysis",
-        "bench",
-        "cli",
-        "conformance",
-        "controller",
-        "hosts",
-        "logs",
-        "protocol",
-        "topologies",
-    )
-    above = tuple(f"{word} {room}" for word in ("from", "import") for room in rooms)
-    for source in (ROOT / "targets").glob("*.py"):
-        assert [line for line in source.read_text().splitlines() if line.startswith(above)] == []

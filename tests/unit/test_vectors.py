@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.pairs import Pair
-from conformance.runner import Outcome, Verdict, run
-from targets.openers import TARGETS
+from foundation.targets.openers import TARGETS
+from hotline.conformance.pairs import Pair
+from hotline.conformance.runner import Outcome, Verdict, run
 from tests.harness.stf import PAIRS, WITHOUT_PROGRAM
 
 

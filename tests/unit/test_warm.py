@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from foundation.protocol import control
+from foundation.protocol.codec import Caller
+from foundation.protocol.control import Command, Control
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -29,9 +32,6 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import make_wire, operate
 from hosts.worker.writer import RpcWriter
-from protocol import control
-from protocol.codec import Caller
-from protocol.control import Command, Control
 
 WORKERS: list[Any] = [*COMPILED, operate, ledger._note, ledger._add]
 

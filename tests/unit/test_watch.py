@@ -19,11 +19,11 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from cli.commands import hotline
 from controller.controller import Controller
 from controller.errors import DeviceError
 from controller.rates import take
 from controller.status import Counters
+from hotline.cli.commands import hotline
 from tests.harness.arms import JOBS
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
@@ -60,9 +60,13 @@ def switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Non
         monkeypatch.setattr(Controller, "__aexit__", leave)
         monkeypatch.setattr(Controller, "counters", counters)
         clock = SimpleNamespace(monotonic=lambda: float(next(clocks)), time=lambda: 1_800_000_000.5)
-        monkeypatch.setattr("cli.watch.time", clock)
+        monkeypatch.setattr("hotline.cli.watch.time", clock)
 
     return say
+
+
+def on_terminal(screen: io.StringIO) -> Console:
+    return Console(file=screen, force_terminal=True, width=100)
 
 
 def run(*arguments: str) -> Result:
@@ -146,7 +150,9 @@ def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
     folder = a_run(tmp_path / "runs" / "20261121-120000")
     operations(folder / "parts", 1, [1000, 2000], 1000)
     screen = io.StringIO()
-    monkeypatch.setattr("cli.watch.Console", lambda **_: Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(
+        "hotline.cli.watch.Console", lambda **_: Console(file=screen, force_terminal=True, width=100)
+    )
     switch(FIRST, SECOND)
     assert run("--count", "2").exit_code == 0
     before, erased, after = re.split(r"((?:\x1b\[1A\x1b\[2K)+)", screen.getvalue())[:3]
@@ -188,9 +194,11 @@ def test_ctrl_c_leaves_the_terminal_in_order_first(
         when_told.append(screen.getvalue())
         return "interrupted"
 
-    monkeypatch.setattr("cli.watch.Console", lambda **_: Console(file=screen, force_terminal=True, width=100))
-    monkeypatch.setattr("cli.watch.asyncio.sleep", interrupt)
-    monkeypatch.setattr("cli.common.interrupted", told)
+    monkeypatch.setattr(
+        "hotline.cli.watch.Console", lambda **_: Console(file=screen, force_terminal=True, width=100)
+    )
+    monkeypatch.setattr("hotline.cli.watch.asyncio.sleep", interrupt)
+    monkeypatch.setattr("hotline.cli.common.interrupted", told)
     switch(FIRST)
     result = run()
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
@@ -301,7 +309,7 @@ STARTED: list[asyncio.subprocess.Process] = []
 
 async def start(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
     """`hotline watch` on the net's switch, in a process of its own: gRPC takes one loop in each."""
-    command = ["-m", "cli", "watch", "--switch", net.address, "--interval", "0.2", *arguments]
+    command = ["-m", "hotline.cli", "watch", "--switch", net.address, "--interval", "0.2", *arguments]
     pipe = asyncio.subprocess.PIPE
     STARTED.append(
         await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, stderr=pipe, cwd=CHECKOUT)

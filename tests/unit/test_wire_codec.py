@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from native.compile import entry_point
-from native.plain import plain
-from protocol import codec, control, frames, scapy_layer
-from protocol.codec import Caller, Keys, Message, Values
-from protocol.control import Command, Control, Status
-from protocol.errors import MalformedDatagram
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.hashing import lanes_of, ps_ids_of
-from protocol.header import (
+from foundation.native.compile import entry_point
+from foundation.native.plain import plain
+from foundation.protocol import codec, control, frames, scapy_layer
+from foundation.protocol.codec import Caller, Keys, Message, Values
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.header import (
     HEADER_BYTES,
     KEYS,
     LANES,
@@ -36,8 +36,8 @@ from protocol.header import (
     bits_of_fields,
     check,
 )
-from protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
-from protocol.scapy_layer import Hotline, HotlineControl
+from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
+from foundation.protocol.scapy_layer import Hotline, HotlineControl
 from tests.harness.packing import pack
 from tests.harness.wire import is_rpc, requests
 

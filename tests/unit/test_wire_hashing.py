@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
+from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
-from protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
-from protocol.header import LANES
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 300))

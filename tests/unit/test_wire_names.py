@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from designs.arms import arms_of, measured
-from designs.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
-from protocol import addressing
-from protocol.addressing import Endpoint
-from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
-from protocol.frames import FRAME_OVERHEAD
-from protocol.header import (
+from foundation.designs.arms import arms_of, measured
+from foundation.designs.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
+from foundation.protocol import addressing
+from foundation.protocol.addressing import Endpoint
+from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
+from foundation.protocol.frames import FRAME_OVERHEAD
+from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,
     HOTLINE_PORT,

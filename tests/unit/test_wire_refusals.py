@@ -8,12 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from protocol import codec, control, frames, header
-from protocol.codec import Message
-from protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
-from protocol.errors import MalformedDatagram
-from protocol.frames import UdpEndpoint, UdpFrame
-from protocol.header import CONTROLLER_CALLER, HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op, check
+from foundation.protocol import codec, control, frames, header
+from foundation.protocol.codec import Message
+from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    HEADER_BYTES,
+    KEYS,
+    RESPONSE,
+    VALUES,
+    Header,
+    Op,
+    check,
+)
 
 END = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 5001)
 FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))

@@ -7,11 +7,21 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from protocol import codec, control, header
-from protocol.codec import Message
-from protocol.control import Command, Control, Status
-from protocol.header import CONTROLLER_CALLER, KEYS, LAYOUT, NO_KEY, RESPONSE, VALUES, Header, Op, layout
-from protocol.scapy_layer import Hotline, HotlineControl
+from foundation.protocol import codec, control, header
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    KEYS,
+    LAYOUT,
+    NO_KEY,
+    RESPONSE,
+    VALUES,
+    Header,
+    Op,
+    layout,
+)
+from foundation.protocol.scapy_layer import Hotline, HotlineControl
 
 KEYS_OF_IT = np.array([7, NO_KEY], dtype=np.uint64)
 PUSH = Message(

@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-import common.words
+import foundation.words
 import softswitch.words
 
 
-@pytest.mark.parametrize("counted", [common.words.counted, softswitch.words.counted])
+@pytest.mark.parametrize("counted", [foundation.words.counted, softswitch.words.counted])
 def test_one_and_many(counted: Callable[..., str]) -> None:
     assert [counted(number, "round") for number in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]
     assert [counted(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
 
 
 def test_a_text_of_somebody_elses_stays_one_line() -> None:
-    assert common.words.one_line("a\nb\x7f\u2028é") == r"a\nb\x7f\u2028é"
+    assert foundation.words.one_line("a\nb\x7f\u2028é") == r"a\nb\x7f\u2028é"
 
 
 def test_large_numbers_can_be_read() -> None:
-    assert common.words.counted(12345, "key") == "12,345 keys"
+    assert foundation.words.counted(12345, "key") == "12,345 keys"

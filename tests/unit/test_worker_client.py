@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foundation.protocol import codec
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from protocol import codec
-from protocol.codec import Caller, Message
-from protocol.hashing import lanes_of
-from protocol.header import HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op
 
 MS = 1_000_000
 SIZE = 200

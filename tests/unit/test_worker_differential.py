@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.protocol import codec
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.header import RESPONSE, VALUES, Op, unpack
+from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
-from protocol import codec
-from protocol.codec import Caller, Message
-from protocol.header import RESPONSE, VALUES, Op, unpack
-from protocol.rpc import BUFFER_BYTES
 from tests.harness.effort import examples
 from tests.harness.model_client import ModelClient, RpcRecord
 

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from designs.registry import design
+from foundation.designs.registry import design
+from foundation.native.libc import ppoll
+from foundation.native.plain import plain
+from foundation.native.records import records
+from foundation.protocol import codec, scapy_layer
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import HEADER_BYTES, RESPONSE, VALUES, Op
 from hosts.agent import Commands, SignalPipe
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -25,13 +32,6 @@ from hosts.udp import BURST, make_udp
 from hosts.worker.loop import Line, Sockets, make_operate
 from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
 from hosts.worker.row import ROW
-from native.libc import ppoll
-from native.plain import plain
-from native.records import records
-from protocol import codec, scapy_layer
-from protocol.codec import Caller, Message
-from protocol.errors import MalformedDatagram
-from protocol.header import HEADER_BYTES, RESPONSE, VALUES, Op
 from tests.harness.waiting import PATIENCE_S
 
 SIZE = 200

@@ -8,6 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Caller, Message
+from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from hosts.errors import LedgerError
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
@@ -15,10 +19,6 @@ from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import HELD, OWED, ReplayLog, read_owed
-from protocol import codec, control
-from protocol.codec import Caller, Message
-from protocol.control import Command, Control, Status
-from protocol.header import RESPONSE, VALUES, Header, Op, unpack
 
 SIZE, CAPACITY, JOB = 40, 20, 3
 SPACE = KeySpace(SIZE)

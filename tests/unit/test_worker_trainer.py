@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from foundation.protocol.codec import Caller
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -15,7 +16,6 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
-from protocol.codec import Caller
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000

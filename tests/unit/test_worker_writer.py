@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from foundation.logs.backlog import LIMIT
+from foundation.logs.errors import DataError
+from foundation.protocol.codec import Caller
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
-from logs.backlog import LIMIT
-from logs.errors import DataError
-from protocol.codec import Caller
 from tests.harness.waiting import PATIENCE_S
 
 ORIGIN = Origin(1, 2, "neither", 0, 0.5, 0)

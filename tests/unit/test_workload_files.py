@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import is_update_log
 from hosts.model.logistic import to_fixed_point
 from hosts.workload import libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
-from logs.errors import DataError
-from logs.update_log import is_update_log
 
 SET = """\
 +1 1:1 5:0.5   # a comment

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.logs.errors import DataError
 from hosts.model import LogisticRegression
 from hosts.workload.generator import R1, R2, Shape, calibrate, generate
 from hosts.workload.trace import Trace, distinct_columns
-from logs.errors import DataError
 
 SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
 

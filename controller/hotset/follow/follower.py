@@ -16,13 +16,13 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from common.words import counted
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS, HotParam, State
-from protocol.codec import Keys, Values
-from protocol.header import LANES
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.header import LANES
+from foundation.words import counted
 
 _Slot = tuple[int, int, int]
 """Key, lane and slot of an entry."""

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.migrate import WAVE
-from protocol.codec import Keys
-from protocol.hashing import lanes_of
+from foundation.protocol.codec import Keys
+from foundation.protocol.hashing import lanes_of
 
 MARGIN = 1.25
 NEWEST = 0.5

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol import control
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
 from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo
 from hosts.hotset.ps.state import Server, make_server
@@ -17,9 +20,6 @@ from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.ps.share import make_share
 from hosts.worker.machine import COMPILED, plain_machine
-from protocol import control
-from protocol.errors import MalformedDatagram
-from protocol.header import HEADER_BYTES, Op, offset_of, unpack
 
 _OP_AT = offset_of("op")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from designs.halves import server_half
-from designs.interface import ServerHalf
+from foundation.designs.halves import server_half
+from foundation.designs.interface import ServerHalf
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.ps.state import Server, needs_room
 from hosts.ps.rpcs import charge, lanes_left, share_cpu, stamp

@@ -14,13 +14,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from foundation.protocol.codec import Caller, Keys, Values
+from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
+from foundation.protocol.header import PS_CALLER_BASE
 from hosts.hotset.ps.store import Store
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
-from protocol.codec import Caller, Keys, Values
-from protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
-from protocol.header import PS_CALLER_BASE
 
 ReplyTo = TypeVar("ReplyTo")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import Server
 from hosts.ps.share import Places, keys_at
 from hosts.ps.store import Store as BaseStore
 from hosts.ps.values import AWAY
-from protocol.codec import Keys, Values
-from protocol.header import NO_KEY
 
 _LEVELS = 1 << 12
 

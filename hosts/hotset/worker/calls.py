@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import compiled, int64
 from hosts.hotset.worker.state import Calls
-from native.compile import compiled, int64
 
 
 @compiled

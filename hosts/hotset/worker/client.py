@@ -7,18 +7,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import entry_point
+from foundation.native.plain import plain
+from foundation.native.reference import borrowed
+from foundation.protocol.codec import Caller, Keys
+from foundation.protocol.header import WINDOW
 from hosts.hotset.worker.recovery import renew
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import OWED, ReplayLog
-from native.compile import entry_point
-from native.plain import plain
-from native.reference import borrowed
-from protocol.codec import Caller, Keys
-from protocol.header import WINDOW
 
 
 @entry_point

@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import entry_point, int64
+from foundation.native.reference import borrowed
+from foundation.protocol.codec import Caller, Keys
+from foundation.protocol.rpc import PULL
 from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.client import Client
 from hosts.hotset.worker.requests import start
 from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
-from native.compile import entry_point, int64
-from native.reference import borrowed
-from protocol.codec import Caller, Keys
-from protocol.rpc import PULL
 
 
 class Counted(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from designs.halves import worker_half
-from designs.interface import WorkerHalf
+from foundation.designs.halves import worker_half
+from foundation.designs.interface import WorkerHalf
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.recovery import next_owed, take_owed
 from hosts.hotset.worker.requests import deadline, octets, peer, start, transmit, wake

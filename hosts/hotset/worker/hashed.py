@@ -6,12 +6,12 @@ writes in the switch.
 
 from __future__ import annotations
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.protocol.header import LANES
+from foundation.protocol.rpc import lane_of, ps_of
 from hosts.hotset.worker.calls import new_call, place, queue_call
 from hosts.hotset.worker.state import Calls
-from native.compile import compiled, int64
-from protocol.header import LANES
-from protocol.rpc import lane_of, ps_of
 
 
 @compiled

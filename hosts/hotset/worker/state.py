@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from designs.interface import NOTHING
+from foundation.designs.interface import NOTHING
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record, records
+from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.rpc import rpcs
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import SLOT, open_window
-from native.compile import compiled, int64
-from native.records import record, records
-from protocol.header import LANES, WINDOW
-from protocol.rpc import rpcs
 
 ME = record(
     *WINDOW_ME,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from designs.interface import Arm, Design
-from designs.none import Nothing
+from foundation.designs.interface import Arm, Design
+from foundation.designs.none import Nothing
 
 ARM = Arm("echo", 40, __name__, Nothing(), "#2c9a57", about="in which nothing is learnt")
 DESIGN = Design(

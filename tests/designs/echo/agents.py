@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from designs.interface import Agents
+from foundation.designs.interface import Agents
+from foundation.protocol.codec import Caller
 from hosts.worker.client import BaseClient
-from protocol.codec import Caller
 from tests.designs.echo.server import Mirror, make_mirror
 from tests.designs.echo.worker import make_numbers
 

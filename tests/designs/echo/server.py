@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from designs.halves import server_half
-from designs.interface import NEVER, NOTHING, SILENT, ServerHalf
-from native.compile import compiled, int64
-from native.records import record, records
-from protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from foundation.designs.halves import server_half
+from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record, records
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from tests.designs.echo.worker import ANSWER, ASKED, EXTRA, OCTETS
 
 LATER_NS = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from logs.cluster import RPC, open_cluster
+from foundation.logs.cluster import RPC, open_cluster
 from tests.fuzz.target import MARK, Target, parts, scratch
 
 FILES = ("rpc.csv", "connections.csv", "updates.csv")
@@ -48,4 +48,4 @@ TOKENS = (
     b"nan", b"inf", b"-1", b"1e400", b"9223372036854775808", b"\xff", b"\r", b"time_us,ps,worker\n",
     b"key,updates\n",
 )  # fmt: skip
-TARGET = Target("cluster", run, ("logs",), seeds, TOKENS)
+TARGET = Target("cluster", run, ("foundation/logs",), seeds, TOKENS)

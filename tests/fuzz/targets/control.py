@@ -1,13 +1,13 @@
-"""A CONTROL as `protocol.control` and Scapy read it."""
+"""A CONTROL as `foundation.protocol.control` and Scapy read it."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from protocol import control
-from protocol.control import Command, Status, build
-from protocol.header import HEADER_BYTES
-from protocol.scapy_layer import Hotline, HotlineControl
+from foundation.protocol import control
+from foundation.protocol.control import Command, Status, build
+from foundation.protocol.header import HEADER_BYTES
+from foundation.protocol.scapy_layer import Hotline, HotlineControl
 from tests.fuzz.datagrams import command
 from tests.fuzz.target import Target
 
@@ -41,4 +41,4 @@ def seeds() -> list[bytes]:
     return [*requests, *answers, command(Command.VALUES, list(range(117)), 6)]
 
 
-TARGET = Target("control", run, ("protocol/control.py", "protocol/header.py"), seeds)
+TARGET = Target("control", run, ("foundation/protocol/control.py", "foundation/protocol/header.py"), seeds)

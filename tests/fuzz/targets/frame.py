@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from controller.tables import CPU_PORT
-from protocol import frames
-from protocol.errors import MalformedDatagram
-from protocol.hashing import lane_of
-from protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, LANES, PS_CALLER_BASE, RESPONSE, Op, unpack
+from foundation.protocol import frames
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    HOTLINE_PORT,
+    LANES,
+    PS_CALLER_BASE,
+    RESPONSE,
+    Op,
+    unpack,
+)
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.pipeline import Change, Pipeline

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from logs.counts import Counts
-from logs.libsvm import SAMPLES_PER_STEP, read_samples
-from protocol.header import NO_KEY
+from foundation.logs.counts import Counts
+from foundation.logs.libsvm import SAMPLES_PER_STEP, read_samples
+from foundation.protocol.header import NO_KEY
 from tests.fuzz.target import Target, scratch
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -49,4 +49,4 @@ TOKENS = (
     b"+1 ", b"-1 ", b"0 ", b"1.0 ", b"0.0 ", b"#", b":", b" 1:", b"\n", b"\r\n", b"nan", b"inf", b"1e39",
     b"3.5e38", b"18446744073709551615", b"_", b"\x1c", b"0x1p3", b"\xc2\xb2",
 )  # fmt: skip
-TARGET = Target("libsvm", run, ("logs/libsvm.py", "logs/counts.py"), seeds, TOKENS)
+TARGET = Target("libsvm", run, ("foundation/logs/libsvm.py", "foundation/logs/counts.py"), seeds, TOKENS)

@@ -10,14 +10,14 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import NO_KEY, RESPONSE, VALUES, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from protocol import codec, control
-from protocol.codec import Message
-from protocol.control import Command
-from protocol.errors import MalformedDatagram
-from protocol.hashing import ps_of
-from protocol.header import NO_KEY, RESPONSE, VALUES, Op, unpack
 from tests.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tests.fuzz.target import MARK, Target, parts
 
@@ -134,4 +134,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "protocol"), seeds)
+TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "foundation/protocol"), seeds)

@@ -6,11 +6,11 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from native.plain import plain
-from protocol import codec, scapy_layer
-from protocol.codec import Message
-from protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
-from protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
+from foundation.native.plain import plain
+from foundation.protocol import codec, scapy_layer
+from foundation.protocol.codec import Message
+from foundation.protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
+from foundation.protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
 from tests.fuzz.datagrams import answer, rpc
 from tests.fuzz.target import Target
 from tests.harness.wire import is_rpc
@@ -63,4 +63,4 @@ def seeds() -> list[bytes]:
     return requests + [answer(request, served=1, refused=4) for request in requests[:-1]]
 
 
-TARGET = Target("rpc", run, ("protocol",), seeds)
+TARGET = Target("rpc", run, ("foundation/protocol",), seeds)

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Hashable
 from contextlib import suppress
 
-from logs.counts import Counts
-from logs.update_log import is_update_log
+from foundation.logs.counts import Counts
+from foundation.logs.update_log import is_update_log
 from tests.fuzz.target import Target, scratch
 
 
@@ -55,4 +55,4 @@ TOKENS = (
     b'"', b'""', b"\n", b"\r\n", b"\r", b" ", b"\t", b"#", b"18446744073709551615", b"18446744073709551616",
     b"9223372036854775807", b"+", b"-", b".0", b"\xef\xbb\xbf", b"\xff", b"null", b"NaN", b";",
 )  # fmt: skip
-TARGET = Target("update_log", run, ("logs",), seeds, TOKENS)
+TARGET = Target("update_log", run, ("foundation/logs",), seeds, TOKENS)

@@ -11,13 +11,13 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from foundation.protocol.codec import Caller
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import offset_of, unpack
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import ReplayLog
-from protocol.codec import Caller
-from protocol.errors import MalformedDatagram
-from protocol.header import offset_of, unpack
 from tests.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tests.fuzz.target import MARK, Target, parts
 
@@ -130,4 +130,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "protocol"), seeds)
+TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "foundation/protocol"), seeds)

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from analysis.record import Accounting, Block, RunRecord, ServerUse
-from designs.arms import arm as arm_of
-from logs.columns import OPERATIONS, RPC
+from foundation.designs.arms import arm as arm_of
+from foundation.logs.columns import OPERATIONS, RPC
 from tests.harness.arms import MEASURED
 
 ROUNDS = 6

@@ -16,11 +16,11 @@ from analysis.page.tables import differences as tables
 from analysis.report import write_report
 from analysis.summary import Summary, summarise
 from analysis.table import print_summary
-from common.errors import HotlineError
-from designs import arms, hotset
-from designs.hotset import HotSet
-from designs.interface import Arm
-from logs.check import check
+from foundation.designs import arms, hotset
+from foundation.designs.hotset import HotSet
+from foundation.designs.interface import Arm
+from foundation.errors import HotlineError
+from foundation.logs.check import check
 from tests.unit.analysis import synthetic
 from tests.unit.analysis.synthetic import make_run
 

@@ -16,7 +16,7 @@ from analysis.record import Block
 from analysis.report import write_report
 from analysis.summary import Summary, summarise
 from analysis.table import render
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from simulator.answer.sides import Busy, Side, Sides
 from simulator.answer.words import differences
 from tests.harness.summaries import of_ratio

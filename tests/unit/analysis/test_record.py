@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord, ServerUse, read_record
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 
 LEAST = {

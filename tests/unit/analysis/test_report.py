@@ -18,7 +18,7 @@ from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.table import print_summary
 from analysis.wording import Span
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 
 

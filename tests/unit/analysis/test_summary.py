@@ -15,7 +15,7 @@ from analysis.page.tables import durability
 from analysis.record import Simulation, read_record
 from analysis.summary import Summary, summarise
 from analysis.table import print_summary
-from logs.columns import CALLS
+from foundation.logs.columns import CALLS
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 

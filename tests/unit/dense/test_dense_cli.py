@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser
 
-from cli.commands import hotline
-from logs.errors import DataError
+from foundation.logs.errors import DataError
+from hotline.cli.commands import hotline
 from tests.harness.browser import browser, opened
 from tests.harness.waiting import PATIENCE_S, wait_for
 
@@ -203,8 +203,8 @@ def test_a_modules_tensors_go_together_unless_told() -> None:
 
 
 def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dense.gaps.MODELS", 5)
-    monkeypatch.setattr("dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
+    monkeypatch.setattr("hotline.dense.gaps.MODELS", 5)
+    monkeypatch.setattr("hotline.dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
     found = answered("overlap", "--gaps")
     assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
     assert "over 5 random models" in invoke("overlap", "--gaps")[1]
@@ -273,7 +273,7 @@ def test_what_cannot_be_written_whole_is_not_written(
     assert invoke("overlap", mine, "--into", here)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
     assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
-    monkeypatch.setattr("dense.page.write_text", full)
+    monkeypatch.setattr("hotline.dense.page.write_text", full)
     code, output, errors = invoke("overlap", mine, "--into", here)
     assert (code, output) == (1, "") and "No space left" in errors
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
@@ -285,7 +285,7 @@ def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "from cli import main; main()",
+            "from hotline.cli import main; main()",
             "overlap",
             "resnet50",
             "resnet101",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from random import Random
 
-from bench.__main__ import SECTIONS
-from bench.processes import Cores
-from bench.report import as_tables
-from bench.scale import QUICK
-from bench.stage import Stage
+from tests.bench.__main__ import SECTIONS
+from tests.bench.processes import Cores
+from tests.bench.report import as_tables
+from tests.bench.scale import QUICK
+from tests.bench.stage import Stage
 
 
 def test_the_bench_has_the_goals_and_they_are_met() -> None:

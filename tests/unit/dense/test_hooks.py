@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
-from dense.hooks import layers_of
-from dense.layers import read_layers
+from hotline.cli.commands import hotline
+from hotline.dense.hooks import layers_of
+from hotline.dense.layers import read_layers
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="PyTorch is not installed (extra `torch`)"
@@ -135,7 +135,7 @@ def test_times_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     device = _Device()
     model = _Module(device)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(slow=device))
-    monkeypatch.setattr("dense.hooks.time", SimpleNamespace(perf_counter=lambda: device.now))
+    monkeypatch.setattr("hotline.dense.hooks.time", SimpleNamespace(perf_counter=lambda: device.now))
     steps: list[tuple[int, int]] = []
     layers = layers_of(model, model.loss, 4, 2, lambda *at: steps.append(at))
     assert (layers.names, layers.sizes.tolist()) == (("first.w", "last.w"), [20, 60])

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dense.architectures import ARCHITECTURES, counted
-from dense.catalogue import FOLDER, ORIGINS, open_model, open_models
-from dense.errors import DenseError
-from dense.layers import Layers, read_layers, write_layers
-from dense.tables import estimate, measured
-from logs.errors import DataError
+from foundation.logs.errors import DataError
+from hotline.dense.architectures import ARCHITECTURES, counted
+from hotline.dense.catalogue import FOLDER, ORIGINS, open_model, open_models
+from hotline.dense.errors import DenseError
+from hotline.dense.layers import Layers, read_layers, write_layers
+from hotline.dense.tables import estimate, measured
 from tests.unit.dense.written import rows
 
 HEAD = "layer,bytes,backward_us,forward_us\n"

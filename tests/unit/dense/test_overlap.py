@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dense.catalogue import open_model
-from dense.errors import DenseError
-from dense.gaps import gaps, gaps_of, random_models
-from dense.layers import Layers
-from dense.play import Collectives, Plan, play
-from dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
-from dense.search import beam, optimum
-from dense.told import Times, times_of
+from hotline.dense.catalogue import open_model
+from hotline.dense.errors import DenseError
+from hotline.dense.gaps import gaps, gaps_of, random_models
+from hotline.dense.layers import Layers
+from hotline.dense.play import Collectives, Plan, play
+from hotline.dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
+from hotline.dense.search import beam, optimum
+from hotline.dense.told import Times, times_of
 from tests.harness.effort import examples
 from tests.unit.dense.written import rows
 

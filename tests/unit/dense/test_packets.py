@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
-from dense.catalogue import open_model
-from dense.layers import Layers
-from dense.network import Network, addition_us
-from dense.packets import (
+from hotline.cli.commands import hotline
+from hotline.dense.catalogue import open_model
+from hotline.dense.layers import Layers
+from hotline.dense.network import Network, addition_us
+from hotline.dense.packets import (
     MTU,
     PAYLOAD,
     SHARE,
@@ -24,9 +24,9 @@ from dense.packets import (
     carry_rings,
     sharing_of,
 )
-from dense.play import Collectives
-from dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
-from dense.whatif import THEIRS
+from hotline.dense.play import Collectives
+from hotline.dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
+from hotline.dense.whatif import THEIRS
 from tests.unit.dense.written import rows
 
 FULL_US = 1538 * 8 / 10_000

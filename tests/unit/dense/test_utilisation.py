@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dense.network import read_utilisation
-from logs.errors import DataError
+from foundation.logs.errors import DataError
+from hotline.dense.network import read_utilisation
 
 
 def test_a_curve_is_read(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dense.catalogue import Model, open_model, open_models
-from dense.fusion import MIB, PRESETS, Fusion, fuse
-from dense.layers import Layers
-from dense.network import AGGREGATIONS, Aggregation, Network, addition_us, reduce_us
-from dense.told import answers_of
-from dense.whatif import (
+from hotline.dense.catalogue import Model, open_model, open_models
+from hotline.dense.fusion import MIB, PRESETS, Fusion, fuse
+from hotline.dense.layers import Layers
+from hotline.dense.network import AGGREGATIONS, Aggregation, Network, addition_us, reduce_us
+from hotline.dense.told import answers_of
+from hotline.dense.whatif import (
     FEWER,
     SETUPS,
     THEIRS,

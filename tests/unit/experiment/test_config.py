@@ -12,7 +12,6 @@ import tomli
 from pydantic import BaseModel
 
 from controller.tables import ROWS, SLOTS
-from designs.registry import DEFAULT, design
 from experiment.config import (
     MAX_SERVERS,
     MAX_WORKERS,
@@ -23,7 +22,8 @@ from experiment.config import (
     max_top_k,
 )
 from experiment.errors import ConfigError
-from protocol.hashing import lanes_of
+from foundation.designs.registry import DEFAULT, design
+from foundation.protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
 
 

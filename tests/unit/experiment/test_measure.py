@@ -17,7 +17,7 @@ from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
 from experiment.session import OnProgress, Planned, Ran, Reading
-from logs.columns import OPS, load_name
+from foundation.logs.columns import OPS, load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controller.tables import ROWS, Job, Server, Worker
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
 from experiment.rows import rows
-from protocol import addressing
+from foundation.protocol import addressing
 from tests.harness.arms import JOBS
 
 

@@ -9,7 +9,7 @@ import pytest
 from analysis.precision import LEAST_ROUNDS
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
-from logs.columns import OPS
+from foundation.logs.columns import OPS
 from tests.harness.arms import MEASURED as ARMS
 
 

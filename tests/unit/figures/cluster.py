@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from analysis.figures.source import Source, of_cluster
-from logs.cluster import open_cluster
+from foundation.logs.cluster import open_cluster
 
 ROW = {
     "worker": 1,

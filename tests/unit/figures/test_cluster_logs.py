@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
-from logs.cluster import RPC
+from foundation.logs.cluster import RPC
+from hotline.cli.commands import hotline
 from tests.unit.figures.cluster import ROW, rows
 
 GOOD = rows({}, {"op": "push", "worker": 2, "t_send_us": 5})

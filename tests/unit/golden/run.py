@@ -20,12 +20,12 @@ import numpy as np
 
 from analysis.record import Accounting, Block, CapacityCheck, ProgramUse, RunRecord, ServerUse
 from analysis.summary import Summary, summarise
+from foundation.logs.merge import merge_logs
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import Header, Op
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import Schedule
-from logs.merge import merge_logs
-from protocol.hashing import lane_of, ps_of
-from protocol.header import Header, Op
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.timed import US, ByClass, Timed, Times
 

@@ -13,7 +13,7 @@ from scipy.stats import ttest_ind
 
 from analysis.record import read_record
 from analysis.statistics import compare_unpaired
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from tests.unit.golden.run import GoldenRun
 
 

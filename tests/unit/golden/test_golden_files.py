@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.figures.files import draw, write_figure
 from analysis.figures.model import Axis, Figure, Kind, Panel, Series
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from tests.unit.golden.run import GoldenRun
 
 LATENCY = Axis("latency, µs", is_log=True)

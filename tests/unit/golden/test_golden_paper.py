@@ -10,13 +10,13 @@ import pytest
 
 from analysis.record import read_record
 from analysis.report import write_report
-from paper import map as maps
-from paper.connections.figure import delay_against_connections
-from paper.measured import read_measured
-from paper.own import place_of
-from paper.plan import Stage
-from paper.report import slopes, write_map, write_paper
-from paper.stages import result_of
+from hotline.paper import map as maps
+from hotline.paper.connections.figure import delay_against_connections
+from hotline.paper.measured import read_measured
+from hotline.paper.own import place_of
+from hotline.paper.plan import Stage
+from hotline.paper.report import slopes, write_map, write_paper
+from hotline.paper.stages import result_of
 from tests.unit.golden.run import GoldenRun
 from tests.unit.paper.test_connections import measured
 from tests.unit.paper.test_map import packed

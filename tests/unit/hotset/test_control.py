@@ -12,8 +12,8 @@ import pytest
 from controller.controller import Register
 from controller.hotset.control import CONTROL
 from controller.tables import HotParam, Job, State
-from designs.hotset import ARMS, BOTH, NEITHER, settings_of
-from designs.interface import Arm
+from foundation.designs.hotset import ARMS, BOTH, NEITHER, settings_of
+from foundation.designs.interface import Arm
 
 T = TypeVar("T")
 

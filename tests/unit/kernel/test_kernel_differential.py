@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from protocol.header import LANES
+from foundation.protocol.header import LANES
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel.errors import KernelError

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from protocol.hashing import lane_of
-from protocol.header import Op, offset_of
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import Op, offset_of
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import RECEIVED, SENT
 from softswitch.pipeline import Change, EntryWrite

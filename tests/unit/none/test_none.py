@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from designs.registry import design
+from foundation.designs.registry import design
+from foundation.protocol.codec import Caller
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from hosts.none.agents import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from protocol.codec import Caller
-from protocol.hashing import ps_of
-from protocol.header import LANES
 
 JOB, N_PS = 7, 3
 AGENTS = design("none").agents

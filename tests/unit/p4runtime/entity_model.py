@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
+from foundation.targets.p4runtime import read_p4info
 from softswitch.p4runtime.codecs import values
-from targets.p4runtime import read_p4info
 from tests.unit.p4runtime.harness import DELETE, ENTITIES, INSERT, MODIFY, identity_in
 
 P4INFO = read_p4info(ENTITIES)

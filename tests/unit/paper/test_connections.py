@@ -16,13 +16,13 @@ import polars as pl
 import pytest
 
 from analysis.errors import AnalysisError
-from designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
-from paper.connections.figure import delay_against_connections
-from paper.connections.settings import FEW, Setting, settings
-from paper.connections.waiting import WAYS
-from protocol import codec
-from protocol.codec import Message
-from protocol.header import RESPONSE, WINDOW, Header, Op, unpack
+from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
+from foundation.protocol import codec
+from foundation.protocol.codec import Message
+from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
+from hotline.paper.connections.figure import delay_against_connections
+from hotline.paper.connections.settings import FEW, Setting, settings
+from hotline.paper.connections.waiting import WAYS
 
 JOB, EPOCH = 2, 1
 
@@ -32,7 +32,7 @@ class Lines:
 
     def __init__(self, module: str, config: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"paper.connections.{module}", "--config", str(config)],
+            [sys.executable, "-m", f"hotline.paper.connections.{module}", "--config", str(config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

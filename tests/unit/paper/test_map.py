@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper import map as maps
-from paper.costs import METRICS, Costs, Point, errors
-from paper.map import KEYS, SKEWS, change, draw_map
-from paper.packing import Packed
+from hotline.paper import map as maps
+from hotline.paper.costs import METRICS, Costs, Point, errors
+from hotline.paper.map import KEYS, SKEWS, change, draw_map
+from hotline.paper.packing import Packed
 
 COST = {
     "servers": (10.0, 0.0, 0.1),

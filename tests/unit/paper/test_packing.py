@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foundation.protocol.hashing import lane_of
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
-from paper import packing
-from paper.packing import pack_shape, pack_trace, skew_of
-from protocol.hashing import lane_of
+from hotline.paper import packing
+from hotline.paper.packing import pack_shape, pack_trace, skew_of
 
 
 def keys_in_lane(number: int, lane: int) -> list[int]:

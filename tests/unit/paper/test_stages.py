@@ -13,9 +13,9 @@ import pytest
 import tomli
 
 from experiment.config import Config
-from paper import stages
-from paper.plan import Stage, map_plan, plan
-from paper.stages import StageFailed, do_stages, is_done, result_of, toml
+from hotline.paper import stages
+from hotline.paper.plan import Stage, map_plan, plan
+from hotline.paper.stages import StageFailed, do_stages, is_done, result_of, toml
 
 DONE: list[str] = []
 
@@ -130,8 +130,9 @@ def test_settings_as_toml() -> None:
 
 def test_a_run_and_fig_9_are_commands_of_this_python(tmp_path: Path) -> None:
     run = stages._command(Stage("r1", 1), tmp_path, tmp_path / "run.toml")
-    assert run == [sys.executable, "-m", "topologies.run", f"CONFIG={tmp_path}/run.toml"]
+    assert run == [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={tmp_path}/run.toml"]
     fig_9 = stages._command(Stage("c", 1, {"rounds": 2, "most": 64}, is_run=False), tmp_path, tmp_path / "x")
     assert fig_9[1:] == [
-        "-m", "paper.connections", "-o", f"{tmp_path}/c/connections.parquet", "--rounds=2", "--most=64",
+        "-m", "hotline.paper.connections", "-o", f"{tmp_path}/c/connections.parquet",
+        "--rounds=2", "--most=64",
     ]  # fmt: skip

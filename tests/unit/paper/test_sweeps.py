@@ -10,7 +10,7 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, utilisation
+from hotline.paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, utilisation
 
 
 def block(arm: str, workers_s: float, servers_s: float) -> Block:

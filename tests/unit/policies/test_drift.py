@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from hosts.workload.generator import Shape
-from policies.drift import half_life, regained
-from policies.generated import Built, write_parts
-from policies.ingest import prepare
-from policies.log import Log, log_of
+from hotline.policies.drift import half_life, regained
+from hotline.policies.generated import Built, write_parts
+from hotline.policies.ingest import prepare
+from hotline.policies.log import Log, log_of
 
 SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
 

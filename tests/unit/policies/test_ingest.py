@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from logs.errors import DataError
-from policies import ingest
-from policies.ingest import prepare
-from policies.log import KEY, PULL, Log
+from foundation.logs.errors import DataError
+from hotline.policies import ingest
+from hotline.policies.ingest import prepare
+from hotline.policies.log import KEY, PULL, Log
 
 
 def prepared(*files: Path, learn: float = 0.5, samples: int = 2) -> Log:
@@ -74,7 +74,7 @@ def test_training_sets_follow_one_another(tmp_path: Path) -> None:
 
 
 def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policies.log._CHUNK", 3)
+    monkeypatch.setattr("hotline.policies.log._CHUNK", 3)
     found = prepared(csv(tmp_path / "log.csv", f"{HEAD}1,1,1\n1,1,2\n2,1,2\n3,1,1\n3,1,3\n4,1,2\n"))
     never = 2**32 - 1
     assert found.following.tolist() == [3, 2, 5, never, never, never]

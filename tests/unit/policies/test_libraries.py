@@ -8,7 +8,7 @@ import cachetools
 import numpy as np
 import pytest
 
-from policies.rules import lfu, lru
+from hotline.policies.rules import lfu, lru
 from tests.harness.effort import seeds
 from tests.unit.policies.test_rules import SIZES, random_log
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.log import Log, log_of
-from policies.rules.all import KINDS
+from hotline.policies.log import Log, log_of
+from hotline.policies.rules.all import KINDS
 from tests.harness.effort import examples, seeds
 from tests.unit.policies.test_rules import SIZES, random_log, served
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from random import Random
 
-from bench.processes import Cores
-from bench.report import as_tables
-from bench.scale import QUICK
-from bench.sections.policies import policies
-from bench.stage import Stage
-from policies.rules.all import KINDS
+from hotline.policies.rules.all import KINDS
+from tests.bench.processes import Cores
+from tests.bench.report import as_tables
+from tests.bench.scale import QUICK
+from tests.bench.sections.policies import policies
+from tests.bench.stage import Stage
 
 
 def test_each_policy_has_its_rate() -> None:

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
-from policies import study as studies
-from policies.replay import replay as real_replay
-from policies.rules.all import BY_NAME
+from hotline.cli.commands import hotline
+from hotline.policies import study as studies
+from hotline.policies.replay import replay as real_replay
+from hotline.policies.rules.all import BY_NAME
 
 SIZES = "5,10,50"
 

@@ -16,13 +16,13 @@ from controller.controller import Controller
 from controller.hotset.follow.follower import Follower
 from controller.hotset.follow.selection import Rule
 from controller.tables import HotParam, State
+from foundation.protocol.hashing import lane_of
 from hosts.workload.generator import Shape
-from policies.generated import Built, write_parts
-from policies.ingest import prepare
-from policies.log import Log
-from policies.replay import replay
-from policies.rules.window import WINDOW
-from protocol.hashing import lane_of
+from hotline.policies.generated import Built, write_parts
+from hotline.policies.ingest import prepare
+from hotline.policies.log import Log
+from hotline.policies.replay import replay
+from hotline.policies.rules.window import WINDOW
 
 TOP_K, PERIOD, POINTS = 400, 50, 0.03
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
 from hosts.workload.generator import Shape
-from policies.generated import Built, write_parts
+from hotline.cli.commands import hotline
+from hotline.policies.generated import Built, write_parts
 
 CONFIG = """
 data = "{log}"

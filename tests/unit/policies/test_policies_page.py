@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from cli.commands import hotline
+from hotline.cli.commands import hotline
 from tests.harness.browser import browser, opened
 
 

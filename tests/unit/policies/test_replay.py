@@ -9,14 +9,14 @@ import pytest
 
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.keys import KeySpace
-from policies.log import PULL, log_of
-from policies.packets import packed, sample, without
-from policies.policy import EVICTIONS, INSTALLS
-from policies.replay import replay
-from policies.results import follows
-from policies.rules.first_come import FIRST_COME
-from policies.rules.lru import LRU
-from policies.rules.top_k import TOP_K
+from hotline.policies.log import PULL, log_of
+from hotline.policies.packets import packed, sample, without
+from hotline.policies.policy import EVICTIONS, INSTALLS
+from hotline.policies.replay import replay
+from hotline.policies.results import follows
+from hotline.policies.rules.first_come import FIRST_COME
+from hotline.policies.rules.lru import LRU
+from hotline.policies.rules.top_k import TOP_K
 
 
 def test_only_the_scored_part_counts_and_the_first_part_warms() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from policies.log import Log, log_of
-from policies.rules.all import BY_NAME, KINDS
+from hotline.policies.log import Log, log_of
+from hotline.policies.rules.all import BY_NAME, KINDS
 from tests.harness.effort import seeds
 from tests.unit.policies.twins import TWINS
 

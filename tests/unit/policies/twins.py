@@ -12,11 +12,11 @@ import numpy as np
 from controller.hotset.follow.selection import Rates, Rule, choose, smoothed, summed
 from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
-from native.plain import plain
-from policies.log import Log
-from policies.rules import heavy_keeper, lfu, sketch, space_saving, w_tinylfu
-from policies.rules.hashing import mixed, reduced
-from protocol.header import LANES
+from foundation.native.plain import plain
+from foundation.protocol.header import LANES
+from hotline.policies.log import Log
+from hotline.policies.rules import heavy_keeper, lfu, sketch, space_saving, w_tinylfu
+from hotline.policies.rules.hashing import mixed, reduced
 
 hashed = plain(mixed)
 

@@ -7,9 +7,9 @@ from random import Random
 
 import numpy as np
 
-from designs.interface import Arm
-from designs.registry import DEFAULT, design
 from experiment.rows import rows
+from foundation.designs.interface import Arm
+from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig

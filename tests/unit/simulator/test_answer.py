@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from analysis.statistics import Comparison
-from cli.commands import hotline
+from foundation.protocol.hashing import lane_of
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
-from protocol.hashing import lane_of
+from hotline.cli.commands import hotline
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.sides import Busy, Side, Sides
 from simulator.answer.sizes import (

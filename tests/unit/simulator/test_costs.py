@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from designs.interface import NEVER
-from logs.errors import DataError
+from foundation.designs.interface import NEVER
+from foundation.logs.errors import DataError
 from simulator.config import SimulationConfig
 from simulator.costs import (
     Hosts,

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
-from logs.check import check
-from logs.columns import LOGS
+from foundation.logs.check import check
+from foundation.logs.columns import LOGS
+from hotline.cli.commands import hotline
 from simulator.books import WorkerBook
 from tests.harness.arms import MEASURED as ARMS
 

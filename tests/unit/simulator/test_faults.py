@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.commands import hotline
-from cli.faults import faults as faults_command
-from protocol.rpc import PUSH
+from foundation.protocol.rpc import PUSH
+from hotline.cli.commands import hotline
+from hotline.cli.faults import faults as faults_command
 from simulator.faults import page as pages
 from simulator.faults.bed import Bed
 from simulator.faults.draw import draw
@@ -63,11 +63,12 @@ def test_there_are_enough_agents_and_faults() -> None:
     assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) == 15
 
 
-def test_the_readme_says_how_many_there_are() -> None:
+def test_readme_and_guide_say_how_many_there_are() -> None:
     [option] = [each for each in faults_command.params if each.name == "schedules"]
     of_each: Any = option.default
     every = f"{len(ROWS)} rows of faults in virtual time, {len(ROWS) * of_each:,} schedules"
-    assert every in (PAGE.parents[1] / "README.md").read_text()
+    assert every in (PAGE.parent / "guide.md").read_text()
+    assert f"{len(ROWS) * of_each:,} schedules" in (PAGE.parents[1] / "README.md").read_text()
 
 
 def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:

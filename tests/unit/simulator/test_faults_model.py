@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.commands import hotline
-from designs.hotset import BOTH
-from designs.registry import DEFAULT, design
+from foundation.designs.hotset import BOTH
+from foundation.designs.registry import DEFAULT, design
+from foundation.native.plain import plain
+from foundation.protocol.codec import Values
+from foundation.protocol.rpc import PULL, PUSH
 from hosts.hotset.ps.store import Store
-from native.plain import plain
-from protocol.codec import Values
-from protocol.rpc import PULL, PUSH
+from hotline.cli.commands import hotline
 from simulator.faults import matrix
 from simulator.faults.bed import Bed
 from simulator.faults.model import Judgement, judge

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from designs.interface import NEVER
-from native.plain import plain
-from native.records import records
-from protocol import frames
-from protocol.frames import UdpEndpoint, UdpFrame
+from foundation.designs.interface import NEVER
+from foundation.native.plain import plain
+from foundation.native.records import records
+from foundation.protocol import frames
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from simulator.costs import Network, links_of
 from simulator.events import drop_event, put_event
 from simulator.links import carry, finish_head, mark_congestion, turn_round

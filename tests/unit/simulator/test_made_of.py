@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from common.modules import ROOT, needed_by
-from designs.registry import DEFAULT, NAMES, design
+from foundation.designs.registry import DEFAULT, NAMES, design
+from foundation.modules import ROOT, needed_by
 from simulator.config import SimulationConfig
 from simulator.sweeps import point
 from simulator.sweeps.plan import changed
@@ -31,7 +31,7 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 def copy(tmp_path: Path) -> Path:
     """All files of the project that are Python or the program, to be broken."""
     parts = [part for name in NAMES for part in design(name).modules]
-    modules = needed_by([point.__name__, "cli.__main__", "bench.__main__", *parts])
+    modules = needed_by([point.__name__, "hotline.cli.__main__", "tests.bench.__main__", *parts])
     for file in (*modules.values(), *(design(name).program for name in NAMES)):
         to = tmp_path / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     "file",
     [
         "hosts/hotset/ps/rpc.py",
-        "protocol/header.py",
+        "foundation/protocol/header.py",
         "simulator/switch.py",
         "simulator/hotset.py",
         "experiment/hotset.py",
@@ -77,7 +77,7 @@ def test_what_has_changed_is_simulated_again(copy: Path, file: str) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
+    ["src/hotline/cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
 )
 def test_what_has_no_part_in_it_may_change(copy: Path, file: str) -> None:
     before = digest("hotset", copy)
@@ -92,11 +92,11 @@ def test_a_designs_own_modules_are_its_points(copy: Path) -> None:
     """And no other design's: they are imported by name."""
     before = {design: digest(design, copy) for design in NAMES}
     with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
-        changed_file.write("import bench.errors")
+        changed_file.write("import tests.bench.errors")
     digest.cache_clear()
     assert digest("hotset", copy) == before["hotset"]
     of_none = digest("none", copy)
-    (copy / "bench" / "errors.py").write_text("")
+    (copy / "tests" / "bench" / "errors.py").write_text("")
     digest.cache_clear()
     assert before["none"] != of_none != digest("none", copy)
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from designs.hotset import BOTH, HOT, NEITHER, PROXY
-from designs.interface import Arm
-from native.plain import plain
-from native.reference import lent_state
-from protocol.rpc import BUFFER_BYTES
+from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY
+from foundation.designs.interface import Arm
+from foundation.native.plain import plain
+from foundation.native.reference import lent_state
+from foundation.protocol.rpc import BUFFER_BYTES
 from simulator import drive as drives
 from simulator import loop
 from simulator.costs import Hosts, Network, Spell

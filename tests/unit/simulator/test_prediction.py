@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord, Simulation, read_record
 from analysis.summary import summarise
-from cli.commands import hotline
 from experiment.config import Config
+from hotline.cli.commands import hotline
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction import fit as fits

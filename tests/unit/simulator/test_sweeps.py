@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from analysis.record import SimulatedArm
-from cli.commands import hotline
-from common.cluster import ClusterError
-from designs.hotset import NEITHER
 from experiment.errors import ConfigError
+from foundation.cluster import ClusterError
+from foundation.designs.hotset import NEITHER
+from hotline.cli.commands import hotline
 from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError
@@ -224,7 +224,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.cluster._PATIENCE_S", 0.5)
+    monkeypatch.setattr("foundation.cluster._PATIENCE_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
         do_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
 
@@ -291,7 +291,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "cli",
+        "hotline.cli",
         "sweep",
         "--config",
         str(tiny(tmp_path)),

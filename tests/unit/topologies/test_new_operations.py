@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from logs.columns import OPERATIONS
+from foundation.logs.columns import OPERATIONS
 from tests.harness.sessions import real_session
 from tests.unit.analysis.synthetic import block
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from designs.registry import design
 from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
-from targets.processes import reserved_port
+from foundation.designs.registry import design
+from foundation.targets.processes import reserved_port
 from topologies import preflight
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"

@@ -171,11 +171,11 @@ except asyncio.CancelledError:
         assert ending(process)[0] == 130
 
 
-@pytest.mark.parametrize("module", ["topologies.run", "topologies.cleanup"])
-def test_ctrl_c_is_heard_while_modules_are_being_imported(module: str) -> None:
+@pytest.mark.parametrize("module", [("hotline.cli", "run"), ("topologies.cleanup",)])
+def test_ctrl_c_is_heard_while_modules_are_being_imported(module: tuple[str, ...]) -> None:
     """They take seconds; SIGTERM is caught by nobody but us, and tells that signals are heard."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, "no setting"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", *module, "no setting"], stderr=subprocess.PIPE, text=True
     )
 
     def hears() -> bool:

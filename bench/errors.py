@@ -1,9 +1,0 @@
-"""Exceptions of the bench."""
-
-from __future__ import annotations
-
-from common.errors import HotlineError
-
-
-class BenchError(HotlineError):
-    """What keeps the bench from running, in one line."""

@@ -1,5 +1,0 @@
-"""`python -m cli`: the console script `hotline`."""
-
-from cli import main
-
-main()

@@ -1,0 +1,1 @@
+"""What all rooms stand on: the wire, designs, formats of logs, machine code, switches, errors, settings."""

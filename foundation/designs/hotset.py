@@ -1,0 +1,90 @@
+"""The hot set: the switch keeps the parameters that are updated most, and is a proxy for connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.designs.interface import Arm, Design
+
+NAME = "hotset"
+
+
+@dataclass(frozen=True, slots=True)
+class HotSet:
+    """What of the switch an arm uses."""
+
+    offload: bool = False
+    """The hot set is in the switch, in slots of its own."""
+    proxy: bool = False
+    """The switch is the workers' one connection to each PS."""
+
+    @property
+    def aggregates(self) -> bool:
+        """With the hot set in it the switch adds up what is pushed."""
+        return self.offload
+
+    @property
+    def proxies(self) -> bool:
+        """The proxy."""
+        return self.proxy
+
+
+PROFILE = Arm(
+    "profile", 1, NAME, HotSet(offload=True), "#000000",
+    about="that trains for the update log, and under the hot set's load",
+    is_measured=False,
+)  # fmt: skip
+NEITHER = Arm(
+    "neither", 2, NAME, HotSet(), "#7f7f7f",
+    about="with all parameters at the servers, and a connection for each worker",
+)  # fmt: skip
+AGAIN = Arm(
+    "again", 6, NAME, HotSet(), "#b4b4b4",
+    about="that is neither once more",
+    note="The differences of the arm again are noise, and show how much of it there is.",
+    baseline="neither", is_repetition=True,
+)  # fmt: skip
+PROXY = Arm(
+    "proxy", 3, NAME, HotSet(proxy=True), "#3b7dd8",
+    about="in which the switch is the workers' one connection to each server",
+    note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
+    "connections.",
+    baseline="neither",
+    told="with the proxy alone ",
+)  # fmt: skip
+HOT = Arm(
+    "hot", 4, NAME, HotSet(offload=True), "#e07b1a",
+    about="in which the switch holds the hottest parameters",
+    baseline="neither",
+    told="",
+)  # fmt: skip
+BOTH = Arm(
+    "both", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",
+    about="that is hot and proxy together",
+    baseline="neither",
+)  # fmt: skip
+
+ARMS = (PROFILE, NEITHER, AGAIN, PROXY, HOT, BOTH)
+
+DESIGN = Design(
+    name=NAME,
+    summary="the switch aggregates the hottest parameters, and is a proxy for connections",
+    promise="no acknowledged update, whatever dies but a worker, with durable servers and replay logs",
+    program=Path(__file__).parents[2] / "p4src" / "compiled" / "hotset.json",
+    arms=ARMS,
+    module=__name__,
+    agents_module="hosts.hotset.agents",
+    control_module="controller.hotset.control",
+    preparation="experiment.hotset",
+    contents_module="simulator.hotset",
+    has_services=True,
+    is_durable=True,
+)
+
+
+def settings_of(arm: Arm) -> HotSet:
+    """What an arm of this design uses; raises `TypeError` for another design's."""
+    if not isinstance(arm.settings, HotSet):
+        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
+    return arm.settings

@@ -1,0 +1,245 @@
+"""What a design of aggregation is. Whoever writes one reads this first.
+
+A design is a P4 program, what its workers and its servers do, what a controller does for it, and the arms in
+which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
+`controller/<design>/`. `<design>.py` beside this file describes it, and one line of `registry.py` names it.
+
+On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and
+compiled functions over it (`halves.py`). The loops, of sockets and of virtual time, call these functions
+and know nothing else: which body a call has is chosen by the class of the state, when the loop is compiled
+(`foundation.native.generic`).
+
+All times are ns of one monotonic clock. A *peer* is a number: 0.. are the servers, `n_ps`.. the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from foundation.protocol import addressing
+
+Rpc = Any
+"""A datagram in its buffer; of designs that speak Hotline's RPC a record (`foundation.protocol.rpc`)."""
+NEVER = 1 << 62
+"""A time that does not come."""
+NOTHING = -1
+"""No slot, no row."""
+SILENT = 0
+"""Length of an answer that is none."""
+COMMAND, FOREIGN = -1, -2
+"""Marks instead of a length: a datagram is the controller's, for the design's Python; it is of another
+version of the wire."""
+
+
+class WorkerHalf(NamedTuple):
+    """What a worker's loop calls.
+
+    Its state has at least `me`, a record with `pending` (0 between operations), `due` (`wake` has nothing to
+    do before), `op`, `rows` and `owes`; `sent`, BUFFER[window], the datagrams; `log`, ROW[n]
+    (`hosts.worker.row`), of which the first `me.rows` are answered RPCs."""
+
+    start: Callable[[Any, int, int, int], None]
+    """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
+    positions."""
+    transmit: Callable[[Any, int], int]
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING. A burst of datagrams is sent
+    together: they must stay as they are until the next begins."""
+    octets: Callable[[Any, int], int]
+    """(state, slot): length of its datagram."""
+    peer: Callable[[Any, int], int]
+    """(state, slot): whom it goes to."""
+    wake: Callable[[Any, int], None]
+    """(state, now): do what is due."""
+    deadline: Callable[[Any], int]
+    """(state): when `wake` is due next, or NEVER."""
+    receive: Callable[[Any, Rpc, int, int, int], int]
+    """(state, datagram, length, arrival, read): take it in; its row of the log, or NOTHING. The loop writes
+    the row's `w_proc`."""
+    owed: Callable[[Any], int]
+    """(state): where `me.owes`, make the next part of what is to be pushed again before anything else the
+    positions and deltas of an operation; how many keys."""
+    take_owed: Callable[[Any, int], None]
+    """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
+
+
+class ServerHalf(NamedTuple):
+    """What a server's loop calls.
+
+    Its state has at least `me`, a record with `callers`, which grows when a worker comes for the first time,
+    and `noted`, which is not 0 when something is to be kept before an answer leaves; and `due`: `wake` has
+    nothing to do before. `hosts.ps.silent` has the last five for a server that only answers."""
+
+    handle: Callable[[Any, Rpc, int, int, Rpc], int]
+    """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
+    length, SILENT, or a mark: COMMAND or FOREIGN."""
+    lanes: Callable[[Any, Rpc], int]
+    """(state, datagram): parameters that the server looks up for it, which its service time grows with."""
+    stamp: Callable[[Any, Rpc, int, int], None]
+    """(state, answer, ps_proc, ps_queue): write what it took into an answer."""
+    charge: Callable[[Any, Rpc, int], None]
+    """(state, answer, ns): add CPU time to what the answer's job has cost."""
+    share_cpu: Callable[[Any, int], None]
+    """(state, ns): divide a burst's CPU time among the jobs."""
+    needs_room: Callable[[Any, int], bool]
+    """(state, datagrams): whether that many might not find room in logs and tables."""
+    transmit: Callable[[Any, int], int]
+    """(state, now): the slot whose datagram is to be sent at once, or NOTHING: more than one answer, or of
+    itself."""
+    address: Callable[[Any, int], int]
+    """(state, slot): where its datagram begins in memory."""
+    octets: Callable[[Any, int], int]
+    """(state, slot): length of its datagram."""
+    peer: Callable[[Any, int], int]
+    """(state, slot): whom it goes to."""
+    wake: Callable[[Any, int], None]
+    """(state, now): do what is due, at `me.due`."""
+
+
+class Agents(NamedTuple):
+    """What agents, real or simulated, make of a design: `hosts.<design>.agents` has one."""
+
+    client: Callable[..., Any]
+    """(caller, n_ps, space, clock, window, *, largest, machine, log): a worker's calls for one job, a
+    `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
+    server: Callable[..., Any]
+    """(ps, n_ps, space, jobs, journal_bytes): the state of a server that has all of its share, all values
+    0."""
+    store: Callable[..., Any]
+    """(state, job, replayed): the parameters of a job at a server, a `hosts.ps.store.Store`."""
+    core: Callable[..., Any]
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): a server with what
+    Python does for it, a `hosts.ps.core.Core`; `state` is one that there is already, or None."""
+    scapy: str
+    """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through
+    Scapy's layer, on its way out of an agent and into one. What is none comes in as nothing."""
+
+    @property
+    def wire(self) -> Any:
+        """That module: it takes half a second to import."""
+        return import_module(self.scapy)
+
+
+class Hosts(NamedTuple):
+    """Who is at a switch; numbers are from 1 on."""
+
+    workers: int
+    servers: int
+    workers_at_a_port: int = 1
+
+    def worker_port(self, number: int) -> int:
+        """Port of a worker, which all of its rack share."""
+        return addressing.worker_port(number, self.workers_at_a_port)
+
+    def server_port(self, number: int) -> int:
+        """Port of a server."""
+        return addressing.server_port(self.workers, number, self.workers_at_a_port)
+
+
+class Control(NamedTuple):
+    """What a controller does for a design: `controller.<design>.control` has one."""
+
+    rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
+    """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
+    is_changed: Callable[[Any, Arm], Awaitable[bool]]
+    """(controller, arm): whether somebody has changed what the arm uses of the switch."""
+    held: Callable[[Any, Arm], Awaitable[dict[int, int]]]
+    """(controller, arm): key -> value of all parameters that the switch holds."""
+    overflows: Callable[[Any], Awaitable[int]]
+    """(controller): additions at the switch that overflowed."""
+
+
+class Settings(Protocol):
+    """What an arm sets of its design: a frozen dataclass of the design's own."""
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
+
+    @property
+    def proxies(self) -> bool:
+        """Whether the switch is the workers' one connection to each server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run the same steps."""
+
+    name: str
+    job: int
+    design: str
+    settings: Settings
+    colour: str
+    """In figures, on white and on black."""
+    about: str
+    """What it is: "the arm ..."."""
+    note: str = ""
+    """What a reader of its numbers should know, as a sentence."""
+    baseline: str | None = None
+    """The arm that it is compared with; None for one that others are compared with."""
+    is_measured: bool = True
+    told: str | None = None
+    """How sentences of an answer about it begin, if it has any; empty for the arm that it is about."""
+    is_repetition: bool = False
+    """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A design by its name; its parts are imported when they are asked for."""
+
+    name: str
+    summary: str
+    """In a line: what the switch does."""
+    promise: str
+    """In a line: what is never lost, and when."""
+    program: Path
+    """p4c's BMv2 JSON."""
+    arms: tuple[Arm, ...]
+    """In the order of tables."""
+    module: str
+    """That describes it."""
+    agents_module: str
+    """With its `AGENTS`."""
+    control_module: str
+    """With its `CONTROL`."""
+    preparation: str | None = None
+    """Module whose `prepare(session, trace)` is awaited before arms are measured, as to load what was updated
+    most (`experiment.session`); None where nothing is to be done."""
+    contents_module: str | None = None
+    """With its `CONTENTS` (`simulator.contents`), where controllers have the switch hold parameters."""
+    has_services: bool = False
+    """Workers send to service addresses, which are the switch's, and not to servers' own."""
+    is_durable: bool = False
+    """Servers can keep a journal, and workers a replay log."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """All that it is made of, by their names."""
+        parts = (self.module, self.agents_module, self.control_module, self.preparation, self.contents_module)
+        return tuple(part for part in parts if part is not None)
+
+    @property
+    def p4info(self) -> Path:
+        """Its P4Info, beside the program."""
+        return self.program.with_suffix(".p4info.txtpb")
+
+    async def prepare(self, session: Any, trace: Any) -> None:
+        """Do what is to be done before arms are measured."""
+        if self.preparation is not None:
+            await import_module(self.preparation).prepare(session, trace)
+
+    @property
+    def agents(self) -> Agents:
+        """Of its hosts."""
+        agents: Agents = import_module(self.agents_module).AGENTS
+        return agents
+
+    @property
+    def control(self) -> Control:
+        """Of its controller."""
+        control: Control = import_module(self.control_module).CONTROL
+        return control

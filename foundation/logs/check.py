@@ -1,0 +1,154 @@
+"""Whether a log holds what its columns promise, and if not, the first row that does not.
+
+Row by row, so that memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from foundation.designs.arms import every
+from foundation.logs.columns import LOGS, METRICS
+from foundation.logs.counts import Counts
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
+from foundation.protocol.header import LANES, NO_KEY
+
+_ROUNDING = 2**-20
+"""Part of a sum that 32-bit floats may lose."""
+_MICROSECOND = 1.0
+"""What two times in whole µs may be off together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold in each row, and the columns that a message about it shows."""
+
+    right: str
+    holds: pl.Expr
+    columns: Sequence[str]
+
+
+def check(path: Path) -> dict[str, int]:
+    """File -> rows, of a run folder, one log of a run or somebody's own update log.
+
+    Raises `DataError` that names the file, the row and the value.
+    """
+    if not path.is_dir():
+        return {path.name: _check_file(path)}
+    files = [path / f"{name}.parquet" for name in LOGS]
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        raise DataError(
+            f"{path}: has no {missing[0]}; a run folder has {', '.join(file.name for file in files)}"
+        )
+    return {file.name: _check_file(file) for file in files}
+
+
+def _check_file(path: Path) -> int:
+    log = UpdateLog.open(path)
+    name = _kind(path, log)
+    if name is None:
+        return Counts.of_logs([path]).rows
+    try:
+        rows = pl.scan_parquet(path, glob=False)
+        _check_columns(path, rows.collect_schema(), LOGS[name])
+        _check_rows(path, rows.select(LOGS[name].names()), _rules(name))
+        return int(rows.select(pl.len()).collect().item())
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+
+
+def _kind(path: Path, log: UpdateLog) -> str | None:
+    """Which log of a run it is: by its columns, or else by its name; None for somebody's own update log."""
+    if not log.is_parquet:
+        return None
+    fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
+    named = [path.stem] if path.stem in LOGS and "key" not in log.names else []
+    return next(iter(fitting + named), None)
+
+
+def _check_columns(path: Path, found: Mapping[str, pl.DataType], right: Mapping[str, pl.DataType]) -> None:
+    for name, kind in right.items():
+        if name not in found:
+            raise DataError(f"{path}: has no column {name}; expected are {', '.join(right)}")
+        if not _fits(found[name], kind):
+            raise DataError(f"{path}: column {name} is {found[name]}; {kind} expected")
+
+
+def _fits(found: pl.DataType, right: pl.DataType) -> bool:
+    """Names of arms were an Enum of those that there were."""
+    return found == right or (right == pl.Categorical and isinstance(found, pl.Enum))
+
+
+def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
+    broken = pl.any_horizontal(~rule.holds.fill_null(False) for rule in rules)
+    first = rows.with_row_index("row", 1).filter(broken).head(1).collect(engine="streaming")
+    for row in first.iter_rows(named=True):
+        rule = next(rule for rule in rules if not first.select(rule.holds.fill_null(False)).item())
+        values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
+        raise DataError(f"{path}, row {row['row']}: {values}; {rule.right}")
+
+
+def _rules(log: str) -> list[Rule]:
+    filled = [Rule("a value expected", pl.col(name).is_not_null(), [name]) for name in LOGS[log]]
+    return filled + ([_job()] if "arm" in LOGS[log] else []) + _RULES[log]
+
+
+def _job() -> Rule:
+    jobs = {arm.name: arm.job for arm in every().values()}
+    job = pl.col("arm").cast(pl.String).replace_strict(jobs, default=None, return_dtype=pl.Int64)
+    return Rule(f"an arm is a job: {jobs}", job == pl.col("job"), ["arm", "job"])
+
+
+def _time(name: str, least: float = 0.0) -> Rule:
+    right = "a finite time expected" if least < 0 else "a finite time from 0 expected"
+    return Rule(right, pl.col(name).is_finite() & (pl.col(name) >= least), [name])
+
+
+_PARTS = [f"{metric}_us" for metric in METRICS]
+_CLASS = pl.col("class").cast(pl.String)
+_RULES = {
+    "rpc": [
+        *map(_time, (*_PARTS, "switch_us", "latency_us")),
+        Rule(
+            f"the latency is the sum of {', '.join(_PARTS)}",
+            (pl.sum_horizontal(pl.col(name).cast(pl.Float64) for name in _PARTS) - pl.col("latency_us")).abs()
+            <= pl.col("latency_us") * _ROUNDING,
+            [*_PARTS, "latency_us"],
+        ),
+        Rule(f"at most {LANES} lanes", pl.col("lanes") <= LANES, ["lanes"]),
+        Rule("at most all lanes are served", pl.col("served") <= pl.col("lanes"), ["served", "lanes"]),
+        Rule(
+            "cold is served nowhere, all_hit everywhere, mixed in part",
+            pl.when(pl.col("served") == 0)
+            .then(_CLASS == "cold")
+            .when(pl.col("served") == pl.col("lanes"))
+            .then(_CLASS == "all_hit")
+            .otherwise(_CLASS == "mixed"),
+            ["class", "served", "lanes"],
+        ),
+        Rule("1 and more expected", pl.col("attempts") >= 1, ["attempts"]),
+    ],
+    "operations": [
+        Rule("a start is not before its schedule", pl.col("start_us") >= pl.col("scheduled_us"),
+             ["scheduled_us", "start_us"]),
+        Rule("an end is not before its start", pl.col("end_us") >= pl.col("start_us"),
+             ["start_us", "end_us"]),
+        Rule(
+            "the latency is from the schedule to the end",
+            (pl.col("end_us") - pl.col("scheduled_us") - pl.col("latency_us").cast(pl.Float64)).abs()
+            <= _MICROSECOND + pl.col("latency_us") * _ROUNDING,
+            ["scheduled_us", "end_us", "latency_us"],
+        ),
+    ],
+    "connections": [Rule("a time from 0 expected", pl.col("time_us") >= 0, ["time_us"])],
+    "updates": [
+        Rule("it means 'no key' on the wire", pl.col("key") < NO_KEY, ["key"]),
+        Rule("1 and more expected", pl.col("updates") >= 1, ["updates"]),
+    ],
+}  # fmt: skip

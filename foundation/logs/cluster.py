@@ -1,0 +1,124 @@
+"""The logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
+
+DIR/rpc.csv or DIR/rpc.parquet, and where there are any `connections` and `updates` beside it. What columns
+they have is in docs/logs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from foundation.logs.columns import METRICS, TRANSFERS
+from foundation.logs.counts import Counts
+from foundation.logs.errors import DataError
+from foundation.logs.parts import whole
+from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
+
+CLUSTER = "cluster"
+"""The arm of RPCs without a column `arm`."""
+_NAMES = ("worker", "ps")
+_TIMES = tuple(f"{metric}_us" for metric in METRICS)
+RPC = (*_NAMES, "iteration", "op", "t_send_us", "request_bytes", "response_bytes", *_TIMES)
+"""Columns that there must be; `arm` may be."""
+CONNECTIONS = ("time_us", "ps", "worker")
+_SUFFIXES = (".parquet", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLogs:
+    """Logs that hold what they should; not read yet."""
+
+    folder: Path
+    rpc: pl.LazyFrame
+    """`RPC`, `arm` and `latency_us`: names are text, times 64-bit floats, all else 64-bit integers."""
+    connections: pl.LazyFrame | None
+    updates: Sequence[Path]
+
+
+def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
+    """Check the logs in a folder; CSV becomes Parquet in `scratch`, which is read many times.
+
+    Raises `DataError` that names the file, the row and the value.
+    """
+    file = _find(folder, "rpc")
+    if file is None:
+        raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
+    rpc = _open(file, scratch, RPC, ("arm",))
+    connections = _find(folder, "connections")
+    updates = _find(folder, "updates")
+    if updates is not None:
+        Counts.of_logs([updates])
+    return ClusterLogs(
+        folder,
+        rpc.with_columns(latency_us=pl.sum_horizontal(_TIMES)),
+        None if connections is None else _open(connections, scratch, CONNECTIONS, ("arm",)),
+        [] if updates is None else [updates],
+    )
+
+
+def _find(folder: Path, log: str) -> Path | None:
+    return next((file for suffix in _SUFFIXES if (file := folder / f"{log}{suffix}").exists()), None)
+
+
+def _open(file: Path, scratch: Path, columns: Sequence[str], optional: Sequence[str]) -> pl.LazyFrame:
+    log = UpdateLog.open(file)
+    missing = [name for name in columns if name not in log.names]
+    if missing:
+        raise DataError(f"{file}: has no column {', '.join(missing)}; expected are {', '.join(columns)}")
+    wanted = [*columns, *(name for name in optional if name in log.names)]
+    raw = (
+        pl.scan_parquet(file, glob=False)
+        if log.is_parquet
+        else pl.scan_csv(file, glob=False, infer_schema=False)
+    )
+    try:
+        typed = raw.select(_typed(name) for name in wanted)
+        _check(file, raw.select(wanted), typed, log.is_parquet)
+        if not log.is_parquet:
+            target = scratch / f"{file.stem}.parquet"
+            with whole(target) as partial:
+                typed.sink_parquet(partial)
+            typed = pl.scan_parquet(target)
+    except UNREADABLE as error:
+        raise DataError(f"{file}: cannot be read: {first_line(error)}") from error
+    return typed if "arm" in wanted else typed.with_columns(arm=pl.lit(CLUSTER))
+
+
+def _typed(name: str) -> pl.Expr:
+    column = pl.col(name)
+    if name in (*_NAMES, "op", "arm"):
+        return column.cast(pl.String)
+    return column.cast(pl.Float64 if name in _TIMES else pl.Int64, strict=False)
+
+
+def _right(name: str) -> tuple[pl.Expr, str]:
+    """What holds for a typed column, and what to say where it does not."""
+    column = pl.col(name)
+    if name in (*_NAMES, "arm"):
+        return column.str.len_chars() > 0, "a name or a number expected"
+    if name == "op":
+        return column.is_in(TRANSFERS), f"{' or '.join(TRANSFERS)} expected"
+    if name in _TIMES:
+        return column.is_finite() & (column >= 0), "a time in µs from 0 expected"
+    unit = "µs" if name.endswith("_us") else "bytes" if name.endswith("_bytes") else "steps"
+    return column >= 0, f"a whole number of {unit} from 0 expected"
+
+
+def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
+    """Raise `DataError` for the first row that does not hold."""
+    names = typed.collect_schema().names()
+    wrong = [(~_right(name)[0].fill_null(False)).alias(name) for name in names]
+    faults = typed.select(wrong).with_row_index("row")
+    first = faults.filter(pl.any_horizontal(names)).head(1).collect(engine="streaming")
+    for row in first.iter_rows(named=True):
+        name = next(name for name in names if row[name])
+        value = raw.select(name).slice(row["row"], 1).collect().item()
+        where = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
+        told = "empty" if value is None else repr(value)
+        raise DataError(f"{file}, {where}: column {name} is {told}; {_right(name)[1]}")
+    if typed.select(pl.len()).collect().item() == 0:
+        raise DataError(f"{file}: has no row")

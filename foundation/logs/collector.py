@@ -1,0 +1,123 @@
+"""The log collector: each PS sends it how often its parameters were updated, and it adds up ([DDL] §2.2).
+
+A PS connects to a Unix socket, writes how many rows there are (`COUNT`), then the rows (`ROW`), and closes
+its half. The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` when nothing was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.concurrency import in_thread
+from foundation.logs.columns import UPDATES
+from foundation.logs.errors import DataError
+from foundation.logs.parts import Parts
+from foundation.words import counted
+
+COUNT = struct.Struct("<Q")
+ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8")])
+"""Of `updates`: what one PS has counted of one parameter of one job, ever."""
+_PATIENCE_S = 30.0
+
+
+class Collector:
+    """What was received: a PS counts on, so that its newest statistics take the place of those before.
+
+    They are kept in `directory` as parts of the log `updates`, whatever becomes of this process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._sums: dict[int, int] = {}
+
+    @property
+    def updates(self) -> int:
+        """Of all parameters at all PSs."""
+        return sum(self._sums.values())
+
+    @property
+    def servers(self) -> int:
+        """PSs that have sent theirs."""
+        return len(self._sums)
+
+    def receive(self, octets: bytes) -> int:
+        """Keep what a PS has sent; the sum of its updates. Raises `DataError`, and keeps nothing of it."""
+        rows = _parse(octets)
+        ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
+        before = self._sums.get(ps, 0)
+        if updates < before:
+            raise DataError(f"PS {ps} sent {updates:,} updates, and {before:,} before: counts only grow")
+        parts = Parts(self._directory, f"updates-ps-{ps}", UPDATES)
+        parts.write({name: rows[name] for name in UPDATES})
+        self._sums[ps] = updates
+        return updates
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        try:
+            answer: dict[str, object] = {"updates": await in_thread(self.receive, await reader.read())}
+        except DataError as error:
+            answer = {"error": str(error)}
+        except ConnectionError:
+            return
+        try:
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except ConnectionError:
+            pass  # It will find its own way to keep them.
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
+    """A collector that listens at a path as long as this lasts, and keeps what comes in a directory.
+
+    The path is nobody else's: a socket that a killed one has left there is replaced. Raises `OSError`.
+    """
+    collector = Collector(directory)
+    server = await asyncio.start_unix_server(collector.answer, path)
+    try:
+        yield collector
+    finally:
+        server.close()
+        await server.wait_closed()
+        path.unlink(missing_ok=True)
+
+
+def send(rows: NDArray[Any], path: Path) -> None:
+    """Send the statistics of one PS, [n] of `ROW`, to the collector; `DataError` unless it has them."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connected:
+            connected.settimeout(_PATIENCE_S)
+            connected.connect(str(path))
+            connected.sendall(COUNT.pack(len(rows)))
+            connected.sendall(rows.tobytes())
+            connected.shutdown(socket.SHUT_WR)
+            with connected.makefile("rb") as answers:
+                answer = json.loads(answers.readline() or "{}")
+    except (OSError, ValueError) as error:
+        raise DataError(f"log collector {path}: {error}") from error
+    if answer.get("updates") != int(rows["updates"].sum()):
+        raise DataError(f"log collector {path}: {answer.get('error', 'it has not kept them')}")
+
+
+def _parse(octets: bytes) -> NDArray[Any]:
+    count = COUNT.unpack_from(octets)[0] if len(octets) >= COUNT.size else 0
+    wanted = COUNT.size + count * ROW.itemsize
+    if not count or len(octets) != wanted:
+        raise DataError(f"statistics of {len(octets):,} bytes; {counted(count, 'row')} would be {wanted:,}")
+    rows: NDArray[Any] = np.frombuffer(octets, ROW, count, COUNT.size)
+    if (rows["ps"] != rows["ps"][0]).any():
+        raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")
+    return rows

@@ -1,0 +1,141 @@
+"""How often each key was updated, added up from logs of every form, which may be larger than memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+
+from foundation.logs.errors import DataError
+from foundation.logs.libsvm import read_samples
+from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
+from foundation.words import counted, one_line, shortened
+
+SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
+PART_ROWS = 20_000_000
+"""Rows whose keys are counted at a time; some 2 GB when all differ."""
+_COUNTS = ("key", "updates")
+_MOST_UPDATES = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What logs hold, of which only the sums have been read so far."""
+
+    names: str
+    """Of the files, as messages call them."""
+    rows: int
+    total: int
+    """Updates of all keys."""
+    parts: int
+    """How often the logs will be read: the keys are taken in so many parts."""
+    _rows: pl.LazyFrame
+    _logs: Sequence[_Counted]
+
+    @staticmethod
+    def of_logs(paths: Sequence[Path], job: int | None = None, *, part_rows: int = PART_ROWS) -> Counts:
+        """Of Parquet or CSV with either the columns key, updates (counts) or iteration, worker, key (one
+        update a row). `job` keeps only the rows of that job, of logs that have the column.
+
+        Raises `DataError`, also where the logs have no update.
+        """
+        names = ", ".join(map(str, paths))
+        logs = [_Counted.open(path, job) for path in paths]
+        rows = pl.concat([log.scan() for log in logs])
+        summary = rows.select(
+            total=pl.col("updates").sum(),
+            magnitude=pl.col("updates").cast(pl.Float64).sum(),
+            nulls=pl.any_horizontal(pl.all().is_null()).sum(),
+            rows=pl.len(),
+        )
+        total, magnitude, nulls, length = _collect(summary, names, logs).row(0)
+        if nulls:
+            empty = f"{counted(nulls, 'row has', 'rows have')} an empty column"
+            raise DataError(_fault(logs) or f"{names}: {empty}")
+        # Sums are of 64 bits and would wrap silently.
+        if magnitude >= _MOST_UPDATES:
+            raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
+        if not total:
+            raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
+        return Counts(names, length, total, length // part_rows + 1, rows, logs)
+
+    @staticmethod
+    def of_training_set(path: Path, samples_per_step: int) -> Counts:
+        """Of a libsvm file: a mini-batch of so many samples updates each of its keys once.
+
+        Raises `DataError`.
+        """
+        updates: Counter[int] = Counter()
+        samples = read_samples(path)
+        while batch := list(islice(samples, samples_per_step)):
+            updates.update({index for _, indices, _ in batch for index in indices})
+        if not updates:
+            raise DataError(f"{path}: no sample has a feature")
+        rows = pl.DataFrame({"key": updates.keys(), "updates": updates.values()}, SCHEMA)
+        return Counts(str(path), len(rows), updates.total(), 1, rows.lazy(), ())
+
+    def by_key(self) -> Iterator[pl.DataFrame]:
+        """Key and updates, each key that has any once, in parts of which each fits into memory.
+
+        Raises `DataError` where a log cannot be read.
+        """
+        for part in range(self.parts):
+            yield self.of_part(part)
+
+    def of_part(self, part: int) -> pl.DataFrame:
+        """One of these parts."""
+        rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
+        sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
+        return _collect(sums, self.names, self._logs)
+
+    def in_parts(self, least: int) -> Counts:
+        """The same in so many parts at least, as for as many machines."""
+        return replace(self, parts=max(self.parts, least))
+
+
+def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:
+    try:
+        return frame.collect(engine="streaming")
+    except UNREADABLE as error:
+        raise DataError(_fault(logs) or f"{names}: cannot be read: {first_line(error)}") from error
+
+
+def _fault(logs: Sequence[_Counted]) -> str | None:
+    return next((fault for log in logs if (fault := log.log.fault(log.columns))), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A log, the columns that are read of it, and the job whose rows are."""
+
+    log: UpdateLog
+    columns: tuple[str, ...]
+    job: int | None
+
+    @staticmethod
+    def open(path: Path, job: int | None) -> _Counted:
+        log = UpdateLog.open(path)
+        columns = next((form for form in (_COUNTS, UPDATES) if set(form) <= set(log.names)), None)
+        if columns is None:
+            raise DataError(
+                f"{path}: has the columns {shortened(one_line(', '.join(log.names)))}; "
+                "an update log has key, updates or iteration, worker, key"
+            )
+        if job is None:
+            return _Counted(log, columns, job)
+        if "job" not in log.names:
+            raise DataError(f"{path}: has no column job, so job {job} cannot be picked out of it")
+        return _Counted(log, (*columns, "job"), job)
+
+    def scan(self) -> pl.LazyFrame:
+        """Rows of key and updates, not read yet; updates are null where any column is."""
+        rows = self.log.scan(self.columns)
+        if self.job is not None:
+            rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())
+        count = pl.col("updates") if "updates" in self.columns else pl.lit(1, pl.UInt64)
+        whole = pl.all_horizontal(pl.col(name).is_not_null() for name in self.columns)
+        return rows.select("key", updates=pl.when(whole).then(count))

@@ -1,0 +1,67 @@
+"""libsvm training sets: `label index:value index:value ...`, one sample a line, `#` begins a comment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from foundation.logs.errors import DataError
+from foundation.protocol.header import NO_KEY
+
+SAMPLES_PER_STEP = 150
+"""Size of a mini-batch where nothing else is said."""
+_LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
+_LARGEST = float(np.finfo(np.float32).max)
+_TAKEN = "read as libsvm; an update log is Parquet, or CSV with iteration,worker,key in its first line"
+Sample = tuple[int, list[int], list[float]]
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """Label (0 or 1), indices and values of each line; raises `DataError` with the line's number."""
+    negative: int | None = None
+    try:
+        with path.open(encoding="ascii") as lines:
+            for number, line in enumerate(lines, 1):
+                tokens = line.partition("#")[0].split()
+                if not tokens:
+                    continue
+                try:
+                    label, indices, values = _parse(tokens)
+                    if label < 1:
+                        if negative not in (None, label):
+                            raise ValueError("labels 0 and -1 in one file; use 0/1 or -1/+1")
+                        negative = label
+                except ValueError as error:
+                    raise DataError(f"{path}, line {number}: {error}; {_TAKEN}") from None
+                yield max(label, 0), indices, values
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as libsvm: {error}") from error
+
+
+def _parse(tokens: list[str]) -> Sample:
+    if tokens[0] not in _LABELS:
+        raise ValueError(f"label {tokens[0]!r} is not binary (0/1 or -1/+1)")
+    indices: list[int] = []
+    values: list[float] = []
+    for token in tokens[1:]:
+        index, colon, value = token.partition(":")
+        if not (colon and index.isdecimal()):
+            raise ValueError(f"{token!r} is not index:value")
+        indices.append(int(index))
+        try:
+            # Only Python takes 1_0 for ten.
+            values.append(float(value.replace("_", "no digit")))
+        except ValueError:
+            raise ValueError(f"{token!r}: {value!r} is no number") from None
+        if not math.isfinite(values[-1]):
+            raise ValueError(f"{token!r}: the value is not finite")
+        if abs(values[-1]) > _LARGEST:
+            raise ValueError(f"{token!r}: the value is beyond 32-bit floats, which reach to {_LARGEST:.4g}")
+        if indices[-1] >= NO_KEY:
+            raise ValueError(f"{token!r}: the index is not below 2^64 - 1")
+        if len(indices) > 1 and indices[-1] <= indices[-2]:
+            raise ValueError(f"index {indices[-1]} behind {indices[-2]}; indices must rise")
+    return _LABELS[tokens[0]], indices, values

@@ -1,0 +1,91 @@
+"""The agents' part files -> one Parquet file a log.
+
+An agent writes `<log>-<worker|ps>-<number>-<part>.parquet`, each part complete in itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from foundation.logs.columns import LOGS, UPDATES
+from foundation.logs.errors import DataError
+from foundation.logs.parts import whole
+
+_PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
+
+Window = tuple[int, int]
+"""From when to when, Unix time in µs, both included."""
+
+OPERATIONS_TIME = "scheduled_us"
+_TIMES = {"rpc": "t_send_us", "operations": OPERATIONS_TIME}
+"""Of logs whose last column is `measured`: the column with a row's time."""
+
+
+def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
+    """Write the four logs of a run from the part files in `parts`, and remove the parts.
+
+    What lies in the windows of blocks that were `repeated` is not measured.
+    Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
+    DataError, and keeps all parts, when one of them has other columns than its log, or when a log cannot be
+    written.
+    """
+    files = sorted(parts.glob("*.parquet"))
+    for log, schema in LOGS.items():
+        mine = _parts_of(log, files)
+        columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
+        if log in _TIMES:
+            columns = [*columns[:-1], measured(_TIMES[log], repeated)]
+        _merge(_last_parts(mine) if schema is UPDATES else mine, schema, columns, run / f"{log}.parquet")
+    for file in files:
+        file.unlink()
+
+
+def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
+    """Column `measured` without what lies in these windows, by a column of times."""
+    inside = [pl.col(time).is_between(begun, ended) for begun, ended in repeated]
+    return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
+
+
+def finish_merge(run: Path) -> None:
+    """Merge what is in `parts` of a run that was killed, if anything is, and remove the folder."""
+    parts = run / "parts"
+    if not parts.is_dir():
+        return
+    # Parts go when all logs are there: what is written after that belongs to none.
+    if not all((run / f"{log}.parquet").exists() for log in LOGS):
+        merge_logs(parts, run)
+    shutil.rmtree(parts)
+
+
+def last_updates(parts: Path) -> list[Path]:
+    """The newest update log of each PS; counts are cumulative, so it holds all of them."""
+    return _last_parts(_parts_of("updates", parts.glob("*.parquet")))
+
+
+def _parts_of(log: str, files: Iterable[Path]) -> list[Path]:
+    return [file for file in files if (match := _PART.fullmatch(file.name)) and match["log"] == log]
+
+
+def _last_parts(files: list[Path]) -> list[Path]:
+    newest: dict[str, tuple[int, Path]] = {}
+    for file in files:
+        match = _PART.fullmatch(file.name)
+        assert match is not None
+        candidate = (int(match["part"]), file)
+        newest[match["agent"]] = max(candidate, newest.get(match["agent"], candidate))
+    return [file for _, file in newest.values()]
+
+
+def _merge(files: list[Path], schema: pl.Schema, columns: list[pl.Expr], target: Path) -> None:
+    for file in files:
+        missing = set(schema) - set(pl.read_parquet_schema(file))
+        if missing:
+            raise DataError(f"{file}: no column {', '.join(sorted(missing))}")
+    rows = [pl.scan_parquet(file).select(columns) for file in files]
+    with whole(target) as partial:
+        pl.concat(rows or [pl.LazyFrame(schema=schema)]).sink_parquet(partial)

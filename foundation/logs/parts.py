@@ -1,0 +1,72 @@
+"""Files that appear whole or not at all: Parquet parts of a log, .npz archives, texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from foundation.logs.errors import DataError, reason_of
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end; DataError, and no file, when that fails."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise DataError(f"{path}: cannot be written: {reason_of(error)}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    with whole(path) as partial:
+        partial.write_text(text)
+
+
+def write_into_folder(path: Path, text: str) -> None:
+    """Write a text file into a folder that is made if it is not there; raises `DataError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path.parent}: cannot be made: {reason_of(error)}") from error
+    write_text(path, text)
+
+
+class Parts:
+    """Numbered parts DIRECTORY/NAME-<n>.parquet of one log, each complete in itself."""
+
+    def __init__(self, directory: Path, name: str, schema: pl.Schema) -> None:
+        self._directory = directory
+        self._name = name
+        self._schema = schema
+        self._next = len(list(directory.glob(f"{name}-*.parquet")))
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Write a part, if there is anything to write; it appears whole or not at all.
+
+        `columns` has an array, or a number or text for all rows, for each column of the log.
+        """
+        if set(columns) != set(self._schema):
+            raise ValueError(f"{self._name}: columns {sorted(columns)}, not {sorted(self._schema)}")
+        rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
+        if not rows.height:
+            return
+        with whole(self._directory / f"{self._name}-{self._next}.parquet") as partial:
+            rows.write_parquet(partial)
+        self._next += 1
+
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays by name as an .npz archive."""
+    with whole(path) as partial, partial.open("wb") as out:
+        np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag

@@ -1,0 +1,182 @@
+"""Update logs: Parquet or CSV with columns of integers from 0 to 2^64 - 1; anything else is refused."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from foundation.logs.errors import DataError
+from foundation.words import counted, one_line
+
+log = logging.getLogger(__name__)
+
+UPDATES = ("iteration", "worker", "key")
+"""Columns of a log with one update a row."""
+PARQUET_MAGIC = b"PAR1"
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What Polars raises where it cannot read a file; a panic, for one that is damaged, is no `Exception`."""
+_LARGEST = 2**64 - 1
+_HEAD = 4096
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+"""Gzip, Zstandard and zlib, which polars unpacks."""
+_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLog:
+    """A log whose header has been read; its rows may be more than fit into memory."""
+
+    path: Path
+    names: tuple[str, ...]
+    is_parquet: bool
+
+    @staticmethod
+    def open(path: Path, right: str = "an update log is Parquet or CSV") -> UpdateLog:
+        """Read the header; raises `DataError`, with what would be `right` where it is no table at all."""
+        head = read_head(path)
+        is_parquet = head.startswith(PARQUET_MAGIC)
+        if not (is_parquet or head.startswith(_COMPRESSED)):
+            check_text(path, head, right)
+        frame = pl.scan_parquet(path, glob=False) if is_parquet else _scan_csv(path, ())
+        try:
+            names = frame.collect_schema().names()
+        except UNREADABLE as error:
+            raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+        if not is_parquet:
+            _check_names(path, names)
+        return UpdateLog(path, tuple(names), is_parquet)
+
+    def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
+        """Some columns as UInt64, and others as text, not read yet.
+
+        Reading raises polars' errors; `fault` tells the place.
+        """
+        if not self.is_parquet:
+            return _scan_csv(self.path, columns).select(*columns, *texts)
+        frame = pl.scan_parquet(self.path, glob=False).select(*columns, *texts)
+        schema = frame.collect_schema()
+        for name in columns:
+            if not schema[name].is_integer():
+                raise DataError(f"{self.path}: column {name} is {schema[name]}; integers expected")
+        return frame.with_columns(
+            *(pl.col(name).cast(pl.UInt64) for name in columns),
+            *(pl.col(name).cast(pl.String) for name in texts),
+        )
+
+    def fault(self, columns: Sequence[str]) -> str | None:
+        """Where these columns first hold no such integer. Slow: for logs that are known to be wrong."""
+        try:
+            faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
+            found = next(faults, None)
+        except (OSError, *UNREADABLE):
+            return None
+        return found and f"{self.path}, {found}"
+
+    def _parquet_faults(self, columns: Sequence[str]) -> Iterator[str]:
+        wrong = pl.any_horizontal(pl.col(name).is_null() | (pl.col(name) < 0) for name in columns)
+        rows = pl.scan_parquet(self.path, glob=False).select(columns).with_row_index("row", 1).filter(wrong)
+        for number, *values in rows.head(1).collect(engine="streaming").iter_rows():
+            for name, value in zip(columns, values, strict=True):
+                if value is None or value < 0:
+                    yield _fault(f"row {number}", name, "null" if value is None else value)
+
+    def _csv_faults(self, columns: Sequence[str]) -> Iterator[str]:
+        fields = [self.names.index(name) for name in columns]
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            rows = csv.reader(file)
+            next(filter(None, rows))  # blank lines may come before the header
+            try:
+                for row in rows:
+                    where = f"line {rows.line_num}"
+                    if len(row) > len(self.names):
+                        columns = counted(len(self.names), "column")
+                        yield f"{where}: {counted(len(row), 'value')}; the header names {columns}"
+                    for name, field in zip(columns, fields, strict=True):
+                        text = row[field] if field < len(row) else ""
+                        if not _is_integer(text):
+                            yield _fault(where, name, repr(text) if text else "empty")
+            except csv.Error as error:
+                yield f"line {rows.line_num}: {error}"
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a data file; raises `DataError` unless it is a file that can be read twice."""
+    try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether it could be a compressed CSV log; raises `DataError`."""
+    return read_head(path).startswith(_COMPRESSED)
+
+
+def is_update_log(path: Path) -> bool:
+    """Whether a data file is an update log rather than a libsvm training set; raises `DataError`.
+
+    It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
+    """
+    head = read_head(path)
+    if head.startswith(PARQUET_MAGIC):
+        log.info("%s: taken for an update log, as it is Parquet", path)
+        return True
+    check_text(path, head, _DATA)
+    line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
+    is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
+    names = ", ".join(UPDATES)
+    if is_log:
+        log.info("%s: taken for an update log, as its first line has names of %s", path, names)
+    else:
+        log.info("%s: taken for a libsvm training set, as its first line has none of %s", path, names)
+    return is_log
+
+
+def check_text(path: Path, head: bytes, right: str) -> None:
+    """Raise `DataError`, with what would be `right`, unless a file that is not Parquet is text."""
+    if not head.strip():
+        raise DataError(f"{path}: is empty; {right}")
+    if _CONTROL.search(head):
+        raise DataError(f"{path}: is neither text nor Parquet, which begins with PAR1; {right}")
+
+
+def first_line(error: BaseException) -> str:
+    """The part of polars' errors that tells what is wrong."""
+    if isinstance(error, pl.exceptions.PanicException):
+        return "it is damaged"
+    return one_line(str(error).partition("\n")[0])
+
+
+def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
+    types = dict.fromkeys(columns, pl.UInt64)
+    return pl.scan_csv(path, glob=False, infer_schema=False, schema_overrides=types)
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    for name in names:
+        # So polars names a column whose name has been there.
+        first = re.sub(r"_duplicated_[0-9]+$", "", name)
+        if first != name and first in names:
+            raise DataError(f"{path}, line 1: has the column {first!r} twice; once is right")
+        if name != name.strip():
+            raise DataError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        raise DataError(f"{path}, line 1: {names[0]!r} has no comma; columns are separated by commas")
+
+
+def _is_integer(text: str) -> bool:
+    return bool(re.fullmatch(r" *\+?[0-9]{1,40} *", text)) and int(text) <= _LARGEST
+
+
+def _fault(where: str, column: str, value: object) -> str:
+    return f"{where}: column {column} is {value}; an integer from 0 to 2^64 - 1 expected"

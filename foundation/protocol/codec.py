@@ -1,0 +1,57 @@
+"""Bytes <-> RPCs, for who has time: the controller, tests, and agents on Scapy (`hosts.scapy_udp`).
+
+The agents' own reading is `rpc.py`; `scapy_layer.py` reads the same bytes in its own way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, LAYOUT, VALUES, Header, unpack
+
+Keys = NDArray[np.uint64]
+Values = NDArray[np.uint32]
+"""32-bit two's complement fixed point, held as the residue mod 2^32."""
+MAX_U32 = 2**32 - 1
+
+
+class Message(NamedTuple):
+    """One RPC datagram. `keys` and `values` have shape [count], or are None where the section is absent."""
+
+    header: Header
+    keys: Keys | None = None
+    values: Values | None = None
+
+
+class Caller(NamedTuple):
+    """Who calls: the identity in every request's header."""
+
+    job: int
+    worker: int
+    epoch: int
+
+
+def parse(datagram: bytes | memoryview) -> Message:
+    """An RPC, checked, but for what is behind a CONTROL's header; raises `MalformedDatagram`."""
+    header = unpack(datagram)
+    at = HEADER_BYTES
+    keys = values = None
+    if header.flags & KEYS:
+        keys = np.frombuffer(datagram, ">u8", header.count, at).astype(np.uint64)
+        at += header.count * KEY_BYTES
+    if header.flags & VALUES:
+        values = np.frombuffer(datagram, ">u4", header.count, at).astype(np.uint32)
+    return Message(header, keys, values)
+
+
+def build(message: Message) -> bytes:
+    """The datagram of a message, whose sections must agree with its flags and count."""
+    datagram = LAYOUT.pack(*message.header)
+    if message.keys is not None:
+        datagram += message.keys.astype(">u8").tobytes()
+    if message.values is not None:
+        datagram += message.values.astype(">u4").tobytes()
+    return datagram

@@ -1,0 +1,86 @@
+"""Whole Ethernet frames around a datagram, for packet-outs, packet-ins and tests.
+
+Always IPv4 without options or fragments, and UDP checksum 0, which is how the agents' frames look.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from foundation.protocol.errors import MalformedDatagram
+
+_ETHERNET = struct.Struct("!6s6sH")
+_IPV4 = struct.Struct("!BBHHHBBH4s4s")
+_UDP = struct.Struct("!HHHH")
+_ETHERTYPE_IPV4 = 0x0800
+_PROTOCOL_UDP = 17
+_TTL = 64
+FRAME_OVERHEAD = _ETHERNET.size + _IPV4.size + _UDP.size
+
+
+class UdpEndpoint(NamedTuple):
+    """One end of a datagram's way: MAC and IPv4 address in text, UDP port."""
+
+    mac: str
+    address: str
+    port: int
+
+
+class UdpFrame(NamedTuple):
+    """An Ethernet frame that carries one UDP datagram."""
+
+    source: UdpEndpoint
+    destination: UdpEndpoint
+    payload: bytes
+
+
+DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
+"""Where a frame says whom it is for: MAC address, IPv4 address, UDP port."""
+
+
+def build(frame: UdpFrame) -> bytes:
+    """The frame's bytes."""
+    source, destination, payload = frame
+    udp_bytes = _UDP.size + len(payload)
+    ipv4 = _IPV4.pack(
+        0x45, 0, _IPV4.size + udp_bytes, 0, 0, _TTL, _PROTOCOL_UDP, 0,
+        _packed_address(source.address), _packed_address(destination.address),
+    )  # fmt: skip
+    ipv4 = ipv4[:10] + struct.pack("!H", _checksum(ipv4)) + ipv4[12:]
+    ethernet = _ETHERNET.pack(_packed_mac(destination.mac), _packed_mac(source.mac), _ETHERTYPE_IPV4)
+    return ethernet + ipv4 + _UDP.pack(source.port, destination.port, udp_bytes, 0) + payload
+
+
+def parse(frame: bytes) -> UdpFrame:
+    """A frame as `build` makes them; raises `MalformedDatagram`."""
+    if len(frame) < FRAME_OVERHEAD:
+        raise MalformedDatagram(f"a frame of {len(frame)} bytes holds no UDP datagram")
+    destination_mac, source_mac, ether_type = _ETHERNET.unpack_from(frame)
+    ipv4 = _IPV4.unpack_from(frame, _ETHERNET.size)
+    version_ihl, _, total_length, _, _, _, protocol, _, source, destination = ipv4
+    source_port, destination_port, udp_bytes, _ = _UDP.unpack_from(frame, _ETHERNET.size + _IPV4.size)
+    if (ether_type, version_ihl, protocol) != (_ETHERTYPE_IPV4, 0x45, _PROTOCOL_UDP):
+        raise MalformedDatagram(f"ethertype {ether_type:#06x}, protocol {protocol}: no UDP over plain IPv4")
+    if len(frame) != _ETHERNET.size + total_length or total_length != _IPV4.size + udp_bytes:
+        raise MalformedDatagram(f"lengths disagree: frame {len(frame)}, IPv4 {total_length}, UDP {udp_bytes}")
+    return UdpFrame(
+        UdpEndpoint(source_mac.hex(":"), ".".join(map(str, source)), source_port),
+        UdpEndpoint(destination_mac.hex(":"), ".".join(map(str, destination)), destination_port),
+        bytes(frame[FRAME_OVERHEAD:]),
+    )
+
+
+def _packed_mac(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))
+
+
+def _packed_address(address: str) -> bytes:
+    return bytes(map(int, address.split(".")))
+
+
+def _checksum(header: bytes) -> int:
+    """The IPv4 header checksum (RFC 1071) of a header whose checksum field is 0."""
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return int(~(total + (total >> 16)) & 0xFFFF)

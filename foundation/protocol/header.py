@@ -1,0 +1,188 @@
+"""The RPC header: `Header` is its layout, and all else that knows it follows from there. Network order.
+
+What follows the header: `count` 64-bit keys if the flag KEYS is set, then `count` 32-bit values if VALUES is.
+A lane that is not live holds `NO_KEY` and the value 0. docs/design.md has the table.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
+
+import numpy as np
+
+from foundation.protocol.errors import MalformedDatagram
+
+LANES = 32
+"""Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
+
+VERSION = 2
+"""2: lanes may have keys of other shares than the PS's, which it refuses. 1: all keys are of its share."""
+HOTLINE_PORT = 5001
+PS_RPC_PORT = 5002
+"""UDP port of a PS's own register RPCs."""
+PS_CALLER_BASE = 0x8000
+"""A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
+CONTROLLER_CALLER = 0xFFFF
+"""The controller's worker id."""
+NO_KEY = 2**64 - 1
+
+WINDOW_BITS = 6
+WINDOW = 1 << WINDOW_BITS
+"""Sequence-number slots of one caller: slot = seq mod WINDOW, turn = seq div WINDOW, first turn 1."""
+SLOT_MASK = WINDOW - 1
+
+RESPONSE = 0x0001
+KEYS = 0x0002
+VALUES = 0x0004
+
+KEY_BYTES = 8
+VALUE_BYTES = 4
+
+
+class Op(IntEnum):
+    """What an RPC asks for."""
+
+    PULL = 1
+    PUSH = 2
+    EMPTY = 3
+    CONTROL = 4
+
+
+_A_BIT_A_LANE = 0
+U8: TypeAlias = Annotated[int, 8]
+U16: TypeAlias = Annotated[int, 16]
+U32: TypeAlias = Annotated[int, 32]
+U64: TypeAlias = Annotated[int, 64]
+Bitmap: TypeAlias = Annotated[int, _A_BIT_A_LANE]
+
+
+class Header(NamedTuple):
+    """The header's fields in wire order, as `rpc_t` has them (p4src/hotset/headers.p4).
+
+    `t0`, `ps_proc`, `ps_queue` in ns, `residence` in µs.
+    """
+
+    version: U8 = VERSION
+    op: U8 = Op.PULL
+    flags: U16 = 0
+    job: U16 = 0
+    worker: U16 = 0
+    epoch: U32 = 0
+    ps: U16 = 0
+    count: U8 = 0  # type: ignore[assignment]  # the wire's name, though tuple has a method of it
+    reserved: U8 = 0
+    seq: U32 = 0
+    iteration: U32 = 0
+    live: Bitmap = 0
+    served: Bitmap = 0
+    refused: Bitmap = 0
+    t0: U64 = 0
+    ps_proc: U32 = 0
+    ps_queue: U32 = 0
+    residence: U32 = 0
+
+
+def bits_of_fields(lanes: int = LANES) -> dict[str, int]:
+    """Field -> bits, in wire order, in a program of 8, 16, 32 or 64 lanes."""
+    kinds = get_type_hints(Header, include_extras=True)
+    return {name: kinds[name].__metadata__[0] or lanes for name in Header._fields}
+
+
+def layout(lanes: int = LANES) -> struct.Struct:
+    """The header as `struct` packs it."""
+    codes = {8: "B", 16: "H", 32: "I", 64: "Q"}
+    return struct.Struct("!" + "".join(codes[bits] for bits in bits_of_fields(lanes).values()))
+
+
+def dtype(lanes: int = LANES) -> np.dtype[Any]:
+    """The header as a record of numpy's."""
+    return np.dtype([(name, f">u{bits // 8}") for name, bits in bits_of_fields(lanes).items()])
+
+
+def offset_of(field: str, lanes: int = LANES) -> int:
+    """Byte offset of a header field."""
+    fields = dtype(lanes).fields
+    assert fields is not None
+    return int(fields[field][1])
+
+
+LAYOUT = layout()
+HEADER_BYTES = LAYOUT.size
+BITMAP_DTYPE = dtype()["live"].newbyteorder("<")
+"""A bitmap of lanes as numpy's packbits (bitorder little) makes it."""
+
+_SHAPES = {
+    Op.PULL: (KEYS, KEYS | VALUES, RESPONSE | VALUES),
+    Op.PUSH: (KEYS | VALUES, RESPONSE),
+    Op.EMPTY: (0, RESPONSE),
+}
+SHAPES: dict[tuple[int, int], int] = {
+    (int(op), flags): KEY_BYTES * bool(flags & KEYS) + VALUE_BYTES * bool(flags & VALUES)
+    for op, allowed in _SHAPES.items()
+    for flags in allowed
+}
+"""Bytes a lane takes in each shape, by (op, flags), of every RPC but CONTROL."""
+CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
+
+_NO_SHAPE, _OF_CONTROL = -1, -2
+_LANE_BYTES = np.full((max(Op) + 1, (RESPONSE | KEYS | VALUES) + 1), _NO_SHAPE, np.int64)
+for _shape, _bytes in (SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
+    _LANE_BYTES[_shape] = _bytes
+_EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
+
+
+def first_fault(h: Header, length: int) -> int:
+    """The first rule that the header of a datagram of `length` bytes breaks, by number; 0 for none.
+
+    Of a CONTROL it judges the header alone: what follows is `control.py`'s. Agents compile it (`rpc.py`).
+    """
+    if h.version != VERSION:
+        return 1
+    is_known = h.op < _LANE_BYTES.shape[0] and h.flags < _LANE_BYTES.shape[1]
+    lane_bytes = int(_LANE_BYTES[h.op, h.flags]) if is_known else _NO_SHAPE
+    if lane_bytes == _NO_SHAPE:
+        return 2
+    if lane_bytes == _OF_CONTROL:
+        return 3 if h.count or h.live else 0
+    if h.count > LANES or h.reserved:
+        return 4
+    if length != HEADER_BYTES + h.count * lane_bytes:
+        return 5
+    may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
+    if h.op == _EMPTY and h.flags & RESPONSE:  # of the push that was asked about
+        may_refuse = _ALL_LANES
+    if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
+        return 6
+    if (h.op == _EMPTY) != (h.live == 0) or (h.op == _EMPTY and h.count):
+        return 7
+    return 0
+
+
+_FAULTS = (
+    "version is {h.version}, not {VERSION}",
+    "op {h.op} with flags {h.flags:#06x} is no RPC",
+    "a CONTROL has no lanes, this has count {h.count} and live {h.live:#x}",
+    "count is {h.count} and reserved {h.reserved}, not 0..{LANES} and 0",
+    "{length} bytes, not {wanted} for {h.count} lanes",
+    "bitmaps disagree: count {h.count}, live {h.live:#x}, served {h.served:#x}, refused {h.refused:#x}",
+    "op {h.op} with count {h.count} and live {h.live:#x}",
+)
+
+
+def check(header: Header, length: int) -> None:
+    """Raises `MalformedDatagram` for the first fault of a datagram of `length` bytes."""
+    if fault := first_fault(header, length):
+        wanted = HEADER_BYTES + header.count * SHAPES.get((header.op, header.flags), 0)
+        told = _FAULTS[fault - 1].format(h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES)
+        raise MalformedDatagram(told)
+
+
+def unpack(datagram: bytes | memoryview) -> Header:
+    """The header of a datagram, checked; raises `MalformedDatagram`."""
+    if len(datagram) < HEADER_BYTES:
+        raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
+    header = Header._make(LAYOUT.unpack_from(datagram))
+    check(header, len(datagram))
+    return header

@@ -1,0 +1,65 @@
+"""RPCs for keys in their hash lanes, as who reads the switch's registers makes them.
+
+What workers do is `hosts.hotset.worker.packing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.header import BITMAP_DTYPE, LANES
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Placement of `size` keys in n RPCs."""
+
+    size: int
+    position: NDArray[np.int32]
+    """[n, LANES]: index of the lane's key in the operation; `size` where the lane is not live."""
+    ps: NDArray[np.uint16]
+    """[n]: id of the PS."""
+    count: NDArray[np.uint8]
+    """[n]: lanes of the RPC."""
+    live: NDArray[np.unsignedinteger]
+    """[n]: bitmap of the lanes in use."""
+
+    def __len__(self) -> int:
+        return len(self.ps)
+
+
+def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> Packing:
+    """Of RPCs whose lanes have the keys at `position` [n, LANES], and whose PS are `ps` [n]."""
+    used = position != size
+    return Packing(
+        size=size,
+        position=position,
+        ps=ps,
+        count=(LANES - used[:, ::-1].argmax(axis=1)).astype(np.uint8),
+        live=np.packbits(used, axis=1, bitorder="little").view(BITMAP_DTYPE)[:, 0],
+    )
+
+
+def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
+    """Give each key its hash lane in an RPC to its PS (both [size]), in turn for each PS."""
+    size = len(ps)
+    n_ps = int(ps.max()) + 1 if size else 1
+    # Keys of one PS and lane compete for it.
+    rank = _rank_in_group(ps.astype(np.uint32) * LANES + lane)
+    rpc, row = np.unique(rank * n_ps + ps, return_inverse=True)
+    position = np.full((len(rpc), LANES), size, dtype=np.int32)
+    position[row, lane] = np.arange(size)
+    return packing(size, position, (rpc % n_ps).astype(np.uint16))
+
+
+def _rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    """How many earlier elements are in the same group."""
+    order = np.argsort(group, kind="stable")
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - starts[group[order]]
+    return rank

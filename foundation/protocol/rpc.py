@@ -1,0 +1,163 @@
+"""A datagram in its buffer, for compiled code: a record over it, in network order.
+
+Fields, their places and the rules are header.py's. A bitmap is a signed 64-bit integer here, so an RPC has up
+to 32 lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from foundation.native.compile import compiled, int64, leaf
+from foundation.native.records import checked, records
+from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER
+from foundation.protocol.header import (
+    HEADER_BYTES,
+    LANES,
+    LAYOUT,
+    NO_KEY,
+    Header,
+    Op,
+    bits_of_fields,
+    dtype,
+    first_fault,
+    offset_of,
+)
+
+assert LANES <= 32
+PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
+NOBODY = np.uint64(NO_KEY)
+"""The key of a lane that is not live."""
+ALL = 2**32 - 1
+BUFFER_BYTES = 2048
+Rpc = Any
+"""An `RPC` record."""
+_types: Any = types  # to mypy, as numba has no hints
+
+_BITS, _DTYPE = bits_of_fields(), dtype()
+_PARTS = [
+    *(
+        (name.replace("flags", "flag_bits"), _DTYPE[name].newbyteorder("<"), offset_of(name))
+        for name in _BITS
+    ),
+    ("head", ("u4", (HEADER_BYTES // 4,)), 0),
+    ("keys", ("u8", (LANES,)), HEADER_BYTES),
+    ("words", ("u4", (3 * LANES,)), HEADER_BYTES),
+]
+RPC = checked(
+    np.dtype(
+        {
+            "names": [name for name, _, _ in _PARTS],
+            "formats": [kind for _, kind, _ in _PARTS],
+            "offsets": [offset for _, _, offset in _PARTS],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""A datagram; values begin at word 2 * count behind keys, else at word 0. (numpy's records have `flags`.)"""
+
+_HASH, _LANE_BITS = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
+_first_fault = compiled(first_fault)
+
+
+def rpcs(n: int) -> Any:
+    """n empty buffers."""
+    return records(n, RPC)
+
+
+class Request(NamedTuple):
+    """The fields that a request says; the others have their defaults."""
+
+    op: int
+    flags: int
+    job: int
+    worker: int
+    epoch: int
+    ps: int
+    count: int  # type: ignore[assignment]  # as in `Header`
+    seq: int
+    iteration: int
+    live: int
+    t0: int
+
+
+@leaf(lambda rpc: Header._make(np.int64(field) for field in rpc.head.view(_DTYPE)[0]))
+def decode(_typing: Any, rpc: Rpc) -> Any:
+    """The header in this machine's order, all fields signed 64-bit."""
+    header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        loaded = (builder.load(_place(builder, values[0], name), align=1) for name in Header._fields)
+        fields = [builder.zext(_swapped(builder, word), ir.IntType(64)) for word in loaded]
+        return context.make_tuple(builder, header, fields)
+
+    return header(rpc), code
+
+
+def _encode_plain(rpc: Rpc, request: Request) -> None:
+    fields = {name: int(field) & (1 << _BITS[name]) - 1 for name, field in request._asdict().items()}
+    rpc.head[:] = np.frombuffer(LAYOUT.pack(*Header(**fields)), np.uint32)
+
+
+@leaf(_encode_plain)
+def encode(_typing: Any, rpc: Rpc, request: Any) -> Any:
+    """Write a request's header."""
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        for name, default in Header._field_defaults.items():
+            place = _place(builder, values[0], name)
+            word = place.type.pointee(int(default))
+            if name in request.fields:
+                at = request.fields.index(name)
+                field = builder.extract_value(values[1], at)
+                field = context.cast(builder, field, request.types[at], types.int64)
+                word = builder.trunc(field, place.type.pointee)
+            builder.store(_swapped(builder, word), place, align=1)
+        return context.get_dummy_value()
+
+    return types.none(rpc, request), code
+
+
+def _place(builder: ir.IRBuilder, rpc: Any, field: str) -> Any:
+    octets = builder.bitcast(rpc, ir.IntType(8).as_pointer())
+    at = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
+    return builder.bitcast(at, ir.IntType(_BITS[field]).as_pointer())
+
+
+def _swapped(builder: ir.IRBuilder, word: Any) -> Any:
+    return word if word.type.width == 8 else builder.bswap(word)
+
+
+@compiled
+def echo(answer: Rpc, rpc: Rpc) -> None:
+    """Write the header of a request into its answer."""
+    for k in range(HEADER_BYTES // 4):
+        answer.head[k] = rpc.head[k]
+
+
+@compiled
+def well_formed(h: Header, length: int) -> bool:
+    """Whether a datagram of `length` bytes breaks none of the header's rules."""
+    return _first_fault(h, length) == 0
+
+
+@compiled
+def hash_of(key: Any) -> Any:
+    """The hash that lanes and servers are taken from (`foundation.protocol.hashing`)."""
+    return key * _HASH
+
+
+@compiled
+def ps_of(key: Any, n_ps: int) -> int:
+    """0-based id of the PS that owns the key's share."""
+    return (int64(hash_of(key) >> np.uint64(16)) & ALL) * n_ps >> 32
+
+
+@compiled
+def lane_of(key: Any) -> int:
+    """Lane of the key in the switch."""
+    return int64(hash_of(key) >> _LANE_BITS)

@@ -1,0 +1,154 @@
+"""Scapy's view of the wire format: to read and forge RPCs by hand, and to run the agents on (CODEC=scapy).
+
+Only scapy.packet, scapy.fields and the UDP layer are imported; scapy.all takes a second and probes the
+machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scapy.fields import (
+    ByteEnumField,
+    ByteField,
+    ConditionalField,
+    FieldLenField,
+    FieldListField,
+    FlagsField,
+    IntField,
+    LongField,
+    ShortField,
+    XBitField,
+)
+from scapy.layers.inet import UDP
+from scapy.packet import NoPayload, Packet, bind_layers
+
+from foundation.protocol import codec
+from foundation.protocol.codec import Message
+from foundation.protocol.control import MAX_KEYS, WITH_VALUES, Command
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import (
+    HEADER_BYTES,
+    HOTLINE_PORT,
+    KEYS,
+    NO_KEY,
+    RESPONSE,
+    VALUES,
+    Header,
+    Op,
+    bits_of_fields,
+    check,
+)
+
+_COMMANDS = {command.value: command.name.lower() for command in Command}
+
+
+def _answers_values(packet: Packet) -> bool:
+    header = packet.underlayer
+    is_answer = header is not None and header.flags & RESPONSE
+    return bool(is_answer and packet.getfieldval("command") in WITH_VALUES)
+
+
+class HotlineControl(Packet):
+    """Body of a CONTROL: a command of the controller to a PS, or the PS's answer."""
+
+    name = "HotlineControl"
+    fields_desc: ClassVar = [
+        ByteEnumField("command", 4, _COMMANDS),
+        ByteField("status", 0),
+        ShortField("reserved", 0),
+        FieldLenField("n", None, fmt="!I", count_of="keys"),
+        # Scapy would not read more than 100.
+        FieldListField(
+            "keys", [], LongField("key", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
+        ),
+        ConditionalField(
+            FieldListField(
+                "values", [], IntField("value", 0), count_from=lambda packet: packet.n, max_count=MAX_KEYS
+            ),
+            _answers_values,
+        ),
+    ]
+
+
+_NUMBERS: dict[int, Any] = {8: ByteField, 16: ShortField, 32: IntField, 64: LongField}
+
+
+def _field(name: str) -> Any:
+    """A field of the header, shown as what it is."""
+    default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
+    match name:
+        case "op":
+            return ByteEnumField(name, default, {op.value: op.name.lower() for op in Op})
+        case "flags":
+            return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES"])
+        case "live" | "served" | "refused":
+            return XBitField(name, default, bits)
+    return _NUMBERS[bits](name, default)
+
+
+class Hotline(Packet):
+    """An RPC: the header, then the lanes' keys and values where the flags say so."""
+
+    name = "Hotline"
+    fields_desc: ClassVar = [
+        *map(_field, Header._fields),
+        ConditionalField(
+            FieldListField("keys", [], LongField("key", NO_KEY), count_from=lambda packet: packet.count),
+            lambda packet: packet.flags & KEYS,
+        ),
+        ConditionalField(
+            FieldListField("values", [], IntField("value", 0), count_from=lambda packet: packet.count),
+            lambda packet: packet.flags & VALUES,
+        ),
+    ]
+
+
+bind_layers(UDP, Hotline, dport=HOTLINE_PORT)
+bind_layers(UDP, Hotline, sport=HOTLINE_PORT)
+bind_layers(Hotline, HotlineControl, op=int(Op.CONTROL))
+
+
+def parse(datagram: bytes | memoryview) -> Message:
+    """As `codec.parse`."""
+    if len(datagram) < HEADER_BYTES:
+        raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
+    header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
+    check(header, len(datagram))
+    packet = Hotline(bytes(datagram))
+    return Message(
+        header,
+        np.array(packet.keys, dtype=np.uint64) if header.flags & KEYS else None,
+        np.array(packet.values, dtype=np.uint32) if header.flags & VALUES else None,
+    )
+
+
+def build(message: Message) -> bytes:
+    """As `codec.build`."""
+    packet = Hotline(**message.header._asdict())
+    if message.keys is not None:
+        packet.keys = message.keys.tolist()
+    if message.values is not None:
+        packet.values = message.values.tolist()
+    return bytes(packet)
+
+
+def outward(datagram: bytes) -> bytes:
+    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    message = codec.parse(datagram)
+    return datagram if message.header.op == Op.CONTROL else build(message)
+
+
+def inward(datagram: bytes) -> bytes:
+    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
+    try:
+        message = parse(datagram)
+    except MalformedDatagram:
+        return b""
+    return datagram if message.header.op == Op.CONTROL else codec.build(message)
+
+
+def _header(packet: Packet) -> Header:
+    assert isinstance(packet.payload, NoPayload | HotlineControl)
+    return Header._make(int(packet.getfieldval(name)) for name in Header._fields)

@@ -1,0 +1,65 @@
+"""Hotline for your own scripts: what the verbs of the command line call.
+
+    import hotline
+
+    run = hotline.simulate(workers=80, servers=20)          # in virtual time; no root, no network
+    print(run.summary.headline, run.page)
+    print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
+
+Each name is imported when it is first asked for: numba and Polars take seconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.compare import compare_runs
+    from controller.controller import Controller
+    from controller.hotset.choice import build as choose_hot_set
+    from foundation.errors import HotlineError
+    from hotline.dense.told import answers_of as whatif
+    from hotline.dense.told import times_of as overlap
+    from hotline.policies.study import study
+    from hotline.runs import Run, answer, read, report, report_of_cluster, run, simulate
+
+__all__ = [
+    "Controller",
+    "HotlineError",
+    "Run",
+    "answer",
+    "choose_hot_set",
+    "compare_runs",
+    "overlap",
+    "read",
+    "report",
+    "report_of_cluster",
+    "run",
+    "simulate",
+    "study",
+    "whatif",
+]
+
+_RUNS = "hotline.runs"
+_WHERE = {
+    "Controller": ("controller.controller", "Controller"),
+    "HotlineError": ("foundation.errors", "HotlineError"),
+    "choose_hot_set": ("controller.hotset.choice", "build"),
+    "compare_runs": ("analysis.compare", "compare_runs"),
+    "overlap": ("hotline.dense.told", "times_of"),
+    "study": ("hotline.policies.study", "study"),
+    "whatif": ("hotline.dense.told", "answers_of"),
+}
+"""Name -> module, and what it is called there. All others are of `_RUNS`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module, there = _WHERE.get(name, (_RUNS, name))
+    return getattr(import_module(module), there)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,122 @@
+"""`hotline answer`: what the switch would do for any cluster, in virtual time and without root."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from hotline.cli.common import Number, json_option, one_line_errors, plain_table
+
+if TYPE_CHECKING:
+    from simulator.answer.ask import ClusterAnswer
+    from simulator.answer.sizes import Size
+    from simulator.costs import Hosts
+
+
+@click.command("answer")
+@click.option("--workers", type=click.IntRange(min=1), required=True, help="How many there are.")
+@click.option(
+    "--servers", type=click.IntRange(min=1), required=True, help="How many parameter servers there are."
+)
+@click.option(
+    "--keys-per-step",
+    type=click.IntRange(min=1),
+    default=3_000,
+    show_default=True,
+    help="Distinct keys of a worker's step, in the built-in data.",
+)
+@click.option(
+    "--rate",
+    type=Number(min=0, min_open=True),
+    help="Steps/s of all workers together. Left out: half of what the cluster carries.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Your update log (iteration,worker,key; Parquet or CSV) or libsvm training set.",
+)
+@click.option(
+    "--skew",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    help="Share of the updates that the hottest 20,000 of 900,000 parameters take, in the built-in data.",
+)
+@click.option(
+    "--top-k", type=click.IntRange(min=1), default=20_000, show_default=True, help="Hot keys in the switch."
+)
+@click.option(
+    "--hosts",
+    "hosts_of",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="TOML file with the table [hosts], as `hotline fit` writes it. Left out: what our agents take.",
+)
+@json_option
+def answer(
+    workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None, skew: float,
+    top_k: int, hosts_of: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Tell what the switch would do for a cluster: gains and losses, capacity, limits, and what size pays.
+
+    The real agents and P4 program in virtual time, every agent on a core of its own and the switch a device.
+    """
+    from experiment.progress import Reporter, RunConsole
+    from hotline.runs import answer as answer_for
+
+    with one_line_errors():
+        found = answer_for(
+            Reporter(RunConsole()) if sys.stderr.isatty() else None,
+            workers=workers,
+            servers=servers,
+            keys_per_step=keys_per_step,
+            rate=rate,
+            data=data,
+            skew=skew,
+            top_k=top_k,
+            hosts=None if hosts_of is None else _hosts(hosts_of),
+        )
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        _print(found)
+
+
+def _hosts(file: Path) -> Hosts:
+    from experiment.config import load_config_as
+    from simulator.config import SimulationConfig
+
+    return load_config_as(SimulationConfig, [f"CONFIG={file}"]).hosts
+
+
+def _print(found: ClusterAnswer) -> None:
+    console = Console()
+    console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    console.print(Text(found.headline, style="bold"))
+    for sentence in found.sentences:
+        console.print(Padding(Text(f"• {sentence}"), (0, 0, 0, 1)))
+    console.print(f"\n{_TITLE}")
+    rows: list[list[object]] = [[Text(cell) for cell in _cells(size)] for size in found.sizes]
+    console.print(plain_table(list(_COLUMNS), rows))
+
+
+_WIDTH = 100
+_TITLE = "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU"
+_COLUMNS = ("hot keys", "served", "RPCs", "packets", "workers, µs", "servers, µs", "steps/s", "simulated")
+
+
+def _cells(size: Size) -> list[str]:
+    of_step = (
+        size.rpcs_per_step,
+        size.ps_packets_per_step,
+        size.worker_cpu_us,
+        size.ps_cpu_us,
+        size.capacity,
+    )
+    simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
+    return [f"{size.top_k:,}", f"{100 * size.served:.0f} %", *(f"{each:,.0f}" for each in of_step), simulated]

@@ -1,0 +1,136 @@
+"""What the commands share: errors in one line, the switch's address, JSON, a progress bar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from controller.client import DEFAULT_ADDRESS
+from controller.controller import Controller
+from foundation.errors import HotlineError
+from foundation.logs.libsvm import SAMPLES_PER_STEP
+from hotline.cli.interruption import INTERRUPTED, interrupted
+
+ON_OFF = {True: "on", False: "off"}
+F = TypeVar("F", bound=Callable[..., None])
+T = TypeVar("T")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing.")
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Count on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which sees the same files.",
+)
+side_by_side_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Simulate on the dask.distributed cluster at ADDRESS (tcp://HOST:PORT), which has this project.",
+)
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=lambda: os.cpu_count() or 1,
+    help="That simulate at a time without --scheduler; else one a CPU.",
+)
+samples_per_step_option = click.option(
+    "--samples-per-step",
+    type=click.IntRange(min=1),
+    default=SAMPLES_PER_STEP,
+    show_default=True,
+    help="Size of a mini-batch of DATA.",
+)
+job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
+
+
+class Number(click.FloatRange):
+    """A finite number in a range. Click's own ranges have `nan` in them, as nothing is above or below it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+def switch_options(function: F) -> F:
+    """Options `--switch` and `--device-id`."""
+    device = click.option(
+        "--device-id", default=1, show_default=True, help="Its device id.", type=click.IntRange(min=1)
+    )
+    address = click.option(
+        "--switch", "address", default=DEFAULT_ADDRESS, show_default=True, metavar="HOST:PORT",
+        help="P4Runtime address of the switch.",
+    )  # fmt: skip
+    return address(device(function))
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """End the command with the error's text and exit code 1."""
+    try:
+        yield
+    except HotlineError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def on_switch(
+    address: str,
+    device_id: int,
+    action: Callable[[Controller], Awaitable[T]],
+    *,
+    primary: bool = True,
+    again: Callable[[], str | None] = lambda: None,
+) -> T:
+    """Run an action on a connection of its own; `again` tells what to ask for where Ctrl-C stops it."""
+
+    async def run() -> T:
+        async with Controller(address, device_id=device_id, primary=primary) as controller:
+            return await action(controller)
+
+    with one_line_errors():
+        try:
+            return asyncio.run(run())
+        except KeyboardInterrupt:
+            click.echo(interrupted(again()), err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
+    """Print rows as a table: names to the left, numbers to the right."""
+    Console().print(_fill(Table(title=title, title_justify="left"), columns, rows))
+
+
+def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
+    """The same without any lines: one line for the head and one for each row."""
+    return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+
+
+def numbers(*cells: object) -> list[Text]:
+    """Cells that stand to the right, however they are written."""
+    return [Text(str(cell)) for cell in cells]
+
+
+def _fill(table: Table, columns: list[str], rows: list[list[object]]) -> Table:
+    for position, column in enumerate(columns):
+        numbers = bool(rows) and isinstance(rows[0][position], int | float | Text)
+        table.add_column(column, justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
+    return table

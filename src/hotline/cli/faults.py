@@ -1,0 +1,167 @@
+"""`hotline faults`: schedules of faults in virtual time, and whether anything is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from foundation.errors import HotlineError
+from hotline.cli.common import (
+    json_option,
+    one_line_errors,
+    plain_table,
+    print_json,
+    processes_option,
+    side_by_side_option,
+)
+from hotline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from simulator.faults.matrix import Row, Tally
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[FAULT]...")
+@click.option("--arm", "arms", multiple=True, help="hot, both or none; else each of them.")
+@click.option("--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Of each row.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the first schedule."
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("runs/faults.json"),
+    show_default=True,
+    help="File of the rows; schedules that fail get files beside it.",
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Renew the table in this page, as docs/reliability.md.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Play the one schedule in a file again, with its history.",
+)
+@side_by_side_option
+@processes_option
+@json_option
+def faults(
+    names: tuple[str, ...], arms: tuple[str, ...], schedules: int, seed: int, into: Path, page: Path | None,
+    replay: Path | None, scheduler: str | None, processes: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Let faults strike, and check that no update is lost or doubled.
+
+    FAULT is one of the rows of docs/reliability.md, as "switch restarted"; without one, all of them. Exits
+    with 1 where a schedule fails: the shortest part of it that does is written to a file, for --replay.
+    """
+    from foundation.logs.parts import write_into_folder
+    from simulator.faults.matrix import as_rows, play_rows
+    from simulator.faults.page import renew_table
+
+    with one_line_errors():
+        if replay is not None:
+            _replay(replay, as_json)
+            return
+        rows = _rows(names, arms)
+        begun = time.monotonic()
+        with progress_bar("playing") as progress:
+            found = play_rows(rows, schedules, seed, scheduler, processes, progress)
+        took = time.monotonic() - begun
+        made = as_rows(found)
+        write_into_folder(into, json.dumps(made, indent=2) + "\n")
+        if page is not None:
+            renew_table(page, made, took)
+        failed = _failures(found, into.parent)
+    if as_json:
+        print_json(made)
+    else:
+        _show(made, took)
+    if failed:
+        raise click.ClickException(failed)
+
+
+def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
+    from simulator.faults.matrix import ROWS
+    from simulator.faults.schedule import ARMS
+    from simulator.faults.strikes import FAULTS
+
+    for given, known, what in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
+        for name in given:
+            if name not in known:
+                raise HotlineError(f"{what} {name!r} is none of {', '.join(known)}")
+    rows = [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
+    if not rows:
+        raise HotlineError(f"{', '.join(names)} cannot strike {', '.join(arms)}: its design has no such part")
+    return rows
+
+
+def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
+    """Write the shortest schedule of each row that fails; what is to be said of the first of them."""
+    from foundation.logs.parts import write_into_folder
+    from simulator.faults.matrix import bed_of
+    from simulator.faults.schedule import Schedule
+    from simulator.faults.shortest import shortest
+
+    said = None
+    for (fault, arm), tally in found.items():
+        if tally.holds:
+            continue
+        what = (
+            f"{fault}, {arm}: {tally.lost} keys lost, {tally.doubled} doubled, "
+            f"{tally.misread} values misread, {tally.stuck} schedules stuck, "
+            f"{tally.schedules - tally.happened} without their fault"
+        )
+        if tally.failures:
+            failing = Schedule.from_json(tally.failures[0].schedule)
+            path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
+            write_into_folder(path, shortest(bed_of(arm), failing).to_json() + "\n")
+            what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
+        said = said or what
+    return said
+
+
+def _replay(path: Path, as_json: bool) -> None:
+    from simulator.faults.history import history_of
+    from simulator.faults.matrix import bed_of
+    from simulator.faults.play import play_schedule
+    from simulator.faults.schedule import Schedule
+
+    try:
+        schedule = Schedule.from_json(path.read_text())
+        bed = bed_of(schedule.arm)
+    except OSError as error:
+        raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise HotlineError(f"{path}: is no schedule: {error}") from error
+    outcome = play_schedule(bed, schedule)
+    history = history_of(bed.operations)
+    if as_json:
+        print_json({"holds": outcome.holds, "outcome": str(outcome), "history": history})
+    else:
+        for line in history:
+            click.echo(" ".join(f"{name}={value}" for name, value in line.items()))
+        click.echo(f"{schedule}\n{outcome}")
+    if not outcome.holds:
+        raise click.ClickException(f"{path}: the schedule fails")
+
+
+def _show(rows: list[dict[str, Any]], took: float) -> None:
+    columns = ["fault", "arm", "schedules", "RPCs", "lost", "doubled", "recovery p50", "p99, ms"]
+    shown: list[list[object]] = [
+        [
+            row["fault"],
+            row["arm"],
+            *(f"{row[name]:,}" for name in ("schedules", "rpcs", "lost", "doubled")),
+            *(f"{row['recovery_ms'][name]:,.2f}" for name in ("p50", "p99")),
+        ]
+        for row in rows
+    ]
+    Console().print(plain_table(columns, shown))
+    click.echo(f"{sum(row['schedules'] for row in rows):,} schedules in {took:,.0f} s")

@@ -1,0 +1,83 @@
+"""`hotline follow`: the hot set follows what is updated now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from controller.controller import Controller
+from controller.hotset.choice import MOST_KEYS
+from controller.hotset.follow.follower import Follower, Period
+from controller.hotset.follow.follower import follow as periods_of
+from controller.hotset.follow.selection import MARGIN, Rule
+from controller.hotset.migrate import WAVE
+from foundation.words import counted
+from hotline.cli.common import Number, job_option, json_option, on_switch, switch_options
+
+
+@click.command()
+@switch_options
+@job_option
+@click.option("--top-k", type=click.IntRange(1, MOST_KEYS), required=True, help="Number of hot keys.")
+@click.option(
+    "--every",
+    default=10.0,
+    show_default=True,
+    type=Number(0.2, 86_400),
+    help="Seconds of a period.",
+)
+@click.option(
+    "--margin", default=MARGIN, show_default=True, type=Number(1, 1000),
+    help="A key must be updated so many times as often as the one whose place it takes.",
+)  # fmt: skip
+@click.option(
+    "--moves",
+    default=WAVE,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most so many of these a period.",
+)
+@click.option("--periods", type=click.IntRange(min=1), help="End after so many.")
+@json_option
+def follow(
+    address: str, device_id: int, job: int, top_k: int, every: float, margin: float, moves: int,
+    periods: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Keep the most updated keys of a job hot, while what is updated changes and training goes on.
+
+    At the end of each period keys that are updated more often take the places of others, where they are ahead
+    by the margin and by more than chance. At the beginning a set that is too small is filled from what the
+    servers have counted so far. A period is a line; with --json, an object.
+
+    Ends at Ctrl-C, and where another command becomes the switch's primary controller.
+    """
+    follower: Follower | None = None
+
+    async def action(controller: Controller) -> None:
+        nonlocal follower
+        follower = Follower(controller, job, Rule(top_k, margin, moves))
+        number = 0
+        async for period in periods_of(follower, every, periods):
+            click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
+            number += 1
+
+    def again() -> str | None:
+        return "follow" if follower is not None and follower.is_moving else None
+
+    on_switch(address, device_id, action, again=again)
+
+
+def _as_json(number: int, period: Period) -> str:
+    return json.dumps({"period": number} | asdict(period) | {"share": period.share})
+
+
+def _line(number: int, period: Period) -> Iterator[str]:
+    keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {counted(period.keys, 'key')}"
+    yield f"period {number}: {keys}" if number else f"beginning: {keys}"
+    if period.updates is not None:
+        share = "" if period.share is None else f", {period.share:.1%} of them in the switch"
+        yield f"{counted(period.updates, 'update')}{share}"
+    yield f"took {period.seconds:.2f} s"

@@ -1,0 +1,88 @@
+"""`hotline hotset`: see what a hot set would cover, build one from update logs, and look at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import polars as pl
+
+from controller.hotset import choice as hotsets
+from foundation.concurrency import left_alone
+from foundation.protocol.header import LANES
+from foundation.words import counted
+from hotline.cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
+from hotline.cli.curve import curve
+
+_HEAD = 10
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group()
+def hotset() -> None:
+    """See what a hot set would cover, build one, and look at it."""
+
+
+hotset.add_command(curve)
+
+
+@hotset.command()
+@click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
+@click.option("--top-k", type=click.IntRange(min=1), required=True, help="Number of keys.")
+@click.option("-o", "--output", type=_FILE, required=True, help="File to write, Parquet.")
+@click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
+@scheduler_option
+@json_option
+def build(
+    logs: tuple[Path, ...], top_k: int, output: Path, job: int | None, scheduler: str | None, as_json: bool
+) -> None:
+    """Write the TOP_K most updated keys of all logs added up.
+
+    A log is Parquet or CSV with the columns key, updates (counts, as a PS writes them) or iteration, worker,
+    key (one update a row). Other columns are ignored.
+    """
+    with one_line_errors():
+        hotsets.check_output(output, logs)
+        hot = left_alone(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
+        hotsets.write(hot, output)
+    if as_json:
+        print_json({"file": str(output), **_summary(hot)})
+    else:
+        click.echo(f"{output}: {_sentence(hot)}")
+
+
+@hotset.command()
+@click.argument("file", type=_FILE)
+@json_option
+def show(file: Path, as_json: bool) -> None:
+    """Show what is in a hot set."""
+    with one_line_errors():
+        hot = hotsets.read(file)
+    if as_json:
+        print_json(_summary(hot) | {"head": hot.head(_HEAD).to_dicts()})
+        return
+    click.echo(f"{file}: {_sentence(hot)}")
+    rows = [[*row[:3], f"{row[3]:.4%}", row[4]] for row in hot.head(_HEAD).iter_rows()]
+    print_table(f"the first {len(rows)}", hot.columns, rows)
+
+
+def _summary(hot: pl.DataFrame) -> dict[str, object]:
+    return {
+        "keys": hot.height,
+        "updates": sum(hot["updates"].to_list()),
+        "share": float(hot["share"].sum()),
+        "keys_in_lane": _keys_in_lane(hot),
+    }
+
+
+def _sentence(hot: pl.DataFrame) -> str:
+    lanes = _keys_in_lane(hot)
+    return (
+        f"{counted(hot.height, 'key')} with {hot['share'].sum():.1%} of all updates; "
+        f"{min(lanes)} to {max(lanes)} keys in each of the {LANES} lanes"
+    )
+
+
+def _keys_in_lane(hot: pl.DataFrame) -> list[int]:
+    counts = dict(hot["lane"].value_counts().iter_rows())
+    return [counts.get(lane, 0) for lane in range(LANES)]

@@ -1,0 +1,58 @@
+"""`hotline layers`: the table of a PyTorch model, for `hotline whatif` and `hotline overlap`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from foundation.concurrency import left_alone
+from foundation.words import counted
+from hotline.cli.common import json_option, one_line_errors, print_json
+from hotline.progress import progress_bar
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("script", type=_FILE)
+@click.option("-o", "--output", type=_FILE, required=True, help="The table to write, .csv or .parquet.")
+@click.option(
+    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="How many steps are timed."
+)
+@click.option(
+    "--warm-up",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="How many steps go before them, untimed.",
+)
+@json_option
+def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) -> None:
+    """Time the layers of a PyTorch model.
+
+    SCRIPT is a Python file that has `model`, a torch.nn.Module on its device, and a function `loss()` that
+    runs it forward on a mini-batch. Needs PyTorch, which set-up does not install: pip install 'torch>=2.1'.
+    """
+    from hotline.dense.hooks import layers_of_script
+    from hotline.dense.layers import check_suffix, write_layers
+
+    with one_line_errors():
+        check_suffix(output)
+        with progress_bar("steps") as progress:
+            found = left_alone(lambda: layers_of_script(script, steps, warm_up, progress))
+        write_layers(found, output)
+    assert found.forward_us is not None
+    told = {
+        "layers": len(found.names),
+        "bytes": found.bytes,
+        "backward_ms": found.total_backward_us / 1e3,
+        "forward_ms": float(found.forward_us.sum()) / 1e3,
+    }
+    if as_json:
+        print_json(told)
+        return
+    click.echo(
+        f"{output}: {counted(len(found.names), 'layer')}, {found.bytes / 1e6:,.1f} MB of gradients, "
+        f"forward {told['forward_ms']:,.1f} ms, backward {told['backward_ms']:,.1f} ms"
+    )

@@ -1,0 +1,35 @@
+"""`hotline logs`: the logs of runs, and of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from foundation.concurrency import left_alone
+from foundation.logs.check import check as check_logs
+from foundation.words import counted
+from hotline.cli.common import json_option, one_line_errors, print_json
+
+
+@click.group()
+def logs() -> None:
+    """Look after the logs of a run."""
+
+
+@logs.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+def check(path: Path, as_json: bool) -> None:
+    """Check that logs hold what their columns promise.
+
+    PATH is a run's folder, one of its logs or an update log. Names the first row that is otherwise, and exits
+    with 1.
+    """
+    with one_line_errors():
+        rows = left_alone(lambda: check_logs(path))
+    if as_json:
+        print_json({"path": str(path), "rows": rows})
+        return
+    for name, number in rows.items():
+        click.echo(f"{name}: {counted(number, 'row')}, as they should be")

@@ -1,0 +1,42 @@
+"""`hotline owed`: what a run that a worker's death ended has left with its files, and bringing that home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from foundation.errors import HotlineError
+from foundation.words import counted
+from hotline.cli.common import json_option, one_line_errors, plain_table, print_json
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--bring-home", is_flag=True, help="Give it to the servers: their files have it then.")
+@json_option
+def owed(run: Path, bring_home: bool, as_json: bool) -> None:
+    """Tell what workers' replay logs owe the servers, now that the switch of a run is gone.
+
+    RUN is the folder of a run that a worker's death has ended, with [recovery] durable and replay_log.
+    Exits with 1 where servers then hold anything but what workers have pushed.
+    """
+    from hosts.home import Left
+
+    with one_line_errors():
+        left = Left(run)
+        debts = left.debts()
+        differ = left.bring_home() if bring_home else None
+        if as_json:
+            told = [debt._asdict() for debt in debts]
+            print_json({"owed": told, **({} if differ is None else {"keys_that_differ": differ})})
+        else:
+            rows: list[list[object]] = [[debt.worker, debt.job, f"{debt.keys:,}"] for debt in debts]
+            Console().print(plain_table(["worker", "job", "keys"], rows) if rows else "nothing is owed")
+            if differ == 0:
+                click.echo(f"the servers' files in {left.folder} have all that workers have pushed")
+        if differ:
+            raise HotlineError(
+                f"{left.folder}: {counted(differ, 'key')} differ from what workers have pushed"
+            )

@@ -1,0 +1,186 @@
+"""`hotline fit` and `hotline predict`: the costs of a real run, and what they make of another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from foundation.concurrency import left_alone
+from hotline.cli.common import json_option, one_line_errors, print_json, print_table
+from hotline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from simulator.costs import Hosts
+    from simulator.prediction.compare import Prediction
+    from simulator.prediction.fit import Fit
+
+_run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+
+
+@click.command("fit")
+@_run
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
+@click.option(
+    "--evaluations", type=click.IntRange(min=1), default=60, show_default=True, help="Simulations at most."
+)
+@click.option("--arms", default="neither,hot", show_default=True, help="Arms to look at, with commas.")
+@json_option
+def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
+    """Find the costs with which a simulation takes as long as RUN did.
+
+    They come as the table [hosts] of `hotline simulate`; takes some minutes.
+    """
+    from foundation.logs.parts import write_text
+    from simulator.prediction.fit import fit as found_by
+
+    with one_line_errors():
+        with progress_bar("simulating") as report:
+            found = left_alone(lambda: found_by(run, arms.split(","), report, evaluations))
+        text = _toml(found.hosts)
+        if output is not None:
+            write_text(output, text)
+    if as_json:
+        print_json(
+            {"hosts": found.hosts.model_dump(mode="json"), "aside": found.aside, "cells": _cells(found)}
+        )
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        _print_fit(found)
+
+
+@click.command("predict")
+@_run
+@click.option(
+    "--hosts",
+    "hosts_of",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="TOML file with the table [hosts], as `hotline fit` writes it of another run.",
+)
+@click.option(
+    "--by",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Another real run instead: how well runs predict each other.",
+)
+@json_option
+def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:
+    """Simulate RUN, a real one, at the rates that it was offered, and compare arm by arm.
+
+    Means are to be within 15 %, p99 within 30 %, and differences to have the signs that RUN can tell.
+    """
+    if (hosts_of is None) == (by is None):
+        raise click.UsageError("one of --hosts and --by says what RUN is compared with")
+    with one_line_errors():
+        found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, by or run)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print(found)
+
+
+def _simulated(run: Path, hosts_of: Path) -> Prediction:
+    from experiment.config import load_config_as
+    from experiment.progress import Reporter, RunConsole
+    from simulator.config import SimulationConfig
+    from simulator.prediction.compare import predict as made_of
+
+    hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
+    reporter = Reporter(RunConsole())
+    try:
+        return left_alone(lambda: made_of(run, hosts, reporter))
+    finally:
+        reporter.stop()
+
+
+def _measured(run: Path, other: Path) -> Prediction:
+    from simulator.prediction.compare import compare
+    from simulator.prediction.observed import observed_in
+
+    return left_alone(lambda: compare(observed_in(run), observed_in(other)))
+
+
+def _toml(hosts: Hosts) -> str:
+    given = hosts.model_dump(mode="json", exclude_none=True)
+    lines = [f"{name} = {_value(value)}\n" for name, value in given.items()]
+    return "[hosts]\n" + "".join(lines)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _cells(found: Fit) -> list[dict[str, Any]]:
+    return [
+        {"load": load, "arm": arm, "metric": metric, "measured": measured, "fitted": fitted}
+        for (load, arm), metrics in found.cells.items()
+        for metric, (measured, fitted) in metrics.items()
+    ] + [
+        {"load": "", "arm": arm, "metric": "capacity", "measured": measured, "fitted": fitted}
+        for arm, (measured, fitted) in found.capacity.items()
+    ]
+
+
+def _print_fit(found: Fit) -> None:
+    rows: list[list[object]] = [
+        [
+            of["load"],
+            of["arm"],
+            of["metric"],
+            f"{of['measured']:,.0f}",
+            f"{of['fitted']:,.0f}",
+            _off(of["fitted"] / of["measured"] - 1),
+        ]
+        for of in _cells(found)
+    ]
+    print_table(
+        "µs, and steps/s, measured and with the costs found",
+        ["load", "arm", "metric", "measured", "fitted", "off"],
+        rows,
+    )
+
+
+def _off(value: float) -> str:
+    return f"{100 * value:+.0f} %"
+
+
+def _print(found: Prediction) -> None:
+    rows: list[list[object]] = [
+        [*of[:3], f"{of.measured:,.0f}", f"{of.predicted:,.0f}", _off(of.off), _told(of.holds)]
+        for of in found.latencies
+    ]
+    columns = ["load", "arm", "metric", "measured", "predicted", "off", ""]
+    print_table("Latency of operations, µs", columns, rows)
+    signs: list[list[object]] = [
+        [of.load, of.arm, of.metric, _off(of.measured), _off(of.predicted), "", _told(of.holds)]
+        for of in found.differences
+    ]
+    print_table("Differences to neither that the run can tell", columns, signs)
+    Console(stderr=True).print(_verdict(found))
+
+
+def _told(holds: bool) -> str:
+    return "holds" if holds else "off"
+
+
+def _verdict(found: Prediction) -> str:
+    means = [of.holds for of in found.latencies if of.metric.endswith("mean")]
+    tails = [of.holds for of in found.latencies if of.metric.endswith("p99")]
+    signs = [of.holds for of in found.differences]
+    return (
+        f"{sum(means)} of {len(means)} means within 15 %, {sum(tails)} of {len(tails)} p99 within 30 %, "
+        f"{sum(signs)} of {len(signs)} signs"
+    )
+
+
+def _as_json(found: Prediction) -> dict[str, Sequence[dict[str, Any]]]:
+    return {
+        "latencies": [{**of._asdict(), "off": of.off, "holds": of.holds} for of in found.latencies],
+        "differences": [{**of._asdict(), "holds": of.holds} for of in found.differences],
+    }

@@ -1,0 +1,80 @@
+"""`hotline registers`: what the switch holds of a job's keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hotline.cli.common import (
+    Number,
+    job_option,
+    json_option,
+    on_switch,
+    print_json,
+    print_table,
+    switch_options,
+)
+
+_RECORD = Path("runs/latest/run.json")
+
+
+@click.command()
+@click.argument("keys", nargs=-1, type=click.IntRange(0, 2**64 - 2), metavar="[KEY]...")
+@switch_options
+@job_option
+@click.option(
+    "--scale",
+    type=Number(min=0, min_open=True),
+    help=f"Units of a value per 1.0 of the model; left out, that of {_RECORD}.",
+)
+@json_option
+def registers(
+    keys: tuple[int, ...], address: str, device_id: int, job: int, scale: float | None, as_json: bool
+) -> None:
+    """Values of keys, or of all keys of a job, that the switch holds, read through the data plane.
+
+    A value is 32-bit fixed point, as it is on the wire, and beside it the model's weight: value / scale. A
+    parked key has none, its PS holds it.
+    """
+    found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
+    used = _scale_of_latest_run() if scale is None else scale
+    # A run that is up is not the latest yet, and may have another scale.
+    origin = (
+        f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
+    )
+    columns = ["key", "lane", "slot", "state", "value", "weight"]
+    rows: list[list[object]] = [
+        [
+            entry.param.key,
+            entry.param.lane,
+            entry.param.slot,
+            entry.param.state.value,
+            entry.value,
+            None if entry.value is None or used is None else entry.value / used,
+        ]
+        for entry in found
+    ]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    print_table(f"job {job}", columns, [[*row[:-2], *map(_number, row[-2:])] for row in rows])
+    click.echo(
+        f"weight = value / {used:.7g}{origin}" if used else f"no weights: give --scale, as {_RECORD} has none"
+    )
+
+
+def _scale_of_latest_run() -> float | None:
+    """None where there is no run, or one that trained nothing."""
+    try:
+        scale = json.loads(_RECORD.read_text())["workload"]["scale"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return float(scale)
+
+
+def _number(value: object) -> object:
+    if value is None:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else value

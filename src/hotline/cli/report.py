@@ -1,0 +1,175 @@
+"""`hotline report`, `figures` and `compare`: what runs, or a cluster's logs, say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from pydantic_core import to_jsonable_python
+from rich.text import Text
+
+from foundation.concurrency import left_alone
+from foundation.errors import HotlineError
+from foundation.words import counted
+from hotline.cli.common import json_option, one_line_errors, print_json, print_table
+from hotline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from analysis.compare import ComparedRun
+    from analysis.metrics import Metric
+    from analysis.statistics import Comparison
+
+# What draws and computes takes a second to import, which the other commands need not wait for.
+
+_RUN = click.Path(path_type=Path)
+_LATEST = Path("runs/latest")
+_PAGE = Path("report.html")
+
+
+@click.command()
+@click.argument("run", required=False, type=_RUN)
+@click.option("--logs", "logs", type=_RUN, metavar="DIR", help="A cluster's logs instead of a run.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Page to write, with --logs."
+)
+@json_option
+def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bool) -> None:
+    """Make the report of RUN (runs/latest), or of the logs of a cluster, again.
+
+    A run's numbers are printed, and go to its summary.json and report.html. --logs takes a folder with
+    rpc.csv or rpc.parquet, as docs/logs.md has it; it needs neither switch nor root.
+    """
+    if logs is not None and run is not None:
+        raise click.UsageError(f"RUN ({run}) and --logs ({logs}): only one of them")
+    if logs is None and output is not None:
+        raise click.UsageError(f"--output ({output}) goes with --logs; a run's report is in its folder")
+    with one_line_errors():
+        if logs is not None:
+            _cluster_report(logs, output or _PAGE, as_json)
+        else:
+            _run_report(run or _LATEST, as_json)
+
+
+def _run_report(folder: Path, as_json: bool) -> None:
+    from analysis.table import print_summary
+    from hotline.runs import report as report_again
+
+    if folder.exists() and not folder.is_dir():
+        raise HotlineError(f"{folder}: is a file; a run's folder is expected")
+    with progress_bar("figures") as progress:
+        run = report_again(folder, progress)
+    if as_json:
+        click.echo((run.folder / "summary.json").read_text(), nl=False)
+        return
+    print_summary(run.summary)
+    click.echo(f"report: {run.page}")
+
+
+def _cluster_report(folder: Path, page: Path, as_json: bool) -> None:
+    from hotline.runs import report_of_cluster
+
+    if not folder.is_dir():
+        raise HotlineError(f"--logs {folder}: no such folder; one with rpc.csv or rpc.parquet is expected")
+    with progress_bar("figures") as progress:
+        findings = report_of_cluster(folder, page, progress)
+    if as_json:
+        rows = [dict(zip(findings.columns[1:], row[1:], strict=True)) for row in findings.texts()]
+        print_json({"report": str(page), "findings": dict(zip(findings.titles, rows, strict=True))})
+        return
+    print_table(findings.title, list(findings.columns), [[*row] for row in findings.texts()])
+    click.echo(f"report: {page}")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN...")
+@click.option("-o", "--output", required=True, type=_RUN, metavar="DIR", help="Folder to write to.")
+@json_option
+def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
+    """Write the figures of runs, all in one: NAME.pdf, NAME.png, and the data behind each as NAME.csv.
+
+    fig-04 and so on are [DDL]'s; what they show is in docs/figures.md.
+    """
+    from analysis.figures.all import figures as all_figures
+    from analysis.figures.files import write_figures
+    from analysis.figures.source import of_run
+
+    with one_line_errors(), progress_bar("figures") as progress:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
+        sources = [of_run(run) for run in runs]
+        written = left_alone(lambda: write_figures(all_figures(sources, progress), output))
+    if as_json:
+        print_json({"figures": [str(path) for path in written]})
+    else:
+        click.echo(f"{counted(len(written), 'file')} in {output}")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN RUN...")
+@json_option
+def compare(runs: tuple[Path, ...], as_json: bool) -> None:
+    """Compare runs: each arm with that of the first run, and how offload did in each; with 95 % intervals."""
+    from analysis.compare import compare_runs
+
+    if len(runs) < 2:
+        raise click.UsageError(f"{runs[0]} alone has nothing to be compared with; two runs or more")
+    with one_line_errors():
+        found = left_alone(lambda: compare_runs(runs))
+    if as_json:
+        told = {each.name: asdict(each) for each in found}
+        print_json(to_jsonable_python(told))
+        return
+    for load in found[0].changes:
+        _print_compared(load, found)
+
+
+def _print_compared(load: str, found: list[ComparedRun]) -> None:
+    from analysis.metrics import shown_in
+    from foundation.designs.arms import baseline_of, leading, told
+
+    # --json has all.
+    metrics = shown_in("compare")
+    names = [each.name for each in found]
+    offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
+    click.echo(f"Load {load}, steps/s offered: {offered}")
+    base = baseline_of(found[0].changes[load])
+    lead = leading(base.design)
+    for arm in (each.name for each in (base, *told(base.design))):
+        changes = [each.changes[load].get(arm, {}) for each in found]
+        rows = [
+            [
+                metric.title,
+                f"{changes[0][metric.name].baseline:,.1f}",
+                *(_cell(metric, of) for of in changes[1:]),
+            ]
+            for metric in metrics
+            if metric.name in changes[0]
+        ]
+        if rows:
+            print_table(f"Load {load}, arm {arm}: {names[0]}, and the others against it", ["", *names], rows)
+    if lead is None:
+        return
+    inside = [each.differences[load].get(lead.name, {}) for each in found]
+    rows = [
+        [metric.title, *(_cell(metric, of) for of in inside)]
+        for metric in metrics
+        if any(metric.name in of for of in inside)
+    ]
+    if rows:
+        print_table(f"Load {load}: {lead.name} against {lead.baseline}, in each run", ["", *names], rows)
+
+
+def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:
+    from analysis.claims import Claim
+    from analysis.table import styled
+    from analysis.wording import difference
+
+    found = of.get(metric.name)
+    if found is None or found.ratio is None:
+        return Text("–")
+    return styled((difference(found, Claim(metric, found).tone),))

@@ -1,0 +1,23 @@
+"""`hotline run`: the main job, which `make run-topo` calls."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("run")
+@click.argument("settings", nargs=-1, metavar="[NAME=value]...")
+def run(settings: tuple[str, ...]) -> None:
+    """Run the experiment on this machine: hosts, links and a switch on Mininet. Needs root.
+
+    Workers train with and without the switch's help, in turns; the report is runs/latest/report.html.
+    The README has what each NAME sets: DESIGN, TARGET, WORKERS, PS, TOP_K, ROUNDS, DATA, CODEC, DATAPATH,
+    PCAP, CLI, SEED, and CONFIG, a TOML file like run.toml.
+    """
+    from topologies.signals import STOP
+
+    STOP.listen()
+    # Takes seconds: a signal is heard before.
+    from topologies.lifecycle import main
+
+    STOP.exit(main(settings))

@@ -1,0 +1,131 @@
+"""`hotline status`: what the switch's tables and counters tell, in a few lines or in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+
+from controller.controller import Controller
+from controller.status import SwitchStatus
+from controller.tables import Job
+from foundation.designs.arms import every
+from foundation.protocol.header import LANES
+from foundation.words import counted
+from hotline.cli.common import (
+    ON_OFF,
+    json_option,
+    on_switch,
+    plain_table,
+    print_json,
+    print_table,
+    switch_options,
+)
+
+
+@click.command()
+@switch_options
+@click.option("--all", "in_full", is_flag=True, help="Also servers, callers, and counters of each lane.")
+@json_option
+def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
+    """Jobs with their arms and entries by state, hit rate, RPCs and drops.
+
+    Counters count since the pipeline was committed, all jobs together.
+    """
+    found = on_switch(address, device_id, Controller.status, primary=False)
+    if as_json:
+        print_json(_as_json(found))
+        return
+    _print_summary(address, found)
+    if in_full:
+        _print_details(found)
+
+
+def _as_json(status: SwitchStatus) -> dict[str, object]:
+    return {
+        "jobs": [
+            {"arm": _arm(job)}
+            | asdict(job)
+            | {"entries": status.states(job.job)}
+            | {"servers": [asdict(server) for server in status.servers if server.job == job.job]}
+            for job in status.jobs
+        ],
+        "workers": [asdict(worker) for worker in status.workers],
+        "rpcs": status.counters.rpcs,
+        "drops": status.counters.drops,
+        "lanes": [
+            {"lane": lane, "entries": entries} | asdict(counters)
+            for lane, entries, counters in zip(
+                range(LANES), status.lane_entries(), status.counters.lanes, strict=True
+            )
+        ],
+        "totals": asdict(status.counters.all_lanes())
+        | {"entries": len(status.params), "hit_rate": status.counters.all_lanes().hit_rate},
+    }
+
+
+def _print_summary(address: str, status: SwitchStatus) -> None:
+    jobs = [
+        [
+            _arm(job) or "",
+            *_settings(job),
+            len(status.callers(job.job)),
+            *status.states(job.job).values(),
+        ]
+        for job in status.jobs
+    ]
+    columns = ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"]
+    console = Console(highlight=False)
+    entries = counted(len(status.params), "entry", "entries")
+    console.print(f"switch {address}: {counted(len(jobs), 'job')}, {entries}")
+    console.print(plain_table(columns, jobs))
+    for line in _counters(status):
+        console.print(line, soft_wrap=True)
+
+
+def _counters(status: SwitchStatus) -> Iterator[str]:
+    lanes, rpcs = status.counters.all_lanes(), status.counters.rpcs
+    rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
+    hits, misses = counted(lanes.hits, "hit"), counted(lanes.misses, "miss", "misses")
+    yield f"lanes: {hits}, {misses}{rate}, {counted(lanes.overflows, 'overflow')}"
+    yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
+    yield f"drops: {_dropped(status.counters.drops)}"
+
+
+def _dropped(drops: Mapping[str, int]) -> str:
+    reasons = [f"{packets:,} {reason}" for reason, packets in drops.items() if packets]
+    return ", ".join(reasons) or "none"
+
+
+def _arm(job: Job) -> str | None:
+    return next((arm.name for arm in every().values() if arm.job == job.job), None)
+
+
+def _settings(job: Job) -> list[object]:
+    return [job.job, ON_OFF[job.offload], ON_OFF[job.proxy]]
+
+
+def _print_details(status: SwitchStatus) -> None:
+    servers: list[list[object]] = [
+        [server.job, server.ps, server.addr, server.udp_port, server.port, server.service_addr]
+        for server in status.servers
+    ]
+    columns = ["job", "PS", "address", "UDP port", "switch port", "service address"]
+    print_table("servers", columns, servers)
+    callers: list[list[object]] = [
+        [row.job, row.worker, row.epoch, row.row, row.addr, row.udp_port, row.port, "yes" if row.kind else ""]
+        for row in status.workers
+    ]
+    columns = ["job", "worker", "epoch", "row", "address", "UDP port", "switch port", "privileged"]
+    print_table("callers", columns, callers)
+    lanes: list[list[object]] = [
+        [lane, entries, counters.hits, counters.misses, counters.overflows]
+        for lane, entries, counters in zip(
+            range(LANES), status.lane_entries(), status.counters.lanes, strict=True
+        )
+    ]
+    print_table("lanes", ["lane", "entries", "hits", "misses", "overflows"], lanes)
+    print_table("RPCs", ["outcome", "packets"], [[*item] for item in status.counters.rpcs.items()])
+    print_table("drops", ["reason", "packets"], [[*item] for item in status.counters.drops.items()])

@@ -1,0 +1,126 @@
+"""`hotline sweep`: many runs in virtual time, side by side, and one page about them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foundation.concurrency import left_alone
+from hotline.cli.common import (
+    json_option,
+    one_line_errors,
+    print_json,
+    processes_option,
+    side_by_side_option,
+)
+from hotline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from simulator.sweeps.plan import Sweep
+    from simulator.sweeps.spread import Results
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[SWEEP]...")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Configuration of --along; else [DDL]'s cluster."
+)
+@click.option(
+    "--along", metavar="SETTING=V1,V2,...", help="A sweep of your own, as network.rate_mbit=100,1000."
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/sweeps"),
+    show_default=True,
+    help="Folder of the results; what is there, of the same settings and code, is not done again.",
+)
+@side_by_side_option
+@processes_option
+@json_option
+def sweep(
+    names: tuple[str, ...], config: Path | None, along: str | None, into: Path, scheduler: str | None,
+    processes: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate the points of sweeps side by side.
+
+    SWEEP is clusters ([DDL] S1 to S6), training (Fig. 1), top-k, skew, bandwidth, incast or connections;
+    without one, all of them. Results are the same wherever they are simulated.
+    """
+    from simulator.sweeps.page import write_page
+    from simulator.sweeps.plan import points_of
+    from simulator.sweeps.spread import do_points
+
+    with one_line_errors():
+        swept = _wanted(names, config, along)
+        points = list(points_of(swept))
+        with _told() as progress:
+            results = do_points(points, into, scheduler, processes, progress)
+        page = left_alone(lambda: write_page(swept, results, into))
+    if as_json:
+        print_json(_as_json(swept, results))
+    else:
+        click.echo(f"report: {page}")
+    _check(results)
+
+
+def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
+    from experiment.config import load_config_as
+    from simulator.config import DDL, SimulationConfig
+    from simulator.sweeps.plan import along, sweeps
+
+    if setting is None:
+        if config is not None:
+            raise click.UsageError("--config is of a sweep of your own: say --along SETTING=V1,V2,..., too")
+        return sweeps(names)
+    if names:
+        raise click.UsageError(f"{names[0]} and --along exclude each other")
+    base = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
+    name, _, values = setting.partition("=")
+    try:
+        found = [json.loads(value) for value in values.split(",")]
+        numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    except json.JSONDecodeError:
+        found, numbers = [values], []
+    if len(numbers) < len(found):
+        raise click.UsageError(f"--along {setting}: is not SETTING=V1,V2,... with numbers")
+    return [along(base, name, numbers)]
+
+
+@contextmanager
+def _told() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal, and else a line for each point; Ctrl-C in one line."""
+    is_terminal = sys.stderr.isatty()
+
+    def show(done: int, total: int, name: str) -> None:
+        report(done, total)
+        if name and not is_terminal:
+            click.echo(f"{done} of {total}: {name}", err=True)
+
+    with progress_bar("simulating") as report:
+        yield show
+
+
+def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:
+    """Sweep -> point -> what has come out."""
+    return {
+        sweep.name: {
+            point.name: {"x": point.x, **results[sweep.name, point.name].model_dump(mode="json")}
+            for point in sweep.points
+        }
+        for sweep in swept
+    }
+
+
+def _check(results: Results) -> None:
+    """Fail where updates do not add up; the page is written by then."""
+    for (sweep, point), done in results.items():
+        lost, keys = done.result.lost, done.result.mismatched_keys
+        if lost or keys:
+            raise click.ClickException(f"{sweep} {point}: {lost} updates were lost, at {keys} keys")

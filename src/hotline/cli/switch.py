@@ -1,0 +1,135 @@
+"""Commands that change a switch: move hot sets, switch offload and proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from controller.controller import Controller
+from controller.hotset import choice as hotsets
+from controller.hotset.migrate import Plan
+from controller.tables import Job
+from hotline.cli.common import (
+    ON_OFF,
+    dry_run_option,
+    job_option,
+    json_option,
+    on_switch,
+    one_line_errors,
+    print_json,
+    switch_options,
+)
+from hotline.progress import progress_bar
+
+_ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@switch_options
+@job_option
+@dry_run_option
+@json_option
+def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+    """Make FILE the hot set of a job, moving only the difference, while training goes on.
+
+    A load that was interrupted is finished by loading again.
+    """
+    with one_line_errors():
+        keys = hotsets.read(file)["key"].to_list()
+    _move("load", address, device_id, job, keys, dry_run, as_json)
+
+
+@click.command()
+@switch_options
+@job_option
+@dry_run_option
+@json_option
+def unload(address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+    """Take all keys of a job home to their parameter servers."""
+    _move("unload", address, device_id, job, [], dry_run, as_json)
+
+
+def _move(
+    label: str, address: str, device_id: int, job: int, keys: list[int], dry_run: bool, as_json: bool
+) -> None:
+    async def action(controller: Controller) -> Plan:
+        if dry_run:
+            return await controller.plan(job, keys)
+        with progress_bar(label) as progress:
+            return await controller.load(job, keys, progress=progress)
+
+    plan = on_switch(
+        address, device_id, action, primary=not dry_run, again=lambda: None if dry_run else label
+    )
+    _print_changes(dict(plan.summary()), dry_run, as_json)
+
+
+@click.command()
+@click.argument("state", type=click.Choice(["on", "off"]))
+@switch_options
+@job_option
+@dry_run_option
+@json_option
+def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+    """Serve a job's hot set in the switch, or have the parameter servers serve it.
+
+    Off, the entries stay where they are; the values move home.
+    """
+    on = state == "on"
+
+    async def action(controller: Controller) -> tuple[Job, Plan]:
+        before = await controller.job(job)
+        if dry_run:
+            return before, await controller.plan_offload(job, on)
+        with progress_bar(f"offload {state}") as progress:
+            return before, await controller.set_offload(job, on, progress=progress)
+
+    again = None if dry_run else f"offload {state}"
+    before, plan = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
+    _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
+
+
+@click.command()
+@click.argument("state", type=click.Choice(["on", "off"]))
+@switch_options
+@job_option
+@dry_run_option
+@json_option
+def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
+    """Let a job's parameter servers see its workers as one connection, or each as its own."""
+    on = state == "on"
+
+    async def action(controller: Controller) -> Job:
+        before = await controller.job(job)
+        if not dry_run:
+            await controller.set_proxy(job, on)
+        return before
+
+    again = None if dry_run else f"proxy {state}"
+    before = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
+    _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
+
+
+def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
+    """A setting of a job as a change, null where it stays as it is."""
+    return {name: None if before == after else ON_OFF[after]}
+
+
+def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
+    """Tell what was or would be changed: counts of what, and settings with what they become."""
+    if as_json:
+        print_json({"dry_run": dry_run, **changes})
+        return
+    told = [
+        f"{what} {change}" if isinstance(change, str) else _number(what, change)
+        for what, change in changes.items()
+        if change
+    ]
+    did = "would do" if dry_run else "done"
+    click.echo(f"{did}: {', '.join(told)}" if told else "nothing to do")
+
+
+def _number(what: str, number: object) -> str:
+    return f"{number} {_ONE.get(what, what) if number == 1 else what}"

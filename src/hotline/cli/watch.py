@@ -1,0 +1,194 @@
+"""`hotline watch`: a run and its switch while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from controller.controller import Controller
+from controller.errors import DeviceError
+from controller.rates import Reading, take
+from foundation.concurrency import in_thread
+from foundation.logs.columns import load_name
+from hotline.cli.common import Number, json_option, on_switch, one_line_errors, plain_table, switch_options
+
+if TYPE_CHECKING:
+    from analysis.live import BlockLatency, LiveLatencies
+
+_RUNS = Path("runs")
+_UNKNOWN = "–"
+_BLOCK = ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99", "PS queue", "W queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown at a time."""
+
+    time_s: float
+    """Unix time."""
+    reading: Reading
+    blocks: Sequence[BlockLatency]
+    """The newest of each arm."""
+    fresh: Sequence[BlockLatency]
+    """Those of them that the view before had not."""
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@switch_options
+@click.option(
+    "--interval", default=2.0, show_default=True, type=Number(0.2, 3600),
+    help="Seconds between two readings.",
+)  # fmt: skip
+@click.option("--count", type=click.IntRange(min=1), help="End after so many readings.")
+@json_option
+def watch(
+    run: Path | None, address: str, device_id: int, interval: float, count: int | None, as_json: bool
+) -> None:
+    """Watch a run: rates, hit share and drops at the switch, latencies and queues by arm.
+
+    RUN is its folder; left out, that of the run that goes on in runs, or runs/latest. Rates are of all jobs,
+    since the reading before; the first reading has what was counted so far. Latencies and the mean waits in
+    the queues of PS and worker are of each arm's newest block, in µs. Not on a terminal a reading is a line.
+
+    Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
+    """
+    # It takes half a second to import, which the other commands need not wait for.
+    from analysis.live import LiveLatencies, has_ended, run_folder
+
+    with one_line_errors():
+        folder = run_folder(run, _RUNS)
+        if folder is not None and has_ended(folder) and not asyncio.run(_answers(address, device_id)):
+            click.echo(f"{folder}: the run has ended, and no switch answers at {address}", err=as_json)
+            return
+    latencies = None if folder is None else LiveLatencies(folder / "parts")
+
+    async def follow(controller: Controller) -> bool:
+        """Show what is to be shown; whether the switch has gone."""
+        shown = 0
+        try:
+            # In here, so that the terminal is left in order before anything else is told.
+            with _screen(address, folder, as_json) as show:
+                async for view in views(controller, latencies, interval):
+                    show(view)
+                    shown += 1
+                    if shown == count:
+                        return False
+        except DeviceError:
+            if not shown or await _answers(address, device_id):
+                raise
+        return True
+
+    if on_switch(address, device_id, follow, primary=False):
+        click.echo("the switch has gone", err=as_json)
+
+
+async def views(
+    controller: Controller, latencies: LiveLatencies | None, interval: float
+) -> AsyncIterator[View]:
+    """What the switch and the logs of its run tell, without end; `interval` is the pause between, in s."""
+    reading: Reading | None = None
+    blocks: list[BlockLatency] = []
+    while True:
+        reading = take(await controller.counters(), time.monotonic(), reading)
+        before, blocks = blocks, await in_thread(latencies.read) if latencies else []
+        yield View(time.time(), reading, blocks, [block for block in blocks if block not in before])
+        await asyncio.sleep(interval)
+
+
+async def _answers(address: str, device_id: int) -> bool:
+    """Whether a switch does; raises for what is no address."""
+    controller = Controller(address, device_id=device_id, primary=False)
+    try:
+        async with controller:
+            return True
+    except DeviceError:
+        return False
+
+
+@contextmanager
+def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
+    """What shows a view: on a terminal in the place of the one before."""
+    console = Console(highlight=False)
+    if as_json:
+        yield lambda view: click.echo(json.dumps(_as_json(run, view)))
+    elif not console.is_terminal:
+        yield lambda view: click.echo("; ".join(_line(view)))
+    else:
+        title = Text(f"switch {address}, {'no run' if run is None else run.name}; Ctrl-C ends")
+        # Its own refreshing would be CPU time for nothing.
+        with Live(console=console, auto_refresh=False) as live:
+            yield lambda view: live.update(Group(title, *_tables(view)), refresh=True)
+
+
+def _as_json(run: Path | None, view: View) -> dict[str, object]:
+    reading = asdict(view.reading)
+    del reading["at_s"]  # of a clock that tells others nothing
+    told = {"time_s": view.time_s, "run": None if run is None else str(run)}
+    return told | reading | {"blocks": [asdict(block) for block in view.blocks]}
+
+
+def _line(view: View) -> Iterator[str]:
+    """The parts of a view as a line; of the blocks those that are new."""
+    reading = view.reading
+    yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_since(reading)}"
+    rates = {} if reading.per_s is None else {name: f" ({_number(x)}/s)" for name, x in reading.per_s.items()}
+    yield ", ".join(f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _names(reading))
+    for block in view.fresh:
+        arm, number, load, *latencies = _cells(block)
+        told = ", ".join(f"{name} {each}" for name, each in zip(_BLOCK[3:], latencies, strict=True))
+        yield f"{arm} in round {number} at load {load}, µs: {told}"
+
+
+def _tables(view: View) -> Iterator[Text | Table]:
+    reading = view.reading
+    yield Text(_since(reading))
+    rates = reading.per_s or {}
+    counts = [
+        [word, Text(_number(rates.get(name))), Text(f"{reading.totals[name]:,}")]
+        for name, word in _names(reading)
+    ]
+    yield plain_table(["", "/s", "in all"], counts)
+    if view.blocks:
+        yield Text("newest blocks, µs")
+        rows = [_cells(block) for block in view.blocks]
+        yield plain_table(_BLOCK, [[arm, *map(Text, numbers)] for arm, *numbers in rows])
+
+
+def _since(reading: Reading) -> str:
+    """What the numbers are of, and how many of the lanes hit."""
+    since = "so far" if reading.interval_s is None else f"in {reading.interval_s:.1f} s"
+    share = _UNKNOWN if reading.hit_share is None else f"{reading.hit_share:.1%}"
+    return f"{'counters were reset, ' if reading.was_reset else ''}{since} {share} of the lanes hit"
+
+
+def _names(reading: Reading) -> Iterator[tuple[str, str]]:
+    """What is shown of the counters, and how it is called; reasons of drops where there were any."""
+    for name, total in reading.totals.items():
+        if total or not name.startswith("drops_"):
+            yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
+
+
+def _cells(block: BlockLatency) -> list[str]:
+    arm, number, load, *latencies = astuple(block)
+    return [arm, str(number), load_name(load), *map(_number, latencies)]
+
+
+def _number(number: float | None) -> str:
+    """A rate, which may be small, or µs."""
+    if number is None:
+        return _UNKNOWN
+    return f"{number:,.0f}" if number >= 10 or not number else f"{number:.1f}"

@@ -1,0 +1,287 @@
+"""`hotline whatif`: is the network the bottleneck of dense training?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from foundation.concurrency import left_alone
+from hotline.cli.common import (
+    Number,
+    json_option,
+    numbers,
+    one_line_errors,
+    plain_table,
+    print_json,
+)
+from hotline.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hotline.dense.catalogue import Model
+    from hotline.dense.fusion import Fusion
+    from hotline.dense.network import Network
+    from hotline.dense.packets import Beside
+    from hotline.dense.told import Needed
+    from hotline.dense.whatif import Row
+
+_INTO = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option(
+    "--workers",
+    default=64,
+    show_default=True,
+    type=click.IntRange(2, 100_000),
+    help="How many train together.",
+)
+@click.option(
+    "--gbit",
+    default=10.0,
+    show_default=True,
+    type=Number(0.001, 100_000),
+    help="Bandwidth of each link, in Gbit/s.",
+)
+@click.option(
+    "--compression",
+    default=1.0,
+    show_default=True,
+    type=Number(1, 10_000),
+    help="How many times fewer bytes are sent.",
+)
+@click.option(
+    "--aggregation",
+    default="ring",
+    show_default=True,
+    type=click.Choice(["ring", "tree", "servers", "switch"]),
+    help="Who sums the gradients.",
+)
+@click.option(
+    "--servers",
+    type=click.IntRange(1, 100_000),
+    help="How many parameter servers there are. [default: as many as workers]",
+)
+@click.option(
+    "--fusion",
+    type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
+    help="When a buffer is sent: somebody's default, each layer by itself, or all at the end. "
+    "[default: horovod-0.20, which is 5 ms and 64 MiB]",
+)
+@click.option(
+    "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after so many ms of backward, ..."
+)
+@click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as so many MiB are ready.")
+@click.option(
+    "--utilisation",
+    metavar="SHARE|FILE",
+    default="1",
+    show_default=True,
+    help="The share of a link's bandwidth that is reached. FILE is a CSV with the columns gbit,utilisation.",
+)
+@click.option(
+    "--startup-us",
+    default=0.0,
+    show_default=True,
+    type=Number(0, 1e6),
+    help="Start-up time of each step of a collective.",
+)
+@click.option(
+    "--target",
+    default=0.9,
+    show_default=True,
+    type=Number(0.01, 0.999),
+    help="The scaling factor for which bandwidth and compression are sought.",
+)
+@click.option(
+    "--step-ms",
+    type=Number(0.001, 1e6),
+    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
+)
+@click.option(
+    "--packets", is_flag=True, help="Beside the formula, send the buffers as frames in rings of 4, 8 and 16."
+)
+@click.option("--into", type=_INTO, help="Folder for a page with a map, and its figures.")
+@json_option
+def whatif(
+    models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
+    servers: int | None, fusion: str | None, cycle_ms: float | None, buffer_mib: float | None,
+    utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
+    into: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Tell what a better network, or compression, would bring dense training.
+
+    MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
+    resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
+    MODEL the table of Zhang et al. (NetAI 2020) is printed, too, and their three models are asked about.
+    """
+    from hotline.dense.catalogue import MEASURED, open_models
+    from hotline.dense.page import write_whatif
+    from hotline.dense.told import answers_of
+
+    if packets and aggregation != "ring":
+        raise click.UsageError(f"--packets is of rings: leave out --aggregation {aggregation}")
+    if packets and utilisation != "1":
+        raise click.UsageError("--packets has frames use links as they can: leave out --utilisation")
+    rule = _fusion(fusion, cycle_ms, buffer_mib)
+    with one_line_errors():
+        network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
+        opened = open_models(models or MEASURED, step_ms and step_ms * 1e3)
+        found = left_alone(lambda: answers_of(opened, network, rule, target))
+        beside = _beside(opened, network, rule) if packets else []
+        # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
+        page = into and write_whatif(opened, network, rule, into, target)
+    if as_json:
+        rings = {"packets": [each.model_dump() for each in beside]} if packets else {}
+        print_json({**_as_json(found, not models), **rings})
+    else:
+        if not models:
+            _print_theirs()
+        settings = [*network.told(), ("buffers", rule.told())]
+        click.echo("; ".join(f"{name}: {value}" for name, value in settings))
+        _print(found)
+    if beside and not as_json:
+        _print_beside(beside)
+    if page and not as_json:
+        click.echo(f"report: {page}")
+
+
+def _network(
+    workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
+    startup_us: float,
+) -> Network:  # fmt: skip
+    from hotline.dense.errors import DenseError
+    from hotline.dense.network import Network, read_utilisation
+
+    try:
+        share: object = float(utilisation)
+    except ValueError:
+        share = read_utilisation(Path(utilisation))
+    if isinstance(share, float) and not 0 < share <= 1:
+        raise DenseError(f"--utilisation {utilisation}: a share above 0 and up to 1, or a file, is expected")
+    if servers is not None and aggregation != "servers":
+        raise DenseError(f"--servers {servers}: there are none with --aggregation {aggregation}")
+    return Network.model_validate(
+        {
+            "workers": workers,
+            "gbit": gbit,
+            "compression": compression,
+            "aggregation": aggregation,
+            "servers": servers,
+            "utilisation": share,
+            "startup_us": startup_us,
+        }
+    )
+
+
+def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
+    from hotline.dense.fusion import MIB, PRESETS, Fusion
+
+    if cycle_ms is None and buffer_mib is None:
+        return PRESETS[preset or "horovod-0.20"]
+    if preset is not None:
+        raise click.UsageError("--cycle-ms and --buffer-mib are a rule of their own: leave out --fusion")
+    return Fusion(
+        cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
+        most_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
+    )
+
+
+def _print_theirs() -> None:
+    from rich.console import Console
+
+    from hotline.dense.whatif import CLAIMED, FEWER, SETUPS, TARGET, table
+
+    click.echo(
+        "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
+    )
+    found = list(table())
+    rows: list[list[object]] = [
+        [
+            row.model.title,
+            *numbers(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
+            *numbers(*(f"{factor:.3f}" for factor in (*row.factors, row.fewer))),
+        ]
+        for row in found
+    ]
+    head = [
+        "model",
+        "MB",
+        "buffers",
+        *(setup.title for setup in SETUPS),
+        f"{FEWER.title}, {FEWER.workers} workers",
+    ]
+    Console(width=120).print(plain_table(head, rows))
+    low, high = CLAIMED
+    click.echo(
+        f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for {TARGET:g} '
+        f"that is so for {_compressions(found, True)}, and not for {_compressions(found, False)}.\n"
+    )
+
+
+def _compressions(rows: list[Row], as_claimed: bool) -> str:
+    return " and ".join(
+        f"{row.model.title} ({row.compression:.2f}×)" for row in rows if row.is_as_claimed == as_claimed
+    )
+
+
+def _print(found: list[Needed]) -> None:
+    for each in found:
+        click.echo(each.sentence)
+        if each.is_estimate:
+            click.echo("  Its times are an estimate: a published step, split by the layers' arithmetic.")
+
+
+def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Beside]:
+    from hotline.dense.packets import beside_formula
+
+    with progress_bar("rings") as progress:
+        return left_alone(
+            lambda: [
+                each for model in models for each in beside_formula(model, network, fusion, step=progress)
+            ]
+        )
+
+
+def _print_beside(found: list[Beside]) -> None:
+    from rich.console import Console
+
+    click.echo(
+        "\nWhen the last all-reduce ends, ms since backward began: by formula, and by frames in virtual time"
+    )
+    rows: list[list[object]] = [
+        [
+            each.model,
+            each.workers,
+            *numbers(
+                f"{each.formula_ms:,.1f}",
+                f"{each.with_headers_ms:,.1f}",
+                f"{each.packets_ms:,.1f}",
+                f"{each.apart:+.2%}",
+                f"{each.frames:,}",
+            ),
+        ]
+        for each in found
+    ]
+    head = ["model", "workers", "formula", "with headers", "frames", "apart", "number of frames"]
+    Console(width=120).print(plain_table(head, rows))
+
+
+def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:
+    from hotline.dense.whatif import FEWER, SETUPS, table
+
+    answer: dict[str, object] = {"models": [each.model_dump() for each in found]}
+    if theirs:
+        answer["table"] = {
+            row.model.name: {
+                "bytes": row.model.layers.bytes,
+                "buffers": row.messages,
+                **{setup.title: factor for setup, factor in zip(SETUPS, row.factors, strict=True)},
+                f"{FEWER.title}, {FEWER.workers} workers": row.fewer,
+                "10G, compression needed": row.compression,
+            }
+            for row in table()
+        }
+    return answer

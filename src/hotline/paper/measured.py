@@ -1,0 +1,50 @@
+"""What a finished run says for figures over several runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from analysis.errors import AnalysisError
+from analysis.record import RunRecord, read_record
+from analysis.statistics import Comparison
+from analysis.summary import LoadSummary, Summary
+from experiment.config import Config
+from foundation.designs.hotset import HOT
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A run with its record and results."""
+
+    folder: Path
+    record: RunRecord
+    summary: Summary
+    config: Config
+
+    @property
+    def load(self) -> LoadSummary:
+        """Its first load."""
+        return next(iter(self.summary.loads.values()))
+
+    def difference(self, metric: str) -> Comparison:
+        """Of arm *hot* to the baseline; raises `AnalysisError` where it was not measured."""
+        found = self.load.differences.get(HOT.name, {}).get(metric)
+        if found is None or found.ratio is None:
+            raise AnalysisError(f"{self.folder}: {metric} of arm {HOT.name} was not measured")
+        return found
+
+
+def read_measured(folder: Path) -> MeasuredRun:
+    """A run folder with a report; raises `AnalysisError`."""
+    record = read_record(folder)
+    try:
+        summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
+        config = Config.model_validate(record.config)
+    except OSError as error:
+        raise AnalysisError(f"{folder}: has no summary.json, `./hotline report` makes it") from error
+    except ValidationError as error:
+        raise AnalysisError(f"{folder}: {error.errors()[0]['msg']}") from error
+    return MeasuredRun(folder, record, summary, config)

@@ -1,0 +1,141 @@
+"""Runs, real and in virtual time, and their reports."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from analysis.figures.source import of_cluster
+from analysis.page.tables import Table
+from analysis.record import RunRecord, read_record
+from analysis.report import write_cluster_report, write_report
+from analysis.summary import Summary, summarise
+from experiment.config import config_of, load_config, load_config_as
+from experiment.errors import RunFailed
+from experiment.folder import create_run_folder, point_to_latest
+from experiment.phases.accounting import check_accounting
+from experiment.phases.workload import read_data
+from experiment.progress import Reporter
+from foundation.concurrency import left_alone
+from foundation.logs.cluster import open_cluster
+from foundation.logs.merge import finish_merge
+from simulator.answer.ask import ClusterAnswer
+from simulator.answer.ask import answer as answer_for
+from simulator.answer.cluster import Cluster
+from simulator.aside import silent
+from simulator.config import DDL, SimulationConfig
+from simulator.experiment import simulate as experiment
+
+Progress = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+
+def _nobody(done: int, total: int) -> None:
+    """Is told nothing."""
+
+
+class Run(NamedTuple):
+    """A run that has ended."""
+
+    folder: Path
+    """With its logs (docs/logs.md), `run.json`, `summary.json` and the report."""
+    record: RunRecord
+    """What was run, and how its updates add up."""
+    summary: Summary
+    """Its numbers, by arm and load."""
+    page: Path
+    """The report."""
+
+    def check(self) -> None:
+        """Raise `AccountingError` where updates were lost."""
+        if self.record.accounting is not None:
+            check_accounting(self.record.accounting, self.folder)
+
+
+def run(**settings: object) -> Run:
+    """Run the experiment on this machine, as `make run-topo` does: `run(workers=4, top_k=2000)`.
+
+    Needs root and Mininet, builds a network of its own, and tells progress to stderr. Raises `RunFailed`,
+    after what was wrong has been told there.
+    """
+    # Needs the distribution's Mininet, which who simulates may not have.
+    from topologies.lifecycle import main
+
+    given = [f"{name.upper()}={value}" for name, value in settings.items()]
+    runs = load_config(given).runs
+    if main(given):
+        raise RunFailed("the run failed or was interrupted, as told on stderr")
+    return read(runs / "latest")
+
+
+def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:
+    """Do a run in virtual time: the same P4 program, the same agents, the same report, and no root.
+
+    `config` is a TOML file (docs/simulator.md); settings come on top. Without a file it is [DDL]'s cluster:
+    80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`. Raises
+    `ConfigError`, `SimulationError` or `DataError`, and leaves nothing behind then.
+    """
+    reporter = reporter or silent()
+    if config is None:
+        chosen = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
+    else:
+        chosen = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)
+    folder = create_run_folder(chosen.runs, "simulated")
+    try:
+        data = left_alone(lambda: read_data(chosen, reporter))
+        record = left_alone(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
+        with reporter.phase("report"):
+            made = _reported(folder, record, _nobody)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        reporter.stop()
+    point_to_latest(chosen.runs)
+    return made
+
+
+def read(folder: Path) -> Run:
+    """A run that was made before, with the report that it has."""
+    record = read_record(folder)
+    return Run(folder, record, summarise(folder, record), folder / "report.html")
+
+
+def report(folder: Path, progress: Progress = _nobody) -> Run:
+    """Make a run's numbers and its report again. Raises `AnalysisError`."""
+    record = read_record(folder)
+    left_alone(lambda: finish_merge(folder))
+    return _reported(folder, record, progress)
+
+
+def _reported(folder: Path, record: RunRecord, progress: Progress) -> Run:
+    summary = left_alone(lambda: summarise(folder, record))
+    return Run(folder, record, summary, left_alone(lambda: write_report(folder, record, summary, progress)))
+
+
+def report_of_cluster(logs: Path, page: Path, progress: Progress = _nobody) -> Table:
+    """Write the report of a cluster's own logs (docs/logs.md); its findings beside [DDL]'s.
+
+    Raises `DataError`.
+    """
+    with TemporaryDirectory() as scratch:
+        source = left_alone(lambda: of_cluster(open_cluster(logs, Path(scratch))))
+        return left_alone(lambda: write_cluster_report(source, page, progress))
+
+
+def answer(reporter: Reporter | None = None, **cluster: Any) -> ClusterAnswer:
+    """What a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
+
+    The settings are `simulator.answer.cluster.Cluster`'s. Takes some ten seconds with 100 hosts. Raises
+    `ConfigError`, `SimulationError` and `DataError`.
+    """
+    reporter = reporter or silent()
+    asked = config_of(Cluster, cluster)
+    try:
+        return left_alone(lambda: answer_for(asked, reporter))
+    finally:
+        reporter.stop()

@@ -1,0 +1,76 @@
+"""`python -m tests.bench`: the command line."""
+
+import json
+import logging
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+from rich.console import Console
+
+from foundation.errors import HotlineError
+from foundation.targets.processes import NO_BMV2
+from softswitch.errors import SwitchError
+from tests.bench.processes import choose_cores
+from tests.bench.report import as_json, as_tables, machine, placed
+from tests.bench.results import Result
+from tests.bench.scale import FULL, QUICK
+from tests.bench.sections.agents import agents
+from tests.bench.sections.control import memory, writes
+from tests.bench.sections.dense import dense
+from tests.bench.sections.forwarding import forwarding
+from tests.bench.sections.function import function
+from tests.bench.sections.load import load
+from tests.bench.sections.parts import parts
+from tests.bench.sections.policies import policies
+from tests.bench.sections.ports import idle, ports
+from tests.bench.sections.soak import soak
+from tests.bench.stage import Stage
+from tests.bench.switches import BMV2, switches
+
+_LOG = logging.getLogger("bench")
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, policies, dense)
+SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
+_WIDTH = 200  # where the output is no terminal
+
+
+@click.command()
+@click.argument("sections", nargs=-1, type=click.Choice(list(SECTIONS)))
+@click.option("--quick", is_flag=True, help="Short trials, one round, small tables: a rough look.")
+@click.option("--seed", default=1, show_default=True, help="Of the order of the targets in each round.")
+@click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
+def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
+    """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
+    the agents, paired with an echo, and how fast policies and the questions of dense training are.
+
+    SECTIONS are measured, by default all. Needs root and two cores.
+    """
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    cores = choose_cores()
+    if BMV2 not in switches():
+        _LOG.info("%s: no comparison with it", NO_BMV2)
+    results: list[Result] = []
+    with Console(stderr=True).status("") as status:
+        stage = Stage(cores, QUICK if quick else FULL, random.Random(seed), status.update)
+        for name in sections or SECTIONS:
+            results += SECTIONS[name](stage)
+    if to_json:
+        print(json.dumps(as_json(results, cores), indent=2))
+        return
+    print(f"{machine()}\n{placed(cores)}\n")
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(*as_tables(results), sep="\n")
+
+
+def main() -> None:
+    """Run the bench; errors are one line on stderr, and the exit status is not 0."""
+    try:
+        bench.main(prog_name="bench")
+    except (HotlineError, SwitchError) as error:
+        sys.exit(f"bench: error: {error}")
+
+
+if __name__ == "__main__":
+    main()

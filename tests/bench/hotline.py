@@ -1,0 +1,103 @@
+"""Our own program: pushes whose lanes are all hot, or all cold, and the entries that make them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from finsy.proto import p4r
+
+from controller.tables import HotParam, Job, Route, Row, Server, State, Worker
+from foundation.designs.registry import DEFAULT, design
+from foundation.protocol import addressing, frames
+from foundation.protocol.codec import Keys
+from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
+from foundation.targets.encoding import EntityEncoder
+from foundation.targets.p4runtime import read_p4info
+from softswitch.pipeline import Change
+from tests.bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
+
+PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
+HOT_ENTRIES = 20_000
+_JOB, _WORKER, _PS_PORT = 1, 1, 2
+_COLD = 1 << 40  # keys from here on have no entry
+_FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
+
+
+def hot(lanes: int = LANES, live: int | None = None) -> Workload:
+    """Pushes that the switch answers itself; `live` of a packet's lanes are filled, by default all."""
+    return _pushes("hit", lanes, live or lanes, 0, INGRESS)
+
+
+def cold(lanes: int = LANES) -> Workload:
+    """Pushes that pass through to the parameter server: every lane looks up and misses."""
+    return _pushes("cold", lanes, lanes, _COLD, _PS_PORT)
+
+
+def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
+    """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
+    encoder = EntityEncoder(read_p4info(program.path))
+    rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
+    return Setup(program, [encoder.update(row.write(Change.INSERT)) for row in rows])
+
+
+def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
+    """What a frame of `cold` needs to pass."""
+    return setup(program, entries=0)
+
+
+def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
+    """The updates of the hot entries alone."""
+    return setup.updates[len(list(_network())) :]
+
+
+def _network() -> Iterator[Row]:
+    host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
+    yield Job(_JOB, offload=True, proxy=True)
+    yield Server(
+        _JOB, 0, ps.mac, ps.address, HOTLINE_PORT, _PS_PORT, service.mac, service.address, HOTLINE_PORT
+    )
+    yield Route(host.mac, INGRESS)
+    yield Route(ps.mac, _PS_PORT)
+    udp_port = addressing.worker_udp_port(_JOB)
+    for run in range(1, RUNS + 1):
+        yield Worker(_JOB, _WORKER, run, 1, host.mac, host.address, udp_port, INGRESS)
+
+
+def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
+    for lane in range(lanes):
+        for slot in range(a_lane):
+            yield HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
+
+
+def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
+    pushes = [
+        _push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
+        for slot in range(_FRAMES)
+    ]
+    # An answer echoes these.
+    run, seq, iteration, t0 = (
+        FRAME_OVERHEAD + offset_of(field, lanes) for field in ("epoch", "seq", "iteration", "t0")
+    )
+    stamp = Stamp(run=run, seq=seq, egress=iteration + 2, t0=t0)
+    return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
+
+
+def _push(lanes: int, keys: Keys, egress: int) -> bytes:
+    live = (1 << len(keys)) - 1
+    header = Header(
+        op=Op.PUSH,
+        flags=KEYS | VALUES,
+        job=_JOB,
+        worker=_WORKER,
+        count=len(keys),
+        iteration=egress,
+        live=live,
+    )
+    values = np.ones(len(keys), ">u4")
+    datagram = layout(lanes).pack(*header) + keys.astype(">u8").tobytes() + values.tobytes()
+    host, service = addressing.worker(_WORKER), addressing.service(1)
+    source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(_JOB))
+    destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
+    return frames.build(UdpFrame(source, destination, datagram))

@@ -1,0 +1,38 @@
+"""RPCs as the bench sends them: requests of 32 lanes in the buffers of compiled code."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foundation.protocol import codec
+from foundation.protocol.codec import Keys, Message
+from foundation.protocol.header import HEADER_BYTES, KEYS, LANES, VALUE_BYTES, VALUES, Header, Op
+from foundation.protocol.rpc import ALL, BUFFER_BYTES, rpcs
+
+JOB, EPOCH = 1, 1
+FIRST_WORKER = 1
+
+
+class Requests(NamedTuple):
+    """Requests of one kind, as many bytes each, whose `seq` is still to be written."""
+
+    op: Op
+    rpcs: Any
+    """RPC[n]"""
+    octets: int
+    answer_octets: int
+
+
+def make_requests(op: Op, keys: Keys) -> Requests:
+    """Pulls or pushes of all lanes; `keys` is [n, LANES]."""
+    is_push = op == Op.PUSH
+    flags = KEYS | VALUES if is_push else KEYS
+    header = Header(op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL)
+    values = np.ones(LANES, np.uint32) if is_push else None
+    datagram = codec.build(Message(header, keys[0], values))
+    made = rpcs(len(keys))
+    made.view(np.uint8).reshape(-1, BUFFER_BYTES)[:, : len(datagram)] = np.frombuffer(datagram, np.uint8)
+    made.keys[:] = keys.byteswap()
+    return Requests(op, made, len(datagram), HEADER_BYTES + (0 if is_push else LANES * VALUE_BYTES))

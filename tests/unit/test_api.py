@@ -1,0 +1,67 @@
+"""`import hotline`: what the verbs call, from a script of one's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hotline
+from hotline.runs import Run
+
+SMALL = {
+    "workers": 2,
+    "servers": 2,
+    "arms": ["neither", "hot"],
+    "top_k": 200,
+    "rounds": 1,
+    "loads": [0.5],
+    "block_ms": 2,
+    "discard_ms": 0,
+    "trace_steps": 40,
+    "profile_lanes": 10_000,
+}
+
+
+@pytest.mark.parametrize("name", hotline.__all__)
+def test_all_that_it_promises_is_there(name: str) -> None:
+    assert getattr(hotline, name).__doc__ and name in dir(hotline)
+
+
+def test_what_it_has_not_is_said_with_what_it_has() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'simulat'; it has .*simulate"):
+        _ = hotline.simulat
+
+
+def test_nothing_is_imported_before_it_is_asked_for() -> None:
+    """From anywhere, and in no time."""
+    loaded = "import sys, hotline; print(sorted({'numba', 'polars', 'finsy', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_run_in_virtual_time_its_numbers_and_its_report_again(tmp_path: Path) -> None:
+    made = hotline.simulate(runs=tmp_path / "runs", **SMALL)
+    made.check()
+    assert made.page.is_file() and made.folder == (tmp_path / "runs" / "latest").resolve()
+    again = hotline.report(made.folder)
+    assert isinstance(again, Run) and again.summary == made.summary == hotline.read(made.folder).summary
+
+
+def test_a_file_s_settings_are_changed_by_those_that_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("workers = 2\nservers = 2\n")
+    with pytest.raises(hotline.HotlineError, match=r"^rounds = -1: "):
+        hotline.simulate(file, rounds=-1, runs=tmp_path)
+    file.write_text("workers = 0\n")
+    with pytest.raises(hotline.HotlineError, match=rf"^CONFIG={file}: workers = 0: "):
+        hotline.simulate(file, rounds=1, runs=tmp_path)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("wrong", ["workers", "servers", "keys_per_step", "top_k", "skew"])
+def test_a_cluster_that_cannot_be_is_named(wrong: str) -> None:
+    cluster = {"workers": 2, "servers": 2, wrong: 0}
+    with pytest.raises(hotline.HotlineError, match=f"^{wrong} = 0: "):
+        hotline.answer(**cluster)
