@@ -1,4 +1,4 @@
-"""`./hotline`, and the README's commands with it, as a user types them in a fresh checkout."""
+"""`./hotline`, and the commands of README and guide with it, as a user types them in a fresh checkout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.commands import hotline
+import hotline as hotline_package
+from hotline.cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "hotline"
-COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
+TEXT = "\n".join(page.read_text() for page in PAGES)
+COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -40,7 +43,7 @@ def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_readmes_commands_are_well_formed(
+def test_commands_that_are_shown_are_well_formed(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here there is neither a run nor a switch: that is all that they may fail for."""
@@ -70,8 +73,20 @@ def test_the_readmes_commands_are_well_formed(
         assert result.exit_code == 0, result.output
         return
     assert result.exit_code == 1, result.output
-    assert re.search(r"no switch answers|cannot be read|No such file|not a run folder", result.output)
+    assert re.search(
+        r"no switch answers|cannot be read|No such file|not a run folder|no such folder", result.output
+    )
 
 
-def test_the_readme_has_every_command() -> None:
-    assert {shlex.split(command)[0] for command in COMMANDS} == set(hotline.commands)
+def test_every_command_is_shown() -> None:
+    """And `run`, which is `make run-topo`'s."""
+    assert {shlex.split(command)[0] for command in COMMANDS} == set(hotline.commands) - {"run"}
+    assert "`./hotline run`" in TEXT
+
+
+def test_scripts_that_are_shown_call_what_there_is() -> None:
+    scripts = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    called = {name for script in scripts for name in re.findall(r"\bhotline\.(\w+)", script)}
+    assert len(scripts) == 2 and called == {"answer", "simulate"} <= set(hotline_package.__all__)
+    for script in scripts:
+        compile(script, "shown", "exec")

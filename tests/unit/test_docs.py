@@ -1,0 +1,51 @@
+"""Pages: links lead somewhere, files that are named are there, and nobody has to scroll sideways."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_rooms import AT_THE_TOP, ROOT
+
+PAGES = sorted(chain(ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "softswitch").glob("*.md")))
+WIDTH = 120
+HISTORY = ROOT / "CHANGELOG.md", ROOT / "docs" / "decisions"
+"""Of files as they were."""
+OLD = [page for page in PAGES if page == HISTORY[0] or page.is_relative_to(HISTORY[1])]
+ROOMS_OF_NAMES = "|".join(sorted(AT_THE_TOP))
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        target, _, anchor = link.partition("#")
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_are_there(page: Path) -> None:
+    """`room/file`, but for what a reader is to make or a run leaves."""
+    named = set(re.findall(rf"`((?:{ROOMS_OF_NAMES})/[\w./-]*)`", page.read_text()))
+    missing = {name for name in named if not (ROOT / name).exists() and not re.search("NAME|TARGET", name)}
+    assert missing == set()
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_prose_are_narrow(page: Path) -> None:
+    """Tables and commands have the width that they need."""
+    lines = enumerate(page.read_text().splitlines(), start=1)
+    wide = [number for number, line in lines if len(line) > WIDTH and not line.startswith(("|", "    "))]
+    assert wide == []
