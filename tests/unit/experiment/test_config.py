@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from experiment.config import (
     max_top_k,
 )
 from experiment.errors import ConfigError
+from experiment.sizes import SIZES
 from protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
 
@@ -186,7 +188,8 @@ def test_run_toml_has_every_default() -> None:
     tables = {key: value for key, value in values.items() if isinstance(value, dict)}
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
-    assert written == {name for name, field in flat(Config).items() if field.default is not None}
+    fixed = {name for name, field in flat(Config).items() if field.default is not None}
+    assert written == fixed - {name for sizes in SIZES.values() for name, _ in sized(sizes)}
 
 
 def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: Path) -> None:
@@ -197,6 +200,22 @@ def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: 
     assert None not in config.placement.model_dump().values()
     settings = [match[2] for match in SETTING.finditer(RUN_TOML.read_text())]
     assert settings == [name.rpartition(".")[2] for name in flat(Config)]
+
+
+def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting with its default, those of tables under their full names."""
+    for name, size in sizes.items():
+        if isinstance(size, Mapping):
+            yield from sized(size, f"{name}.")
+        else:
+            yield f"{table}{name}", size
+
+
+@pytest.mark.parametrize("codec", SIZES)
+def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
+    of = dict(zip(flat(Config), paragraphs(), strict=True))
+    for setting, size in sized(SIZES[codec]):
+        assert f'codec "{codec}"' in of[setting] and f"{size:,g}" in of[setting], setting
 
 
 def paragraphs() -> list[str]:
