@@ -31,7 +31,9 @@ def test_readable_agents_have_sizes_of_their_own() -> None:
         **READABLE,
         "workload": {**Config().workload.model_dump(), **READABLE["workload"]},
     }
-    assert config.model_dump(exclude={"codec", *READABLE}) == Config().model_dump(exclude={"codec", *READABLE})
+    assert config.model_dump(exclude={"codec", *READABLE}) == Config().model_dump(
+        exclude={"codec", *READABLE}
+    )
 
 
 def test_compiled_agents_have_the_defaults() -> None:
