@@ -370,7 +370,7 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, m
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={given[name]}: {_message(error, model)}"
-    return f"CONFIG={file}: {_complaint(error, model)}"
+    return f"{'' if file is None else f'CONFIG={file}: '}{_complaint(error, model)}"
 
 
 def _complaint(error: ErrorDetails, model: type[Config]) -> str:

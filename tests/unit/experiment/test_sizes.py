@@ -19,6 +19,7 @@ from hosts.worker.config import WorkerConfig
 from protocol.header import LANES
 from simulator.config import SimulationConfig
 
+RUN_TOML = Path(__file__).parents[3] / "run.toml"
 READABLE = SIZES["scapy"]
 STEPS_OF_A_CLOSED_LOOP = 8
 RPC_S = 0.006
@@ -50,6 +51,10 @@ def test_what_a_file_sets_is_as_it_says(tmp_path: Path, name: str) -> None:
     assert getattr(config, name) == wanted
     others = set(READABLE) - {name}
     assert config.model_dump(include=others) == load_config(["CODEC=scapy"]).model_dump(include=others)
+
+
+def test_the_shipped_run_toml_leaves_sizes_to_the_codec() -> None:
+    assert load_config(["CODEC=scapy", f"CONFIG={RUN_TOML}"]) == load_config(["CODEC=scapy"])
 
 
 def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
