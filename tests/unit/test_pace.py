@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
     """Two steps of 128 RPCs: the worker's clock is at 1, 3 and 11 s then, the server's at 5 and 9 s."""
     readings = {"worker": iter([3.0, 11.0]), "server": iter([5.0, 9.0])}
     fake = SimpleNamespace(
-        monotonic_ns=pace.time.monotonic_ns,
+        monotonic_ns=time.monotonic_ns,
         thread_time=lambda: next(readings["worker"]),
         clock_gettime=lambda _: next(readings["server"]),
         pthread_getcpuclockid=lambda _: 0,
