@@ -8,7 +8,7 @@ from analysis.claims import Claim, claims
 from analysis.disturbance import bounds
 from analysis.metrics import METRICS, spoken_in
 from analysis.precision import Width, goals
-from analysis.record import capacity_by_arm, least_capacity
+from analysis.record import FAST, AgentCost, capacity_by_arm, least_capacity
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
@@ -29,6 +29,7 @@ def facts(summary: Summary) -> Iterator[str]:
             f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s{_speed(summary)}. "
             "No machine's noise is in it, so there is no null: intervals decide alone."
         )
+    yield from _slowness(summary.agents)
     yield from (told for name in summary.loads for told in _operations(summary, name))
     yield from _rounds(summary)
     yield from _disturbance(summary)
@@ -67,6 +68,21 @@ def facts(summary: Summary) -> Iterator[str]:
                 f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {counted(load.rounds, 'round')}."
             )
+
+
+def _slowness(agents: Mapping[str, AgentCost]) -> Iterator[str]:
+    """Of agents that are not the compiled ones, how many times slower they are."""
+    compiled = agents.get(FAST)
+    for codec, cost in agents.items():
+        if compiled is None or codec == FAST:
+            continue
+        times = (cost.worker_us + cost.server_us) / (compiled.worker_us + compiled.server_us)
+        yield (
+            f"The agents (codec {codec}) are {times:,.0f} times slower than the compiled ones: an RPC takes "
+            f"{cost.worker_us:,.0f} µs of a worker's CPU and {cost.server_us:,.0f} µs of a server's, where "
+            f"those, measured beside them, take {compiled.worker_us:,.1f} and {compiled.server_us:,.1f} µs. "
+            "All times and rates here are the slow agents'."
+        )
 
 
 def _operations(summary: Summary, name: str) -> Iterator[str]:

@@ -13,6 +13,9 @@ from analysis.statistics import Comparison
 from foundation.designs.arms import baseline_of, ordered
 from foundation.logs.parts import write_text
 
+FAST = "fast"
+"""The codec of compiled agents."""
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -81,6 +84,13 @@ class Block(_Model):
     """Of PSs and of the switch, which had counted something before that is missing here."""
     disturbed: list[str] = Field(default_factory=list)
     """What was beyond its bounds (`analysis.disturbance`)."""
+
+
+class AgentCost(_Model):
+    """CPU time that an RPC takes of agents on their own, without a switch between them, in µs."""
+
+    worker_us: float
+    server_us: float
 
 
 class CapacityCheck(_Model):
@@ -182,6 +192,8 @@ class RunRecord(_Model):
     seeds: dict[str, int]
     jobs: dict[str, int]
     """Arm -> job."""
+    agents: dict[str, AgentCost] = Field(default_factory=dict)
+    """Codec -> what an RPC takes; of the run's, where that is not fast, and of fast beside it."""
     workload: dict[str, Any] = Field(default_factory=dict)
     phases_s: dict[str, float] = Field(default_factory=dict)
     """Duration of each phase."""

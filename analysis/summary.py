@@ -16,7 +16,7 @@ from analysis.errors import AnalysisError
 from analysis.learning import learning, mean_loss
 from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blocks, of_log
 from analysis.precision import Width, widest, widths
-from analysis.record import Block, CapacityCheck, RunRecord, ServerUse, Virtual
+from analysis.record import AgentCost, Block, CapacityCheck, RunRecord, ServerUse, Virtual
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import baseline_of, leading, measured, ordered
@@ -165,6 +165,8 @@ class Summary(_Model):
     virtual_s: float | None = None
     real_s: float | None = None
     loop_s: float | None = None
+    agents: dict[str, AgentCost] = {}
+    """Codec -> what an RPC takes: of slow agents, and of the compiled ones beside them; else empty."""
     virtual: Virtual | None = None
     """What virtual time says of the run with a switch of its own."""
     arms: dict[str, ArmSummary]
@@ -229,6 +231,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeated(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
+        agents=record.agents,
         virtual=record.virtual,
         arms=_arms(rpc, operations, record.blocks, tried),
         loads=loads,

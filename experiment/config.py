@@ -16,6 +16,7 @@ from analysis.precision import LEAST_ROUNDS
 from controller.tables import ROWS, SLOTS
 from experiment.errors import ConfigError
 from experiment.faults import ON_THE_WAY
+from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, NAMES, DesignError
@@ -23,7 +24,7 @@ from foundation.designs.registry import design as find_design
 from foundation.logs.columns import load_name
 from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, WINDOW
 from foundation.words import one_line
 from hosts.workload.generator import R1, R2, Shape
 
@@ -63,8 +64,8 @@ FAULTS_LIMIT = "runs end well with up to 0.05 of each"
 _SHOWN = Repr()
 """How messages have values: tables of many levels have no `repr`."""
 _SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
-PROFILE_LANES = {"fast": 1_000_000, "scapy": 50_000}
-"""Codec -> pushed lanes that the hot set is chosen from, where nobody has said how many."""
+PROFILE_LANES = 1_000_000
+"""Pushed lanes that the hot set is chosen from, where nobody has said how many."""
 
 
 class _Model(BaseModel):
@@ -162,7 +163,7 @@ class Config(_Model):
     data: Path | None = None
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
     codec: Literal["fast", "scapy"] = "fast"
-    """CODEC of the agents."""
+    """CODEC of the agents; sizes that nobody sets are what they carry (`experiment.sizes`)."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     """DATAPATH: where the softswitch processes packets; auto is in the kernel where it can."""
     pcap: bool = False
@@ -186,7 +187,9 @@ class Config(_Model):
     trace_steps: int = Field(default=4000, ge=1)
     """Steps of each worker in the built-in workload; a longer run begins again."""
     profile_lanes: int | None = Field(default=None, ge=1)
-    """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000, with Scapy 50,000."""
+    """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000."""
+    window: int = Field(default=WINDOW, ge=1, le=WINDOW)
+    """RPCs that a worker has under way at most, in each arm."""
     calibration_s: float = Field(default=2.0, gt=0)
     """Closed loop of each arm before the first round."""
     empty_rpcs: int = Field(default=500, ge=0)
@@ -258,7 +261,18 @@ class Config(_Model):
     @property
     def lanes_to_profile(self) -> int:
         """`profile_lanes`, or its default."""
-        return self.profile_lanes or PROFILE_LANES[self.codec]
+        return self.profile_lanes or PROFILE_LANES
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size(cls, given: Any) -> Any:
+        """What agents carry depends on their codec, where nobody has said how much."""
+        return with_sizes(given, cls.sized_for(given)) if isinstance(given, dict) else given
+
+    @classmethod
+    def sized_for(cls, given: Mapping[str, Any]) -> object:
+        """The codec that sizes are chosen for."""
+        return given.get("codec")
 
     @field_validator("design")
     @classmethod
@@ -363,7 +377,7 @@ def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, m
     for variable, name in VARIABLES.items():
         if name == field and name in given:
             return f"{variable}={given[name]}: {_message(error, model)}"
-    return f"CONFIG={file}: {_complaint(error, model)}"
+    return f"{'' if file is None else f'CONFIG={file}: '}{_complaint(error, model)}"
 
 
 def _complaint(error: ErrorDetails, model: type[BaseModel]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
@@ -81,6 +82,11 @@ class SimulationConfig(Config):
         """Those of a rack."""
         return self.network.rack or 1
 
+    @classmethod
+    def sized_for(cls, given: Mapping[str, Any]) -> object:
+        """None: in virtual time agents are compiled, whatever they read datagrams by."""
+        return None
+
     @field_validator("arms")
     @classmethod
     def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,7 +103,7 @@ class SimulationConfig(Config):
             return given
         fields = cls.model_fields
         workers = given.get("workers", fields["workers"].default)
-        lanes = given.get("profile_lanes") or PROFILE_LANES["fast"]
+        lanes = given.get("profile_lanes") or PROFILE_LANES
         workload = given.get("workload", {})
         keys = workload.get("keys_per_step", R1.keys_per_step) if isinstance(workload, dict) else 0
         if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):

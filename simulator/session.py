@@ -216,6 +216,7 @@ def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> SimulatedArm:
     network = Simulated(
         chosen, arm, board, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
+        window=config.window,
     )  # fmt: skip
     return SimulatedArm(network, board, ArmBook(trace.space.size))
 

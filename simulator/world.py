@@ -93,6 +93,7 @@ class Simulated:
     def __init__(
         self, design: Design, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
+        window: int = WINDOW,
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
@@ -100,7 +101,7 @@ class Simulated:
         agents = design.agents
         self.clients = [
             _virtual(agents.client)(
-                Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, largest=largest,
+                Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
                 log=ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest) if keeps else None,
             )
             for number in range(1, workers + 1)

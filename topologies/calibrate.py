@@ -16,8 +16,7 @@ _CHECK = 0.5
 
 async def probe(session: Session) -> dict[str, float]:
     """A few steps, which warm every arm up, and tell how many fill the time."""
-    with session.reporter.phase("probe"):
-        return await capacities(session, _PROBE_STEPS)
+    return await capacities(session, "probe", _PROBE_STEPS)
 
 
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
@@ -25,16 +24,14 @@ async def calibrate(session: Session, probed: dict[str, float]) -> None:
 
     As *again* is *neither*, too, there are two measurements of it.
     """
-    with session.reporter.phase("calibrate"):
-        found = await capacities(session, _steps(session, capacity_of_baseline(probed), 1.0))
-    take_capacity(session, found)
+    steps = _steps(session, capacity_of_baseline(probed), 1.0)
+    take_capacity(session, await capacities(session, "calibrate", steps))
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
     """Record what the arms carry now."""
-    with session.reporter.phase(f"check, {when}"):
-        steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK)
-        found = await capacities(session, steps)
+    steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK)
+    found = await capacities(session, f"check, {when}", steps)
     session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
 
 
@@ -43,10 +40,15 @@ def _steps(session: Session, capacity: float, share: float) -> int:
     return max(_PROBE_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
-async def capacities(session: Session, steps: int) -> dict[str, float]:
-    """Arm -> steps/s of all workers over so many steps of each in a closed loop."""
-    first = session.take_steps(steps)
-    return {arm.name: await _rate(session, arm, first, steps) for arm in session.config.measured}
+async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
+    """Arm -> steps/s of all workers over so many steps of each in a closed loop; shown as a phase."""
+    first, arms = session.take_steps(steps), session.config.measured
+    found: dict[str, float] = {}
+    with session.reporter.phase(phase, len(arms)) as shown:
+        for arm in arms:
+            found[arm.name] = await _rate(session, arm, first, steps)
+            shown.update(len(found))
+    return found
 
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:

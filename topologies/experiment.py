@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from analysis.record import RunRecord
+from analysis.record import FAST, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, secondary
 from experiment.health import Health
@@ -42,6 +42,7 @@ from topologies.placement import Placement, place
 from topologies.provision import provision
 from topologies.session import RealSession
 from topologies.signals import STOP
+from topologies.slowness import slowness
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,9 @@ async def experiment(
         if config.design != DEFAULT:
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
+        if config.codec != FAST:
+            with reporter.phase("slowness"):
+                record.agents = await in_thread(slowness, config)
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))

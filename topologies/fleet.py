@@ -124,6 +124,7 @@ def _worker_config(
         "cpu": cpu_of(number, placement.workers),
         **config.worker.model_dump(),
         "replay_log": config.recovery.replay_log,
+        "window": config.window,
         "seed": config.seed,
         **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),

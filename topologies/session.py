@@ -20,6 +20,7 @@ from controller.errors import ControllerError
 from experiment.config import Faults
 from experiment.health import Health
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
+from experiment.sizes import STEP_PATIENCE_S
 from foundation.concurrency import together
 from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
@@ -78,7 +79,8 @@ class RealSession(Session):
             "discard_ns": self.config.discard_ms * 1_000_000,
         }
         steps, period_ns = planned.steps, planned.period_ns
-        patience = 60.0 + 10 * steps * period_ns / 1e9 + (steps if period_ns == 0 else 0)
+        step_s = 10 * period_ns / 1e9 or STEP_PATIENCE_S[self.config.codec]
+        patience = 60.0 + steps * step_s
         if self.config.faults != Faults():
             patience *= _FAULTY
         answers = await together(

@@ -30,7 +30,7 @@ from hosts.worker.config import JobConfig, WorkerConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line, Sockets, make_operate
-from hosts.worker.machine import COMPILED, plain_machine
+from hosts.worker.machine import machine_for
 from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
 from hosts.worker.writer import RpcWriter
@@ -55,7 +55,7 @@ class WorkerJob:
             time.monotonic_ns,
             config.window,
             largest=trace.largest_batch,
-            machine=plain_machine() if config.codec == "scapy" else COMPILED,
+            machine=machine_for(config.codec),
             log=self.log,
         )
         services = {service.ps: (service.address, service.port) for service in config.services}

@@ -86,3 +86,8 @@ COMPILED = Machine(_start, _transmit, _octets, _peer, _wake, _deadline, _receive
 def plain_machine() -> Machine:
     """The same as plain Python."""
     return Machine._make(plain(function) for function in COMPILED)
+
+
+def machine_for(codec: str) -> Machine:
+    """Compiled with the codec "fast", plain with "scapy"."""
+    return plain_machine() if codec == "scapy" else COMPILED

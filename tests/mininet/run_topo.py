@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -78,13 +78,18 @@ def command_line(pid: int) -> str:
 
 @contextlib.contextmanager
 def run_topo(
-    folder: Path, *variables: str, tables: str = "", stdin: int = subprocess.DEVNULL, **settings: object
+    folder: Path,
+    *variables: str,
+    tables: str = "",
+    stdin: int = subprocess.DEVNULL,
+    small: Mapping[str, object] = SMALL,
+    **settings: object,
 ) -> Iterator[Run]:
     """`hotline run` with the small configuration, other settings, TOML tables and variables."""
     config = folder / "run.toml"
     runs = folder / "runs"
     port = next(_PORTS)
-    values = {**SMALL, "runs": str(runs), "p4runtime_port": port, **settings}
+    values = {**small, "runs": str(runs), "p4runtime_port": port, **settings}
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     config.write_text("\n".join([*lines, tables]))
     process = subprocess.Popen(

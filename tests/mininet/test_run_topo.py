@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from experiment.sizes import SIZES
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from foundation.logs.merge import finish_merge
@@ -235,6 +236,29 @@ def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
     assert record_of(run.folder)["config"]["codec"] == "scapy"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
     assert summary["updates"]["lost"] == summary["overflows"] == 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("design", ["hotset", "none"])
+def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path, design: str) -> None:
+    """Three minutes on two cores that do nothing else; here others may want them."""
+    begun = time.monotonic()
+    with run_topo(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={}) as run:
+        assert run.wait() == 0, run.errors
+    assert time.monotonic() - begun < 2 * 180
+    record, summary = record_of(run.folder), summary_of(run.folder)
+    assert record["config"]["top_k"] == SIZES["scapy"]["top_k"]
+    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 20_000
+    assert summary["updates"]["lost"] == summary["overflows"] == 0
+    assert summary["loads"]["0.5"]["rounds"] == summary["loads"]["0.8"]["rounds"] >= 1
+    assert set(summary["agents"]) == {"fast", "scapy"}
+    for who in ("worker_us", "server_us"):
+        assert summary["agents"]["scapy"][who] > 50 * summary["agents"]["fast"][who]
+    assert "times slower than the compiled ones" in run.output
+    assert "times slower than the compiled ones" in (run.folder / "report.html").read_text()
+    if design == "hotset":
+        assert 0.4 < summary["hot_update_share"] < 0.6
+        assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
 
 
 def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(whole_run: Run) -> None:

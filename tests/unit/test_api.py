@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hotline
 from hotline.runs import Run
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "workers": 2,
     "servers": 2,
     "arms": ["neither", "hot"],
@@ -62,6 +63,6 @@ def test_a_file_s_settings_are_changed_by_those_that_are_given(tmp_path: Path) -
 
 @pytest.mark.parametrize("wrong", ["workers", "servers", "keys_per_step", "top_k", "skew"])
 def test_a_cluster_that_cannot_be_is_named(wrong: str) -> None:
-    cluster = {"workers": 2, "servers": 2, wrong: 0}
+    cluster: dict[str, Any] = {"workers": 2, "servers": 2, wrong: 0}
     with pytest.raises(hotline.HotlineError, match=f"^{wrong} = 0: "):
         hotline.answer(**cluster)

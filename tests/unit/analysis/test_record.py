@@ -31,6 +31,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
         **LEAST,
         "datapath": None,
         "workload": {},
+        "agents": {},
         "phases_s": {},
         "capacity": {},
         "offered_rate": {},

@@ -12,10 +12,11 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.facts import facts
 from analysis.page.tables import durability
-from analysis.record import Simulation, read_record
+from analysis.record import AgentCost, Simulation, read_record
 from analysis.summary import Summary, summarise
 from analysis.table import print_summary
 from foundation.logs.columns import CALLS
+from tests.harness.summaries import a_summary
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 
@@ -310,3 +311,22 @@ def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     print_summary(virtual, told)
     heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
     assert heads[0] == ["neither", "proxy", "hot", "both"]
+
+
+def test_slow_agents_are_told_with_how_many_times_slower_they_are() -> None:
+    """By the CPU time of an RPC, of worker and server together: 5,000 of 8 µs."""
+    fast, scapy = AgentCost(worker_us=5.0, server_us=3.0), AgentCost(worker_us=3000.0, server_us=2000.0)
+
+    def told(agents: dict[str, AgentCost]) -> list[str]:
+        return [fact for fact in facts(a_summary({}, agents=agents)) if "slower" in fact]
+
+    [fact] = told({"fast": fast, "scapy": scapy})
+    assert "codec scapy" in fact and "625 times slower" in fact
+    assert "3,000 µs of a worker's" in fact and "2,000 µs of a server's" in fact and "5.0 and 3.0 µs" in fact
+    assert told({}) == []
+
+
+def test_a_summary_has_what_agents_cost_alone(synthetic_run: SyntheticRun) -> None:
+    cost = {codec: AgentCost(worker_us=us, server_us=us) for codec, us in (("fast", 5.0), ("scapy", 50.0))}
+    record = synthetic_run.record.model_copy(update={"agents": cost})
+    assert summarise(synthetic_run.folder, record).agents == cost

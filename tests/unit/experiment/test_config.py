@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from experiment.config import (
     max_top_k,
 )
 from experiment.errors import ConfigError
+from experiment.sizes import SIZES
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
@@ -63,7 +65,7 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["WORKERS=100"], r"^WORKERS=100: Input should be less than or equal to 99$"),
         (["PS=43"], r"^PS=43: Input should be less than or equal to 42$"),
         (["TOP_K=114689"], r"^TOP_K=114689: Input should be less than or equal to 114688$"),
-        (["TOP_K=57345"], r"top_k \(57345\) must be at most 57,344 with arms hot and both$"),
+        (["TOP_K=57345"], r"^top_k \(57345\) must be at most 57,344 with arms hot and both$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
         (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are DESIGN, TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),
@@ -186,7 +188,8 @@ def test_run_toml_has_every_default() -> None:
     tables = {key: value for key, value in values.items() if isinstance(value, dict)}
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
-    assert written == {name for name, field in flat(Config).items() if field.default is not None}
+    fixed = {name for name, field in flat(Config).items() if field.default is not None}
+    assert written == fixed - {name for sizes in SIZES.values() for name, _ in sized(sizes)}
 
 
 def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: Path) -> None:
@@ -197,6 +200,22 @@ def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: 
     assert None not in config.placement.model_dump().values()
     settings = [match[2] for match in SETTING.finditer(RUN_TOML.read_text())]
     assert settings == [name.rpartition(".")[2] for name in flat(Config)]
+
+
+def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting with its default, those of tables under their full names."""
+    for name, size in sizes.items():
+        if isinstance(size, Mapping):
+            yield from sized(size, f"{name}.")
+        else:
+            yield f"{table}{name}", size
+
+
+@pytest.mark.parametrize("codec", SIZES)
+def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
+    of = dict(zip(flat(Config), paragraphs(), strict=True))
+    for setting, size in sized(SIZES[codec]):
+        assert f'codec "{codec}"' in of[setting] and f"{size:,g}" in of[setting], setting
 
 
 def paragraphs() -> list[str]:

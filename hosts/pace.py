@@ -1,0 +1,122 @@
+"""What an RPC costs agents of some codec: CPU time, measured in this process.
+
+A worker and the only server of a design talk over the loopback address, with no switch between them. Each
+has a thread of its own, whose CPU time is taken.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from foundation.designs.interface import Design
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import LANES
+from hosts.keys import KeySpace
+from hosts.ps.loop import dialect
+from hosts.ps.serve import make_sources
+from hosts.ps.service import make_service
+from hosts.sockets import Address, clock_offset, open_udp
+from hosts.udp import make_udp
+from hosts.worker.client import BaseClient
+from hosts.worker.loop import make_operate
+from hosts.worker.machine import machine_for
+from hosts.worker.operate import ENDED, make_wire
+
+_JOB, _EPOCH, _WORKER = 0, 0, 1
+_ANY_PORT = ("127.0.0.1", 0)
+_NO_FILE = -1
+_KEYS = 64 * LANES
+"""Of an operation: 64 RPCs, or somewhat more."""
+_TURN_NS = 5_000_000
+"""After which the server looks whether it is to end."""
+PATIENCE_S = 20.0
+"""For an operation."""
+
+
+class RpcCost(NamedTuple):
+    """CPU time of an RPC, µs."""
+
+    worker_us: float
+    server_us: float
+
+
+def rpc_cost(
+    codec: str, design: Design, window: int, steps: int, patience_s: float = PATIENCE_S
+) -> RpcCost | None:
+    """Mean over so many steps of full lanes, behind one that warms up.
+
+    None where no answers come: servers of some designs need their switch for that.
+    """
+    space = KeySpace(_KEYS)
+    with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
+        peers = [at_server.getsockname(), at_worker.getsockname()]
+        client: BaseClient = design.agents.client(
+            Caller(_JOB, _WORKER, _EPOCH), 1, space, time.monotonic_ns, window, machine=machine_for(codec)
+        )
+        operate, udp = make_operate(codec, design), make_udp(clock_offset())
+        wire = make_wire(at_worker.fileno(), peers, _NO_FILE, _NO_FILE)
+
+        def ends() -> bool:
+            until = time.monotonic_ns() + int(patience_s * 1e9)
+            return operate(client.state, udp, wire, until) == ENDED
+
+        with _serving(codec, design, space, at_server.fileno(), peers[1:]) as cpu_s:
+            if not _step(client, ends):
+                return None
+            worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
+            for _ in range(steps):
+                taken = _step(client, ends)
+                if not taken:
+                    return None
+                rpcs += taken
+            worker_s, server_s = time.thread_time() - worker_s, cpu_s() - server_s
+    return RpcCost(worker_s / rpcs * 1e6, server_s / rpcs * 1e6)
+
+
+def _step(client: BaseClient, ends: Callable[[], bool]) -> int:
+    """Pull all keys and push them; RPCs that it took, 0 where an operation does not end."""
+    positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
+    client.pull(0, positions)
+    if not ends():
+        return 0
+    rpcs = client.rpcs_of_operation
+    client.push(0, positions, deltas, np.zeros(_KEYS, np.bool_))
+    if not ends():
+        return 0
+    rpcs += client.rpcs_of_operation
+    client.take_records()
+    return rpcs
+
+
+@contextmanager
+def _serving(
+    codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
+) -> Iterator[Callable[[], float]]:
+    """A server at a socket, in a thread; yields what tells the CPU time of that so far, s."""
+    state = design.agents.server(0, 1, space, [_JOB])
+    serve, service, udp = dialect(codec, design).serve, make_service(), make_udp(clock_offset())
+    done = threading.Event()
+    with closing(select.epoll()) as poll:
+        poll.register(fd, select.EPOLLIN)
+        sources = make_sources(poll.fileno(), workers)
+
+        def run() -> None:
+            while not done.is_set():
+                serve(state, service, udp, sources, time.monotonic_ns() + _TURN_NS)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        assert thread.ident is not None
+        clock = time.pthread_getcpuclockid(thread.ident)
+        try:
+            yield lambda: time.clock_gettime(clock)
+        finally:
+            done.set()
+            thread.join()

@@ -1,0 +1,117 @@
+"""What a run's sizes are, by its agents' codec: defaults that they carry, and whatever somebody sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiment.config import Config, load_config
+from experiment.errors import ConfigError
+from experiment.hotset import steps_to_profile
+from experiment.phases.measure import steps_of_block
+from experiment.phases.workload import generate_trace
+from experiment.sizes import SIZES
+from foundation.designs.registry import NAMES
+from foundation.protocol.header import LANES
+from hosts.ps.config import PsConfig
+from hosts.worker.config import WorkerConfig
+from simulator.config import SimulationConfig
+
+RUN_TOML = Path(__file__).parents[3] / "run.toml"
+READABLE = SIZES["scapy"]
+STEPS_OF_A_CLOSED_LOOP = 8
+RPC_S = 0.006
+"""CPU time of an RPC, of worker and server together, measured on a core that others use too."""
+
+
+def test_readable_agents_have_sizes_of_their_own() -> None:
+    config = load_config(["CODEC=scapy"])
+    assert config.model_dump(include=set(READABLE)) == {
+        **READABLE,
+        "workload": {**Config().workload.model_dump(), **READABLE["workload"]},
+    }
+    assert config.model_dump(exclude={"codec", *READABLE}) == Config().model_dump(
+        exclude={"codec", *READABLE}
+    )
+
+
+def test_compiled_agents_have_the_defaults() -> None:
+    assert load_config(["CODEC=fast"]) == Config()
+
+
+@pytest.mark.parametrize("name", [name for name in READABLE if name != "workload"])
+def test_what_a_file_sets_is_as_it_says(tmp_path: Path, name: str) -> None:
+    """Also where that is what compiled agents have."""
+    wanted = getattr(Config(), name) or 7
+    file = tmp_path / "run.toml"
+    file.write_text(f'codec = "scapy"\n{name} = {wanted}\n')
+    config = load_config([f"CONFIG={file}"])
+    assert getattr(config, name) == wanted
+    others = set(READABLE) - {name}
+    assert config.model_dump(include=others) == load_config(["CODEC=scapy"]).model_dump(include=others)
+
+
+def test_the_shipped_run_toml_leaves_sizes_to_the_codec() -> None:
+    assert load_config(["CODEC=scapy", f"CONFIG={RUN_TOML}"]) == load_config(["CODEC=scapy"])
+
+
+def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("window = 2\n[workload]\nkeys_per_step = 40\nshare = 0.6\n")
+    config = load_config(["CODEC=scapy", "TOP_K=20000", "ROUNDS=3", f"CONFIG={file}"])
+    assert (config.top_k, config.rounds, config.window) == (20_000, 3, 2)
+    assert config.workload.model_dump() == {**READABLE["workload"], "keys_per_step": 40, "share": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workload = 3", r"^CONFIG=.*: workload = 3: "),
+        ("[workload]\nparameters = 600", r"workload.top \(600\) must be less than its parameters \(600\)$"),
+        ("[workload]\nkeys = 3", r"^CONFIG=.*: workload.keys = 3: there is no such setting"),
+        ("window = 0", r"^CONFIG=.*: window = 0: Input should be greater than or equal to 1$"),
+        ("window = 65", r"^CONFIG=.*: window = 65: Input should be less than or equal to 64$"),
+        ("codec = ['scapy']", r"^CONFIG=.*: codec = \['scapy'\]: Input should be 'fast' or 'scapy'$"),
+        ("codec = 'Scapy'", r"^CONFIG=.*: codec = 'Scapy': Input should be 'fast' or 'scapy'$"),
+    ],
+)
+def test_what_is_wrong_is_named_as_with_any_codec(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    codec = [] if "codec" in text else ["CODEC=scapy"]
+    with pytest.raises(ConfigError, match=message):
+        load_config([*codec, f"CONFIG={file}"])
+
+
+@pytest.mark.parametrize("kind", [WorkerConfig, PsConfig])
+def test_every_codec_of_the_agents_is_one_of_a_run_s(kind: Any) -> None:
+    assert kind.model_fields["codec"].annotation == Config.model_fields["codec"].annotation
+
+
+def test_virtual_time_has_compiled_agents_whatever_their_codec() -> None:
+    config = SimulationConfig(codec="scapy")
+    assert config.model_dump(exclude={"codec"}) == SimulationConfig().model_dump(exclude={"codec"})
+
+
+@pytest.mark.parametrize("design", NAMES)
+def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
+    """By its sizes: RPCs of all phases, where the workers' core does nothing else, and lanes are full."""
+    config = Config(codec="scapy", design=design)
+    trace = generate_trace(config, lambda _: None)
+    lanes_per_step = len(trace.position) / (trace.workers * trace.steps)
+    assert lanes_per_step == pytest.approx(100, rel=0.05)
+    rpcs = 2 * config.servers * -(-lanes_per_step // (config.servers * LANES))
+    step_s = rpcs * RPC_S * config.workers  # of every worker
+    loops = 4 * len(config.arms) * STEPS_OF_A_CLOSED_LOOP * step_s
+    profile = steps_to_profile(config, trace) * step_s
+    assert profile + loops < 60
+    period_ns = round(1e9 * step_s / max(config.loads))
+    block_s = steps_of_block(config, period_ns, rounds=6) * period_ns / 1e9
+    assert 6 * len(config.arms) * len(config.loads) * block_s < config.budget_s <= 80
+
+
+def test_a_calibration_s_closed_loop_is_as_short_as_it_may_be() -> None:
+    """Of 8 steps of each worker: at more than 32 steps/s it would be longer."""
+    assert Config(codec="scapy").calibration_s * 32 / 4 <= STEPS_OF_A_CLOSED_LOOP

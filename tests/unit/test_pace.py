@@ -1,0 +1,69 @@
+"""What an RPC costs agents alone: of every design and codec, and where no answer comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiment.config import Config
+from foundation.designs.registry import NAMES, design
+from hosts import pace
+from hosts.pace import RpcCost, rpc_cost
+from topologies import slowness as room
+from topologies.slowness import slowness
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> None:
+    fast, scapy = (rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
+    assert fast is not None and scapy is not None
+    assert min(fast) > 0
+    assert scapy.worker_us > 20 * fast.worker_us and scapy.server_us > 20 * fast.server_us
+
+
+def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two steps of 128 RPCs: the worker's clock is at 1, 3 and 11 s then, the server's at 5 and 9 s."""
+    readings = {"worker": iter([3.0, 11.0]), "server": iter([5.0, 9.0])}
+    fake = SimpleNamespace(
+        monotonic_ns=time.monotonic_ns,
+        thread_time=lambda: next(readings["worker"]),
+        clock_gettime=lambda _: next(readings["server"]),
+        pthread_getcpuclockid=lambda _: 0,
+    )
+    monkeypatch.setattr(pace, "time", fake)
+    cost = rpc_cost("fast", design("none"), 64, 2)
+    assert cost == RpcCost(8 / 256 * 1e6, 4 / 256 * 1e6)
+
+
+def test_a_server_that_does_not_answer_has_no_cost_and_leaves_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        pace, "dialect", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
+    )
+    before = threading.active_count()
+    assert rpc_cost("fast", design("none"), 64, 1, patience_s=0.05) is None
+    assert threading.active_count() == before
+
+
+def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    costs = {"fast": RpcCost(6.0, 4.0), "scapy": RpcCost(3000.0, 2000.0)}
+
+    def cost(codec: str, *rest: Any) -> RpcCost:
+        asked.append((codec, rest[0].name, rest[1]))
+        return costs[codec]
+
+    monkeypatch.setattr(room, "rpc_cost", cost)
+    monkeypatch.setattr(room, "warm", lambda _: None)
+    found = slowness(Config(codec="scapy", design="none", window=3))
+    assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs
+    assert asked == [("fast", "none", 3), ("scapy", "none", 3)]
+    monkeypatch.setattr(room, "rpc_cost", lambda *_: None)
+    assert slowness(Config(codec="scapy")) == {}

@@ -1,0 +1,51 @@
+"""How long agents have for what they are told: by their codec, and by how much it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from experiment.config import Config
+from experiment.session import Planned
+from foundation.designs.arms import arm
+from tests.harness.sessions import real_session
+from topologies.emulator import measure_emulator
+
+
+class Asked:
+    """A worker that does at once what it is told, and keeps how long it would have had, s."""
+
+    name = "worker-1"
+
+    def __init__(self) -> None:
+        self.patience: list[float] = []
+
+    async def call(self, command: Any, patience: float, on_progress: object = None) -> dict[str, Any]:
+        self.patience.append(patience)
+        return {"steps": command.get("steps", 0), "behind_ns": 0, "cpu_s": 0.0, "loss": None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "period_ns", "seconds"),
+    [
+        ({}, 0, 60 + 8),
+        ({"codec": "scapy"}, 0, 60 + 8 * 60),
+        ({}, 500_000_000, 60 + 8 * 5),
+        ({"codec": "scapy"}, 500_000_000, 60 + 8 * 5),
+        ({"faults": {"loss": 0.01}}, 0, 4 * 68),
+    ],
+)
+def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
+    worker = Asked()
+    session = real_session(Config.model_validate(settings), workers=[worker])
+    asyncio.run(session.run_steps(Planned(arm("neither"), 0, 8, period_ns)))
+    assert worker.patience == [seconds]
+
+
+def test_empty_rpcs_have_time_by_their_number() -> None:
+    worker = Asked()
+    session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
+    asyncio.run(measure_emulator(session))
+    assert worker.patience == [1030]
