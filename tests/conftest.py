@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -14,11 +13,18 @@ from hypothesis import HealthCheck, settings
 
 from targets.errors import Bmv2NotFound
 from targets.processes import NO_BMV2, installed_bmv2
-from tests.harness.namespaces import own_network, python_in_its_own
+from tests.harness.effort import FAST_SHARE, SOAK_TIMES
+from tests.harness.namespaces import python_in_its_own
 
 # How long an example takes is the machine's affair, and that of what else runs on it.
-settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", settings.get_profile("test"), max_examples=2000)
+_ALL = settings.get_profile("default").max_examples
+settings.register_profile(
+    "test",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=_ALL // FAST_SHARE,
+)
+settings.register_profile("soak", settings.get_profile("test"), max_examples=SOAK_TIMES * _ALL)
 settings.load_profile("test")
 
 PYTHON = pytest.StashKey["str | None"]()
@@ -32,7 +38,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    """Have tests build networks beside each other, where root may make namespaces."""
+    """Have tests build networks beside each other, where namespaces can be had."""
     config.stash[PYTHON] = python_in_its_own()
     for spec in specs:
         spec.python = spec.python or config.stash[PYTHON]
@@ -44,13 +50,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.harness.scheduling import Scheduling
 
     return Scheduling(config, log, is_one_network=config.stash[PYTHON] is None)
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test on a network has it in its process's namespaces, its fixtures included."""
-    with own_network() if item.get_closest_marker("mininet") else contextlib.nullcontext():
-        yield
 
 
 @pytest.hookimpl(hookwrapper=True, trylast=True)

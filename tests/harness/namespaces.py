@@ -6,19 +6,14 @@ killed run's processes. Two processes of tests that have these for themselves ma
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 OWN_NAMESPACES = Path(__file__).with_name("own-namespaces")
-_NETWORK = Path("/run/netns/hotline-tests")
-_CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
+_MACHINE = Path("/run/netns/machine")
 
 
 def python_in_its_own() -> str | None:
@@ -28,20 +23,6 @@ def python_in_its_own() -> str | None:
     return shlex.join([str(OWN_NAMESPACES), sys.executable])
 
 
-@contextmanager
-def own_network() -> Iterator[None]:
-    """Have this thread in the network of its process's namespaces; where it is, if there are none."""
-    if not _NETWORK.exists():
-        yield
-        return
-    with open("/proc/thread-self/ns/net") as home, _NETWORK.open() as own:
-        _enter(own.fileno())
-        try:
-            yield
-        finally:
-            _enter(home.fileno())
-
-
-def _enter(namespace: int) -> None:
-    if _libc.setns(namespace, _CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def on_the_machines_network() -> list[str]:
+    """What stands before a command that installs something."""
+    return ["nsenter", f"--net={_MACHINE}"] if _MACHINE.exists() else []

@@ -156,7 +156,7 @@ def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_
     assert not pl.read_parquet(run.folder / "rpc.parquet").is_empty()
 
 
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", [pytest.param("hosts.ps", marks=pytest.mark.soak), "softswitch"])
 def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -166,6 +166,7 @@ def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> 
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
+@pytest.mark.soak
 def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
     with run_topo(tmp_path) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -219,6 +220,7 @@ def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_
     assert not (run.folder / "parts").exists()
 
 
+@pytest.mark.soak
 def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
         run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
@@ -227,6 +229,7 @@ def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     assert "Traceback" not in run.errors
 
 
+@pytest.mark.soak
 def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
     log = f"DATA={update_log(tmp_path)}"
     with run_topo(tmp_path, log, "CODEC=scapy", "ROUNDS=1", "TOP_K=20", profile_lanes=5000) as run:
@@ -264,6 +267,7 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
 
 
+@pytest.mark.soak
 def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
     with run_topo(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings) as run:
@@ -277,6 +281,7 @@ def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     assert rpcs_to_servers(run.folder)["hot"] <= 0.6 * rpcs_to_servers(run.folder)["neither"]
 
 
+@pytest.mark.soak
 def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
     chance = random.Random(1)
     lines = []
@@ -311,6 +316,7 @@ def test_captures_hold_the_rpcs(whole_run: Run) -> None:
     assert all(file.stat().st_size > 10_000 for file in captures)
 
 
+@pytest.mark.soak
 def test_a_second_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     with run_topo(tmp_path, "ROUNDS=200") as run:
