@@ -1,7 +1,7 @@
 """Namespaces for the processes of pytest-xdist: each has a machine of its own as far as a run can tell.
 
-A run of the main job is one at a time on a machine: names of its interfaces, the lock in /run, what it finds of a
-killed run's processes. Two processes of tests that have these for themselves make runs beside each other.
+A run of the main job is one at a time on a machine: names of its interfaces, the lock in /run, what it finds
+of a killed run's processes. Processes of tests that have these for themselves make runs beside each other.
 """
 
 from __future__ import annotations

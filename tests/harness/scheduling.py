@@ -5,16 +5,18 @@ By where a test is, and not by xdist's groups: pytest 9.2 does not see what xdis
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadScopeScheduling
 
 NETWORKS = "tests/mininet/"
 
 
-class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """A module goes to whichever process is free, whole, so that what its tests share is made once.
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """A test goes to whichever process is free; with all of its module, where that makes something once.
 
     In the order of their names: networks, which take long, are not last. Where there is but one network for
     all processes, all of these go to one.
@@ -23,10 +25,16 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
     def __init__(self, config: pytest.Config, log: Any, *, is_one_network: bool) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
+        self._root = config.rootpath
         self._is_one_network = is_one_network
 
     def _split_scope(self, nodeid: str) -> str:
         if self._is_one_network and nodeid.startswith(NETWORKS):
             return NETWORKS
-        module: str = super()._split_scope(nodeid)
-        return module
+        module = nodeid.partition("::")[0]
+        return module if _is_shared(self._root / module) else nodeid
+
+
+@cache
+def _is_shared(module: Path) -> bool:
+    return 'scope="module"' in module.read_text()

@@ -14,6 +14,8 @@ from tests.harness.namespaces import on_the_machines_network
 ROOT = Path(__file__).parents[2]
 TESTS = """
 import os, pathlib, socket, pytest
+@pytest.fixture(scope="{scope}", autouse=True)
+def made_for_all() -> None: ...
 @pytest.mark.parametrize("number", range(6))
 def test_it(number):
     names, files = [name for _, name in socket.if_nameindex()], os.listdir("/sys/class/net")
@@ -31,7 +33,8 @@ def play(folder: Path, modules: list[str], more: str = "") -> dict[str, set[str]
     for name in modules:
         module = folder / "tests" / f"{name}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
-        module.write_text(TESTS.format(folder=str(folder), name=module.stem))
+        scope = "module" if "shared" in name else "function"
+        module.write_text(TESTS.format(folder=str(folder), name=module.stem, scope=scope))
     hooks = f"from tests import conftest\n{more}\nfrom tests.conftest import {HOOKS}"
     (folder / "conftest.py").write_text(hooks)
     (folder / "pytest.ini").write_text("[pytest]")
@@ -42,21 +45,25 @@ def play(folder: Path, modules: list[str], more: str = "") -> dict[str, set[str]
     return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
 
 
-MODULES = [f"{folder}/test_{folder}_{number}" for folder in ("mininet", "unit") for number in range(4)]
+SHARED = ["unit/test_shared_1", "unit/test_shared_2"]
 
 
 def test_where_there_is_one_network_its_tests_all_go_to_one_process(tmp_path: Path) -> None:
-    seen = play(tmp_path, MODULES, "conftest.python_in_its_own = lambda: None")
-    assert all(len(of) == 1 for of in seen.values())
-    assert len(set.union(*(seen[name] for name in MODULES if name.startswith("mininet")))) == 1
+    networks = ["mininet/test_some", "mininet/test_others"]
+    seen = play(tmp_path, [*networks, "unit/test_more"], "conftest.python_in_its_own = lambda: None")
+    assert len(seen[networks[0]] | seen[networks[1]]) == 1
+    assert seen["unit/test_more"]
+
+
+def test_what_a_module_makes_once_is_made_in_one_process(tmp_path: Path) -> None:
+    seen = play(tmp_path, [*SHARED, "unit/test_more"])
+    assert all(len(seen[name]) == 1 for name in SHARED)
 
 
 @pytest.mark.mininet
 def test_each_process_has_a_network_and_a_run_of_its_own(tmp_path: Path) -> None:
-    seen = play(tmp_path, MODULES)
-    found = set.union(*seen.values())
-    assert found == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
-    assert all(len(of) == 1 for of in seen.values())
+    seen = play(tmp_path, ["mininet/test_some", "mininet/test_others"])
+    assert seen["mininet/test_some"] == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
 
 
 @pytest.mark.mininet
