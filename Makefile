@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test paper map simulate sweeps faults soak fuzz mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test coverage paper map simulate sweeps faults soak fuzz mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,9 +20,13 @@ setup: ## install what is missing: packages of the distribution, then .venv
 run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) ./hotline run $(SETTINGS)
 
-test: ## all tests and their branch coverage, or those that ARGS names (root: some build a network)
+test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(if $(ARGS),$(ARGS),--cov --cov-report=)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(ARGS)
+
+coverage: ## the same tests with their branch coverage, which takes longer
+	@scripts/setup test
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --cov --cov-report= $(ARGS)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
 	@$(AS_ROOT) $(PYTHON) -m hotline.paper all $(if $(QUICK),--quick) $(ARGS)
@@ -39,7 +43,8 @@ sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew,
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
 	@./hotline faults --page docs/reliability.md $(ARGS)
 
-soak: setup ## tests that take long: sustained traffic, a million schedules of faults, twenty times the random cases
+soak: ## tests that take long: whole experiments, sustained traffic, a million schedules of faults, many random cases
+	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")

@@ -1,4 +1,4 @@
-"""What is skipped where root or BMv2 is missing, what runs one after the other, how much Hypothesis tries."""
+"""What is skipped where root or BMv2 is missing, where networks are built, how much Hypothesis tries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,22 @@ from hypothesis import HealthCheck, settings
 
 from foundation.targets.errors import Bmv2NotFound
 from foundation.targets.processes import NO_BMV2, installed_bmv2
+from tests.harness.effort import FAST_SHARE, SOAK_TIMES
+from tests.harness.namespaces import python_in_its_own
 
 # How long an example takes is the machine's affair, and that of what else runs on it.
-settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", settings.get_profile("test"), max_examples=2000)
+_ALL = settings.get_profile("default").max_examples
+settings.register_profile(
+    "test",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=_ALL // FAST_SHARE,
+)
+settings.register_profile("soak", settings.get_profile("test"), max_examples=SOAK_TIMES * _ALL)
 settings.load_profile("test")
+
+PYTHON = pytest.StashKey["str | None"]()
+"""The command of pytest-xdist's processes, if they have namespaces of their own."""
 
 
 ROOT = Path(__file__).parents[1]
@@ -34,11 +45,19 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Have tests build networks beside each other, where namespaces can be had."""
+    config.stash[PYTHON] = python_in_its_own()
+    for spec in specs:
+        spec.python = spec.python or config.stash[PYTHON]
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Whatever `--dist` says."""
     from tests.harness.scheduling import Scheduling
 
-    return Scheduling(config, log)
+    return Scheduling(config, log, is_one_network=config.stash[PYTHON] is None)
 
 
 @pytest.hookimpl(hookwrapper=True, trylast=True)

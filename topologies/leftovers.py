@@ -118,14 +118,17 @@ def remove(interfaces: Sequence[str] = (), run: str | None = None) -> Leftovers:
 
 
 def marked_processes() -> list[int]:
-    """Processes, except this one, that some run has started."""
+    """Processes, except this one, that some run has started; those of a container are its own affair."""
     mark = f"{MARK}=".encode()
+    here = os.readlink("/proc/self/ns/pid")
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             environment = (entry / "environ").read_bytes()
+            if os.readlink(entry / "ns" / "pid") != here:
+                continue
         except OSError:
             continue
         if any(variable.startswith(mark) for variable in environment.split(b"\0")):

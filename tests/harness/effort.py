@@ -7,22 +7,25 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-SOAK_SEEDS = 20
-"""Times as many seeds in `make soak`."""
+SOAK_TIMES = 20
+"""As much as a test names is tried so many times in `make soak`."""
+FAST_SHARE = 4
+"""And the fourth part of it in `make test`."""
 
 
 def examples(number: int) -> int:
-    """`max_examples` of a test that has `number` in `make test`; the soak's profile has more."""
+    """`max_examples`: a fourth of `number` in `make test`, and 20 times `number` with the soak's profile."""
     assert settings.default is not None
-    return number * settings.default.max_examples // settings.get_profile("default").max_examples
+    return max(1, number * settings.default.max_examples // settings.get_profile("default").max_examples)
 
 
 def seeds(number: int) -> list[Any]:
-    """Parameters 0 to `number` - 1, and many more for the soak.
+    """Parameters from 0 on: a fourth of `number` in `make test`, and 20 times `number` in all.
 
     Coverage is not counted, which takes four times as long as to run: other tests take the same lines.
     """
-    soak, no_cover = [pytest.mark.soak], [pytest.mark.no_cover]
+    fast, marks = -(-number // FAST_SHARE), [pytest.mark.no_cover]
     return [
-        pytest.param(seed, marks=no_cover + soak * (seed >= number)) for seed in range(SOAK_SEEDS * number)
+        pytest.param(seed, marks=marks + [pytest.mark.soak] * (seed >= fast))
+        for seed in range(SOAK_TIMES * number)
     ]

@@ -1,18 +1,40 @@
-"""What of the tests runs one after the other when others run beside it (pytest-xdist).
+"""Which tests go to which process when several run beside each other (pytest-xdist).
 
 By where a test is, and not by xdist's groups: pytest 9.2 does not see what xdist 3.8 adds to a test's name.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/mininet/", "tests/unit/test_foreign_clients.py::test_p4runtime_shell")
-"""A network is one at a time on a machine; p4runtime-shell is installed by the first test that wants it."""
+NETWORKS = "tests/mininet/"
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each test goes to whichever worker is free, but those of one of `TOGETHER` all go to one."""
+    """A test goes to whichever process is free; with all of its module, where that makes something once.
+
+    In the order of their names: networks, which take long, are not last. Where there is but one network for
+    all processes, all of these go to one.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, *, is_one_network: bool) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+        self._root = config.rootpath
+        self._is_one_network = is_one_network
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((start for start in TOGETHER if nodeid.startswith(start)), nodeid)
+        if self._is_one_network and nodeid.startswith(NETWORKS):
+            return NETWORKS
+        module = nodeid.partition("::")[0]
+        return module if _is_shared(self._root / module) else nodeid
+
+
+@cache
+def _is_shared(module: Path) -> bool:
+    return 'scope="module"' in module.read_text()

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from foundation.protocol.addressing import SWITCH_NAME
 from topologies.leftovers import marked_processes
@@ -106,6 +109,32 @@ def run_topo(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return summary
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return record
+
+
+def rpcs_to_servers(folder: Path) -> dict[str, float]:
+    """RPCs a step, of each arm's rounds, that a PS had to answer, however often they were sent.
+
+    A step, since blocks that were disturbed have run again, and are in the logs as often.
+    """
+    arm = pl.col("arm").cast(pl.String)
+    rpcs = pl.read_parquet(folder / "rpc.parquet").filter(
+        pl.col("round") >= 0, pl.col("served") < pl.col("lanes")
+    )
+    steps = pl.read_parquet(folder / "operations.parquet").filter(
+        pl.col("round") >= 0, pl.col("op").cast(pl.String) == "step"
+    )
+    of = dict(steps.group_by(arm).len().rows())
+    return {name: number / of[name] for name, number in rpcs.group_by(arm).len().rows()}
 
 
 def update_log(folder: Path, hot: int = 20, others: int = 40) -> Path:

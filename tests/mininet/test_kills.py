@@ -1,6 +1,6 @@
 """Sequences of real kills, also while what was killed before comes back: a run goes on, and nothing is lost.
 
-`simulator.faults` plays the same sequences in virtual time.
+`simulator.faults` plays the same sequences in virtual time. In the slow tier several share a run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from foundation.protocol.addressing import SWITCH_NAME
 from hotline.cli.commands import hotline
 from simulator.faults.kills import Kill, draw_kills
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
+from topologies.leftovers import is_alive
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'
 WORKERS, SERVERS = int(str(SMALL["workers"])), 2
+PARAMETER_SERVERS = [f"{SERVER_KILLED.process}{SERVER_KILLED.first + number}" for number in range(SERVERS)]
 RESTORED_S = 3.0
 """In which a switch is restored here."""
 IN_ROUNDS, WHILE_LOADING = "parts/operations-worker-1-12.parquet", "hotset.parquet"
@@ -51,15 +54,20 @@ def process_of(run: Run, who: str) -> int | None:
 
 
 def kill(run: Run, who: str) -> None:
-    """Kill it as soon as it has a process."""
+    """Kill it as soon as it has a process, and see it end: else the next kill might meet the same one."""
     run.wait_for(lambda: process_of(run, who) is not None)
     if (pid := process_of(run, who)) is not None:
         os.kill(pid, signal.SIGKILL)
+        run.wait_for(lambda: not is_alive(pid))
 
 
-def kill_in_order(run: Run, kills: tuple[Kill, ...], from_file: str) -> None:
-    """Kill them from when there is a file of the run's on, with the gaps between them."""
-    run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
+def blocks_done(run: Run) -> int:
+    """How many the last worker has logged."""
+    return len(list(run.runs.glob(f"*/parts/operations-worker-{WORKERS}-*.parquet")))
+
+
+def play(run: Run, kills: Sequence[Kill]) -> None:
+    """Kill them one after the other, with the gaps between them."""
     due = time.monotonic()
     for each in kills:
         run.wait_for(partial(has_come, due))
@@ -71,38 +79,73 @@ def has_come(due: float) -> bool:
     return time.monotonic() >= due
 
 
-def all_is_there(folder: Path, kills: tuple[Kill, ...], from_file: str = IN_ROUNDS) -> None:
+def wait_until_all_serve(run: Run) -> None:
+    """Until blocks end again: the first may have ended before the kill, the next by it."""
+    run.wait_for(lambda: all(process_of(run, who) is not None for who in (SWITCH_NAME, *PARAMETER_SERVERS)))
+    wanted = blocks_done(run) + 3
+    run.wait_for(lambda: blocks_done(run) >= wanted)
+
+
+def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_ROUNDS) -> None:
+    """After a run in which these are played, each once everybody is back whom the one before has killed."""
+    number = sum(map(len, sequences))
     with run_topo(
-        folder, f"ROUNDS={ROUNDS_A_KILL * len(kills)}", tables=RECOVERY, arms=["neither", "both"],
+        folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["neither", "both"],
         virtual_time=False,
     ) as run:  # fmt: skip
-        kill_in_order(run, kills, from_file)
+        run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
+        for earlier, kills in enumerate(sequences):
+            if earlier:
+                wait_until_all_serve(run)
+            play(run, kills)
         code = run.wait()
     record = json.loads((run.folder / "run.json").read_text())
     accounting = record["accounting"]
-    ends = kills[-1].kind is WORKER_KILLED
+    last = sequences[-1][-1]
+    ends = last.kind is WORKER_KILLED
     assert (code, accounting is not None) == (int(ends), True), run.errors
     assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0), (accounting, run.errors)
-    assert sum(accounting["restarts"].values()) >= len(kills) - ends
+    assert sum(accounting["restarts"].values()) >= number - ends
     assert accounting["sent"] > 50_000 and (ends or accounting["unknown"] == 0)
-    assert not accounting["owed"] or set(accounting["owed"]) == {kills[-1].process}
+    assert not accounting["owed"] or set(accounting["owed"]) == {last.process}
     if accounting["owed"]:
         ran = CliRunner().invoke(hotline, ["owed", str(run.folder), "--bring-home", "--json"])
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
 
 
-@pytest.mark.parametrize("kills", ONCE_FATAL, ids=lambda kills: " ".join(kill.process for kill in kills))
+def shared_runs(seeds: Iterable[int], most: int) -> list[list[int]]:
+    """Which sequences are played in one run: so many, or fewer where a worker's death ends it."""
+    runs: list[list[int]] = [[]]
+    for seed in seeds:
+        runs[-1].append(seed)
+        if len(runs[-1]) == most or draw(seed)[-1].kind is WORKER_KILLED:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def draw(seed: int) -> tuple[Kill, ...]:
+    return draw_kills(seed, WORKERS, SERVERS)
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(kills, marks=[pytest.mark.soak] * (kills is not ONCE_FATAL[-1])) for kills in ONCE_FATAL],
+    ids=lambda kills: " ".join(kill.process for kill in kills),
+)
 def test_kills_that_overlap_end_nothing(tmp_path: Path, kills: tuple[Kill, ...]) -> None:
     all_is_there(tmp_path, kills)
 
 
+@pytest.mark.soak
 def test_a_switch_may_die_while_the_hot_set_is_loaded(tmp_path: Path) -> None:
     """Again and again: the profile's, the arms', and what a restore loads."""
-    all_is_there(tmp_path, (S1, S1, S1), WHILE_LOADING)
+    all_is_there(tmp_path, (S1, S1, S1), from_file=WHILE_LOADING)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(200))
-def test_any_sequence_of_kills(tmp_path: Path, seed: int) -> None:
-    all_is_there(tmp_path, draw_kills(seed, WORKERS, SERVERS))
+@pytest.mark.parametrize(
+    "seeds", shared_runs(range(200), most=6), ids=lambda seeds: " ".join(map(str, seeds))
+)
+def test_any_sequences_of_kills(tmp_path: Path, seeds: list[int]) -> None:
+    all_is_there(tmp_path, *map(draw, seeds))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\ndurable = "never"\nreplay_log = true\n'
 
 
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", [pytest.param("hosts.ps", marks=pytest.mark.soak), "softswitch"])
 @pytest.mark.parametrize(
     ("datapath", "kills"),
     [

@@ -38,6 +38,7 @@ def wait_until_measuring(run: Run) -> None:
     run.wait_for(lambda: len(list(run.runs.glob("*/parts/operations-worker-1-*.parquet"))) >= 10)
 
 
+@pytest.mark.soak
 def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> None:
     log = f"DATA={update_log(tmp_path, hot=100, others=100)}"
     with run_topo(tmp_path, log, "ROUNDS=4", "TOP_K=100", tables=FAULTS, profile_lanes=5000) as run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -16,95 +15,19 @@ import polars as pl
 import pytest
 
 from experiment.sizes import SIZES
-from foundation.logs.check import check
-from foundation.logs.columns import LOGS
 from foundation.logs.merge import finish_merge
-from softswitch.kernel.probe import probe
 from tests.harness.arms import JOBS
-from tests.harness.arms import MEASURED as ARMS
-from tests.mininet.run_topo import Run, command_line, run_topo, update_log
+from tests.mininet.run_topo import (
+    command_line,
+    record_of,
+    rpcs_to_servers,
+    run_topo,
+    summary_of,
+    update_log,
+)
 from topologies.leftovers import marked_processes
 
 pytestmark = pytest.mark.mininet
-
-
-def summary_of(folder: Path) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return summary
-
-
-def record_of(folder: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return record
-
-
-def rpcs_to_servers(folder: Path) -> dict[str, float]:
-    """RPCs a step, of each arm's rounds, that a PS had to answer, however often they were sent.
-
-    A step, since blocks that were disturbed have run again, and are in the logs as often.
-    """
-    arm = pl.col("arm").cast(pl.String)
-    rpcs = pl.read_parquet(folder / "rpc.parquet").filter(
-        pl.col("round") >= 0, pl.col("served") < pl.col("lanes")
-    )
-    steps = pl.read_parquet(folder / "operations.parquet").filter(
-        pl.col("round") >= 0, pl.col("op").cast(pl.String) == "step"
-    )
-    of = dict(steps.group_by(arm).len().rows())
-    return {name: number / of[name] for name, number in rpcs.group_by(arm).len().rows()}
-
-
-@pytest.fixture(scope="module")
-def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that has ended well, in the kernel where that can be, captured."""
-    with run_topo(tmp_path_factory.mktemp("whole"), "PCAP=1") as run:
-        assert run.wait() == 0, run.errors
-    return run
-
-
-def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
-    folder = whole_run.folder
-    for log, schema in LOGS.items():
-        assert pl.read_parquet_schema(folder / f"{log}.parquet") == schema
-    rows = check(folder)
-    assert set(rows) == {f"{log}.parquet" for log in LOGS} and min(rows.values()) > 0
-    assert len(pl.read_parquet(folder / "hotset.parquet")) == 2000
-    assert (folder / "report.html").stat().st_size > 10_000
-    assert not (folder / "parts").exists()
-    summary = summary_of(folder)
-    updates = summary["updates"]
-    assert (updates["lost"], updates["unknown"], updates["mismatched_keys"], summary["overflows"]) == (
-        0,
-        0,
-        0,
-        0,
-    )
-    assert updates["sent"] == updates["applied"] > 100_000
-    collected = int(pl.read_parquet(folder / "updates.parquet")["updates"].sum())
-    assert (updates["collected"], updates["uncollected"], summary["dropped_rows"]) == (collected, 0, 0)
-    assert 0.05 < summary["hot_update_share"] < 0.95
-    assert set(summary["arms"]) == set(ARMS)
-    assert rpcs_to_servers(folder)["hot"] < rpcs_to_servers(folder)["neither"]
-    counted = record_of(folder)["switch"]
-    assert len(counted["ports"]) == 2 + 2 + 1  # workers, servers, CPU
-    assert all(min(port["rx"], port["tx"]) > 0 for port in counted["ports"].values())
-    assert (counted["no_such_port"], counted["lost_notices"], counted["lost_messages"]) == (0, 0, 0)
-    assert "report: " in whole_run.output
-
-
-def test_every_arm_replays_the_same_steps(whole_run: Run) -> None:
-    operations = pl.read_parquet(whole_run.folder / "operations.parquet")
-    measured = operations.filter(pl.col("round") >= 0)
-    steps = (
-        measured.filter(pl.col("op") == "step")
-        .select("arm", "round", "load", "worker", "iteration")
-        .unique()  # a block that was disturbed was run again
-        .sort(pl.all())
-    )
-    by_arm = [steps.filter(pl.col("arm") == arm).drop("arm") for arm in ARMS]
-    assert all(each.equals(by_arm[0]) for each in by_arm)
-    profiled = operations.filter(pl.col("arm") == "profile")
-    assert set(profiled["iteration"]).isdisjoint(measured["iteration"])
 
 
 def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
@@ -157,7 +80,7 @@ def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_
     assert not pl.read_parquet(run.folder / "rpc.parquet").is_empty()
 
 
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", [pytest.param("hosts.ps", marks=pytest.mark.soak), "softswitch"])
 def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -167,6 +90,7 @@ def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> 
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
+@pytest.mark.soak
 def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
     with run_topo(tmp_path) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -220,6 +144,7 @@ def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_
     assert not (run.folder / "parts").exists()
 
 
+@pytest.mark.soak
 def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
         run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
@@ -228,6 +153,7 @@ def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     assert "Traceback" not in run.errors
 
 
+@pytest.mark.soak
 def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
     log = f"DATA={update_log(tmp_path)}"
     with run_topo(tmp_path, log, "CODEC=scapy", "ROUNDS=1", "TOP_K=20", profile_lanes=5000) as run:
@@ -261,22 +187,6 @@ def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path,
         assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
 
 
-def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(whole_run: Run) -> None:
-    if (unable := probe()) is not None:
-        pytest.skip(f"the kernel cannot be the datapath: {unable}")
-    record, summary = record_of(whole_run.folder), summary_of(whole_run.folder)
-    assert record["datapath"] == "kernel"
-    for block in record["blocks"]:
-        assert 0 < block["program_s"]["workers"] < block["worker_cpu_s"]
-        assert 0 < block["program_s"]["servers"] < block["servers"]["cpu_s"]
-    share = summary["program_share"]
-    assert 0 < share["servers"] < 1 and 0 < share["workers"] < 1
-    counted = sum(port["program_ns"] for port in record["switch"]["ports"].values()) / 1e9
-    blocks = [block["program_s"] for block in record["blocks"] + record["repeated_blocks"]]
-    assert sum(block["workers"] + block["servers"] for block in blocks) < counted
-    assert "The switch ran on its senders' cores: " in whole_run.output
-
-
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     with run_topo(tmp_path, "TARGET=bmv2", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000) as run:
@@ -288,6 +198,7 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
 
 
+@pytest.mark.soak
 def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
     with run_topo(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings) as run:
@@ -301,6 +212,7 @@ def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     assert rpcs_to_servers(run.folder)["hot"] <= 0.6 * rpcs_to_servers(run.folder)["neither"]
 
 
+@pytest.mark.soak
 def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
     chance = random.Random(1)
     lines = []
@@ -329,12 +241,7 @@ def test_an_update_log_is_replayed(tmp_path: Path) -> None:
     assert summary["updates"]["lost"] == 0
 
 
-def test_captures_hold_the_rpcs(whole_run: Run) -> None:
-    captures = sorted((whole_run.folder / "pcap").glob("s1-eth*.pcap"))
-    assert [file.name for file in captures] == [f"s1-eth{port}.pcap" for port in (1, 2, 3, 4)]
-    assert all(file.stat().st_size > 10_000 for file in captures)
-
-
+@pytest.mark.soak
 def test_a_second_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     with run_topo(tmp_path, "ROUNDS=200") as run:

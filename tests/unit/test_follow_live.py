@@ -96,7 +96,7 @@ def test_it_fills_counts_exactly_rests_and_follows() -> None:
     on_net(scenario)
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize("loss", [0.0, pytest.param(0.05, marks=pytest.mark.soak)])
 def test_under_load_nobody_stops_and_nothing_is_lost(loss: float) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:

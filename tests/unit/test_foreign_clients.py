@@ -14,6 +14,7 @@ import finsy as fy
 import pytest
 from finsy.p4entity import P4ValueSetMember
 
+from tests.harness.namespaces import on_the_machines_network
 from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -204,13 +205,15 @@ exit()
 
 def shell(address: str, session: str) -> list[str]:
     """What p4runtime-shell prints in a session."""
+    script = str(ROOT / "scripts" / "shell")
+    subprocess.run([*on_the_machines_network(), script, "--install"], check=True)
     done = subprocess.run(
-        [ROOT / "scripts" / "shell"],
+        [script],
         input=session,
         env=os.environ | {"SWITCH": address},
         capture_output=True,
         text=True,
-        timeout=300,  # the first time, it installs the shell
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return [line.removeprefix("P4Runtime sh >>> ") for line in done.stdout.splitlines()]

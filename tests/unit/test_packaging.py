@@ -20,6 +20,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from softswitch import __version__
 from softswitch.p4runtime import messages
+from tests.harness.namespaces import on_the_machines_network
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "softswitch"
@@ -167,7 +168,8 @@ def test_a_wheel_of_it_works_in_an_environment_of_its_own(tmp_path: Path) -> Non
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     binaries = tmp_path / "venv" / "bin"
-    subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", source], check=True)
+    install = [str(binaries / "python"), "-m", "pip", "install", "--quiet", str(source)]
+    subprocess.run([*on_the_machines_network(), *install], check=True)
     shutil.rmtree(source)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     version = subprocess.run(

@@ -1,4 +1,4 @@
-"""Tests on a network run one after the other, whatever runs beside them."""
+"""A module's tests go to one process; tests on a network to both, in namespaces of their own."""
 
 from __future__ import annotations
 
@@ -7,25 +7,68 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.harness.namespaces import on_the_machines_network
+
 ROOT = Path(__file__).parents[2]
 TESTS = """
-import os, pathlib, pytest
+import os, pathlib, socket, pytest
+@pytest.fixture(scope="{scope}", autouse=True)
+def made_for_all() -> None: ...
 @pytest.mark.parametrize("number", range(6))
 def test_it(number):
-    (pathlib.Path({folder!r}) / f"{name}-{{os.getpid()}}").touch()
+    names, files = [name for _, name in socket.if_nameindex()], os.listdir("/sys/class/net")
+    seen = names, files, os.path.exists("/run/hotline.lock")
+    told = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{seen}}"
+    with open(pathlib.Path({folder!r}) / {name!r}, "a") as file:
+        print(told, file=file)
 """
+HOOKS = "pytest_xdist_make_scheduler, pytest_xdist_setupnodes"
+ALONE = "(['lo'], ['lo'], False)"
 
 
-def test_tests_on_a_network_all_go_to_one_worker(tmp_path: Path) -> None:
-    for name in ("mininet", "unit"):
-        folder = tmp_path / "tests" / name
-        folder.mkdir(parents=True)
-        (folder / f"test_{name}.py").write_text(TESTS.format(folder=str(tmp_path), name=name))
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler")
-    (tmp_path / "pytest.ini").write_text("[pytest]")
+def play(folder: Path, modules: list[str], more: str = "") -> dict[str, set[str]]:
+    """What the tests of these modules see, by module."""
+    for name in modules:
+        module = folder / "tests" / f"{name}.py"
+        module.parent.mkdir(parents=True, exist_ok=True)
+        scope = "module" if "shared" in name else "function"
+        module.write_text(TESTS.format(folder=str(folder), name=module.stem, scope=scope))
+    hooks = f"from tests import conftest\n{more}\nfrom tests.conftest import {HOOKS}"
+    (folder / "conftest.py").write_text(hooks)
+    (folder / "pytest.ini").write_text("[pytest]")
     command = [sys.executable, "-m", "pytest", "-n", "2", "--import-mode=importlib", "tests"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    assert len(list(tmp_path.glob("mininet-*"))) == 1
-    assert list(tmp_path.glob("unit-*"))
+    return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
+
+
+SHARED = ["unit/test_shared_1", "unit/test_shared_2"]
+
+
+def test_where_there_is_one_network_its_tests_all_go_to_one_process(tmp_path: Path) -> None:
+    networks = ["mininet/test_some", "mininet/test_others"]
+    seen = play(tmp_path, [*networks, "unit/test_more"], "conftest.python_in_its_own = lambda: None")
+    assert len(seen[networks[0]] | seen[networks[1]]) == 1
+    assert seen["unit/test_more"]
+
+
+def test_what_a_module_makes_once_is_made_in_one_process(tmp_path: Path) -> None:
+    seen = play(tmp_path, [*SHARED, "unit/test_more"])
+    assert all(len(seen[name]) == 1 for name in SHARED)
+
+
+@pytest.mark.mininet
+def test_each_process_has_a_network_and_a_run_of_its_own(tmp_path: Path) -> None:
+    seen = play(tmp_path, ["mininet/test_some", "mininet/test_others"])
+    assert seen["mininet/test_some"] == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
+
+
+@pytest.mark.mininet
+def test_what_installs_something_has_the_machines_network() -> None:
+    names = [*on_the_machines_network(), "readlink", "/proc/self/ns/net"]
+    there = subprocess.run(names, check=True, capture_output=True, text=True).stdout.strip()
+    is_here = there == os.readlink("/proc/self/ns/net")
+    assert is_here == (not on_the_machines_network())

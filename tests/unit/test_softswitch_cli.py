@@ -284,6 +284,7 @@ def test_a_signal_ends_it_quietly(number: int) -> None:
         assert switch.wait() == 0
 
 
+@pytest.mark.soak
 def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
     """A copy of the package that was warmed starts without compiling anything of its own."""
     package = Path(softswitch.__file__).parent

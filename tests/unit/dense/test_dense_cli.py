@@ -307,8 +307,14 @@ def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 390),
+        ("dark", 1280),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in (("light", 1280), ("dark", 390))),
+    ],
+)
 def test_pages_fit_and_no_script_fails(started: Browser, pages: list[Path], width: int, scheme: str) -> None:
     for page in pages:
         with opened(started, page, width, scheme) as (shown, errors):

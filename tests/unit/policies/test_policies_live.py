@@ -42,7 +42,10 @@ def told(*arguments: object) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("skew", "seed"), [(0.3, 1), (0.5, 2), (0.7, 3)])
+@pytest.mark.parametrize(
+    ("skew", "seed"),
+    [(0.5, 2), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((0.3, 1), (0.7, 3)))],
+)
 def test_a_runs_hit_share_is_the_predicted_one(tmp_path: Path, skew: float, seed: int) -> None:
     shape = Shape("small", 20_000, 400, skew, 200, 4)
     parts = write_parts(Built(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)

@@ -145,7 +145,8 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
     [
         pytest.param(forget_notes_of_workers, "server restarted", id="server-workers"),
         pytest.param(forget_notes_of(FROM_CONTROLLER), "everything", id="server-controller"),
-        pytest.param(forget_notes_of(FROM_SWITCH), "everything", id="server-switch"),
+        # Schedules that never come to rest take their time.
+        pytest.param(forget_notes_of(FROM_SWITCH), "everything", id="server-switch", marks=pytest.mark.soak),
         pytest.param(server_forgets_its_checkpoint, "server restarted", id="server-checkpoint"),
         pytest.param(server_forgets("cells"), "server restarted", id="server-cells"),
         pytest.param(server_forgets("callers"), "everything", id="server-callers"),

@@ -52,6 +52,21 @@ def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
     assert leftovers.MARK not in os.environ
 
 
+@pytest.mark.mininet
+def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
+    """A run in it goes on beside those of the machine."""
+    with only_run([], lock):
+        command = ["unshare", "--pid", "--fork", "--kill-child", *SLEEP]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE)
+        children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+        try:
+            wait_for(lambda: children.read_text() != "")
+            # That which unshares it stays outside.
+            assert marked_processes() == [child.pid]
+        finally:
+            child.communicate(b"\n")
+
+
 def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> None:
     with only_run([], lock):
         marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)

@@ -1,0 +1,28 @@
+"""Namespaces for the processes of pytest-xdist: each has a machine of its own as far as a run can tell.
+
+A run of the main job is one at a time on a machine: names of its interfaces, the lock in /run, what it finds
+of a killed run's processes. Processes of tests that have these for themselves make runs beside each other.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+OWN_NAMESPACES = Path(__file__).with_name("own-namespaces")
+_MACHINE = Path("/run/netns/machine")
+
+
+def python_in_its_own() -> str | None:
+    """The command of a Python in namespaces of its own; None where there can be none."""
+    if os.geteuid() != 0 or subprocess.run([OWN_NAMESPACES, "true"], capture_output=True).returncode != 0:
+        return None
+    return shlex.join([str(OWN_NAMESPACES), sys.executable])
+
+
+def on_the_machines_network() -> list[str]:
+    """What stands before a command that installs something."""
+    return ["nsenter", f"--net={_MACHINE}"] if _MACHINE.exists() else []
