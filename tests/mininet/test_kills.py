@@ -128,13 +128,8 @@ def draw(seed: int) -> tuple[Kill, ...]:
     return draw_kills(seed, WORKERS, SERVERS)
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [pytest.param(kills, marks=[pytest.mark.soak] * (kills is not ONCE_FATAL[-1])) for kills in ONCE_FATAL],
-    ids=lambda kills: " ".join(kill.process for kill in kills),
-)
-def test_kills_that_overlap_end_nothing(tmp_path: Path, kills: tuple[Kill, ...]) -> None:
-    all_is_there(tmp_path, kills)
+def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
+    all_is_there(tmp_path, *ONCE_FATAL)
 
 
 @pytest.mark.soak

@@ -62,9 +62,10 @@ def answer(
     workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None, skew: float,
     top_k: int, hosts_of: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell what the switch would do for a cluster: gains and losses, capacity, limits, and what size pays.
+    """Tell what a switch would do for a cluster.
 
-    The real agents and P4 program in virtual time, every agent on a core of its own and the switch a device.
+    Tells gains and losses, capacity, what limits it, and which size of a hot set pays. The agents and the P4
+    program run in virtual time: every agent has a core of its own, and the switch is a device.
     """
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import answer as answer_for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import Any
 
 import click
@@ -40,11 +41,20 @@ class _Commands(click.Group):
             click.echo(interrupted(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Tell them by what they are for."""
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(each.name or "", each.get_short_help_str(66)) for each in commands])
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
 def hotline(verbose: bool) -> None:
-    """Hot sets and reports: choose hot sets, move them in and out of a switch, see what that does."""
+    """What would a programmable switch do for parameter servers?
+
+    docs/guide.md has an example of each command.
+    """
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
     )
@@ -52,19 +62,11 @@ def hotline(verbose: bool) -> None:
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 
-for command in (
-    run,
-    hotset, load, unload, follow, status, watch, registers, offload, proxy, logs, report, figures, compare,
-    simulate,
-    answer,
-    sweep,
-    fit,
-    predict,
-    policies,
-    faults,
-    whatif,
-    overlap,
-    layers,
-    owed,
-):  # fmt: skip
+GROUPS = {
+    "Runs and their reports": (run, report, figures, compare, logs, watch, owed),
+    "Answers without a network or root": (answer, hotset, policies, whatif, overlap, layers),
+    "Virtual time": (simulate, sweep, faults, fit, predict),
+    "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
+}
+for command in chain(*GROUPS.values()):
     hotline.add_command(command)

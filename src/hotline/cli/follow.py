@@ -46,11 +46,11 @@ def follow(
     address: str, device_id: int, job: int, top_k: int, every: float, margin: float, moves: int,
     periods: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Keep the most updated keys of a job hot, while what is updated changes and training goes on.
+    """Keep the most updated keys of a job in the switch.
 
-    At the end of each period keys that are updated more often take the places of others, where they are ahead
-    by the margin and by more than chance. At the beginning a set that is too small is filled from what the
-    servers have counted so far. A period is a line; with --json, an object.
+    Training goes on meanwhile. At the end of each period keys that are updated more often take the places of
+    others, where they are ahead by the margin and by more than chance. At the beginning a set that is too
+    small is filled from what the servers have counted so far. A period is a line; with --json, an object.
 
     Ends at Ctrl-C, and where another command becomes the switch's primary controller.
     """

@@ -17,10 +17,11 @@ from hotline.cli.common import json_option, one_line_errors, plain_table, print_
 @click.option("--bring-home", is_flag=True, help="Give it to the servers: their files have it then.")
 @json_option
 def owed(run: Path, bring_home: bool, as_json: bool) -> None:
-    """Tell what workers' replay logs owe the servers, now that the switch of a run is gone.
+    """Tell what dead workers still owe the servers of a run.
 
-    RUN is the folder of a run that a worker's death has ended, with [recovery] durable and replay_log.
-    Exits with 1 where servers then hold anything but what workers have pushed.
+    Their replay logs have it, and the switch is gone. RUN is the folder of a run that a worker's death has
+    ended, with [recovery] durable and replay_log. Exits with 1 where servers then hold anything but what
+    workers have pushed.
     """
     from hosts.home import Left
 

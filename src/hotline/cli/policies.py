@@ -79,10 +79,11 @@ def policies(
     sizes: str | None, only: str | None, learn: float, rate: float, every: float | None, writes: float | None,
     servers: int, samples_per_step: int, into: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare what policies would keep in the switch: hits, moves, and packets that the servers are spared.
+    """Compare policies for what the switch keeps.
 
-    LOGs are added up: Parquet or CSV with iteration, worker, key, and op (pull or push) where pulls are
-    logged, too. DATA are libsvm training sets, one behind the other. Needs no switch, no run and no root.
+    Tells hits, moves, and the packets that servers are spared. LOGs are added up: Parquet or CSV with
+    iteration, worker, key, and op (pull or push) where pulls are logged, too. DATA are libsvm training sets,
+    one behind the other. Needs no switch, no run and no root.
     """
     from hotline.policies.page import write_page
     from hotline.policies.results import WRITES_PER_S, Settings

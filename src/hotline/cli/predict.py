@@ -31,9 +31,10 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--arms", default="neither,hot", show_default=True, help="Arms to look at, with commas.")
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
-    """Find the costs with which a simulation takes as long as RUN did.
+    """Find the costs of hosts with which a run can be simulated.
 
-    They come as the table [hosts] of `hotline simulate`; takes some minutes.
+    With them a simulation takes as long as RUN did. They are printed as the table [hosts] of `hotline
+    simulate`. Takes some minutes.
     """
     from foundation.logs.parts import write_text
     from simulator.prediction.fit import fit as found_by
@@ -69,9 +70,10 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 )
 @json_option
 def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:
-    """Simulate RUN, a real one, at the rates that it was offered, and compare arm by arm.
+    """Simulate a real run, and compare both arm by arm.
 
-    Means are to be within 15 %, p99 within 30 %, and differences to have the signs that RUN can tell.
+    RUN is simulated at the rates that it was offered. Means are to be within 15 %, p99 within 30 %, and
+    differences to have the signs that RUN can tell.
     """
     if (hosts_of is None) == (by is None):
         raise click.UsageError("one of --hosts and --by says what RUN is compared with")

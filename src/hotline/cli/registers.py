@@ -33,10 +33,11 @@ _RECORD = Path("runs/latest/run.json")
 def registers(
     keys: tuple[int, ...], address: str, device_id: int, job: int, scale: float | None, as_json: bool
 ) -> None:
-    """Values of keys, or of all keys of a job, that the switch holds, read through the data plane.
+    """Read values that the switch holds for a job.
 
-    A value is 32-bit fixed point, as it is on the wire, and beside it the model's weight: value / scale. A
-    parked key has none, its PS holds it.
+    KEYs are read through the data plane; without any, all keys of the job. A value is 32-bit fixed point, as
+    it is on the wire, and beside it the model's weight: value / scale. A parked key has none, its PS holds
+    it.
     """
     found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
     used = _scale_of_latest_run() if scale is None else scale

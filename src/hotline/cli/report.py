@@ -37,9 +37,10 @@ _PAGE = Path("report.html")
 )
 @json_option
 def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bool) -> None:
-    """Make the report of RUN (runs/latest), or of the logs of a cluster, again.
+    """Make the report of a run, or of a cluster's logs.
 
-    A run's numbers are printed, and go to its summary.json and report.html. --logs takes a folder with
+    RUN is its folder; left out, runs/latest. Its numbers are printed, and go to its summary.json and
+    report.html. --logs takes a folder with
     rpc.csv or rpc.parquet, as docs/logs.md has it; it needs neither switch nor root.
     """
     if logs is not None and run is not None:
@@ -88,9 +89,10 @@ def _cluster_report(folder: Path, page: Path, as_json: bool) -> None:
 @click.option("-o", "--output", required=True, type=_RUN, metavar="DIR", help="Folder to write to.")
 @json_option
 def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
-    """Write the figures of runs, all in one: NAME.pdf, NAME.png, and the data behind each as NAME.csv.
+    """Write the figures of one or more runs: PDF, PNG and CSV.
 
-    fig-04 and so on are [DDL]'s; what they show is in docs/figures.md.
+    Several runs are drawn into one figure. NAME.csv is the data behind NAME.pdf. docs/figures.md says what
+    each shows; fig-04 and so on are the paper's.
     """
     from analysis.figures.all import figures as all_figures
     from analysis.figures.files import write_figures
@@ -113,7 +115,10 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
 @click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="RUN RUN...")
 @json_option
 def compare(runs: tuple[Path, ...], as_json: bool) -> None:
-    """Compare runs: each arm with that of the first run, and how offload did in each; with 95 % intervals."""
+    """Compare runs, arm by arm, with 95 % intervals.
+
+    Each arm is compared with that of the first run. Also tells what offload did in each run.
+    """
     from analysis.compare import compare_runs
 
     if len(runs) < 2:

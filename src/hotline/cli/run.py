@@ -8,11 +8,11 @@ import click
 @click.command("run")
 @click.argument("settings", nargs=-1, metavar="[NAME=value]...")
 def run(settings: tuple[str, ...]) -> None:
-    """Run the experiment on this machine: hosts, links and a switch on Mininet. Needs root.
+    """Run the experiment on this machine (root).
 
-    Workers train with and without the switch's help, in turns; the report is runs/latest/report.html.
-    The README has what each NAME sets: DESIGN, TARGET, WORKERS, PS, TOP_K, ROUNDS, DATA, CODEC, DATAPATH,
-    PCAP, CLI, SEED, and CONFIG, a TOML file like run.toml.
+    Hosts, links and a switch are built with Mininet. Workers train with and without the switch's help, in
+    turns; the report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET,
+    WORKERS, PS, TOP_K, ROUNDS, DATA, CODEC, DATAPATH, PCAP, CLI, SEED, and CONFIG, a TOML file like run.toml.
     """
     from topologies.signals import STOP
 

@@ -16,10 +16,11 @@ from hotline.cli.common import json_option, one_line_errors
 @click.option("--design", help="Of aggregation; left out: hotset, or what CONFIG says.")
 @json_option
 def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
-    """Do a run in virtual time: the same P4 program, the same agents, the same report.
+    """Do a run in virtual time, with the same report.
 
-    CONFIG is a TOML file as of `make run-topo`, which may have the tables [network] and [hosts], too. Without
-    one it is [DDL]'s cluster: 80 workers and 20 parameter servers at 10 Gbit/s.
+    The P4 program and the agents are those of a real run. CONFIG is a TOML file as of `make run-topo`, which
+    may have the tables [network] and [hosts], too. Without one it is [DDL]'s cluster: 80 workers and 20
+    parameter servers at 10 Gbit/s.
     """
     from analysis.table import print_summary
     from experiment.progress import Reporter, RunConsole

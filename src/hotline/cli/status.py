@@ -30,8 +30,9 @@ from hotline.cli.common import (
 @click.option("--all", "in_full", is_flag=True, help="Also servers, callers, and counters of each lane.")
 @json_option
 def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
-    """Jobs with their arms and entries by state, hit rate, RPCs and drops.
+    """Tell what the switch holds and counts, job by job.
 
+    Arms, entries by state, hit rate, RPCs and drops.
     Counters count since the pipeline was committed, all jobs together.
     """
     found = on_switch(address, device_id, Controller.status, primary=False)

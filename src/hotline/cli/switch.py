@@ -32,9 +32,10 @@ _ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 @dry_run_option
 @json_option
 def load(file: Path, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
-    """Make FILE the hot set of a job, moving only the difference, while training goes on.
+    """Load a hot set into the switch for a job.
 
-    A load that was interrupted is finished by loading again.
+    FILE is as `hotline hotset build` writes it. Only the difference moves, and training goes on. A load that
+    was interrupted is finished by loading again.
     """
     with one_line_errors():
         keys = hotsets.read(file)["key"].to_list()
@@ -73,9 +74,9 @@ def _move(
 @dry_run_option
 @json_option
 def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
-    """Serve a job's hot set in the switch, or have the parameter servers serve it.
+    """Have the switch serve a job's hot set, or not.
 
-    Off, the entries stay where they are; the values move home.
+    Off, the parameter servers serve it: the entries stay where they are; the values move home.
     """
     on = state == "on"
 
@@ -98,7 +99,10 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
 @dry_run_option
 @json_option
 def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
-    """Let a job's parameter servers see its workers as one connection, or each as its own."""
+    """Turn the proxy of a job's connections on or off.
+
+    On, parameter servers see all workers as one connection; off, each as its own.
+    """
     on = state == "on"
 
     async def action(controller: Controller) -> Job:

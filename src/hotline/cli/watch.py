@@ -58,11 +58,12 @@ class View:
 def watch(
     run: Path | None, address: str, device_id: int, interval: float, count: int | None, as_json: bool
 ) -> None:
-    """Watch a run: rates, hit share and drops at the switch, latencies and queues by arm.
+    """Watch a run while it goes on.
 
-    RUN is its folder; left out, that of the run that goes on in runs, or runs/latest. Rates are of all jobs,
-    since the reading before; the first reading has what was counted so far. Latencies and the mean waits in
-    the queues of PS and worker are of each arm's newest block, in µs. Not on a terminal a reading is a line.
+    Shows rates, hit share and drops at the switch, and latencies and queues by arm. RUN is its folder; left
+    out, that of the run that goes on in runs, or runs/latest. Rates are of all jobs, since the reading
+    before; the first reading has what was counted so far. Latencies and the mean waits in the queues of PS
+    and worker are of each arm's newest block, in µs. Not on a terminal a reading is a line.
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """

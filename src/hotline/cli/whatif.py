@@ -111,7 +111,9 @@ def whatif(
     utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell what a better network, or compression, would bring dense training.
+    """Tell what a better network would bring dense training.
+
+    Or compression, or a switch that adds up.
 
     MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
     resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
