@@ -7,6 +7,7 @@ from typing import Any
 
 from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
+from foundation.protocol.header import WINDOW
 from hosts.worker.client import BaseClient
 from tests.designs.echo.server import Mirror, make_mirror
 from tests.designs.echo.worker import make_numbers
@@ -18,7 +19,13 @@ class Client(BaseClient):
     """A worker's numbers: nothing is pulled or pushed."""
 
     def __init__(
-        self, caller: Caller, n_ps: int, _space: Any, clock: Callable[[], int], **_settings: Any
+        self,
+        caller: Caller,
+        n_ps: int,
+        _space: Any,
+        clock: Callable[[], int],
+        _window: int = WINDOW,
+        **_settings: Any,
     ) -> None:
         super().__init__(make_numbers(caller.worker, n_ps, WORKERS), clock)
 

@@ -68,6 +68,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "durable": None,
         "restarts": {},
         "changed_arms": [],
+        "agents": {},
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
         "chance_loss": 0.69,
