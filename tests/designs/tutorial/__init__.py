@@ -1,0 +1,1 @@
+"""The designs of docs/tutorial.md: count, sum, once."""

@@ -1,0 +1,26 @@
+// Step 1: the switch forwards every frame, and counts the updates of each parameter.
+#include "frame.p4"
+
+control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    register<bit<32>>(PARAMETERS) updates;
+    Forward() forward;
+
+    action count(in bit<64> key) {
+        bit<32> n;
+        updates.read(n, (bit<32>)key);
+        updates.write((bit<32>)key, n + 1);
+    }
+
+    apply {
+        if (IS_REQUEST && hdr.rpc.op == OP_PUSH) {
+#define COUNT(nn, i) if (hdr.keys[i].isValid()) { count(hdr.keys[i].key); }
+            REPEAT(COUNT)
+#undef COUNT
+        }
+        forward.apply(hdr, std);
+    }
+}
+
+@pkginfo(name="count", version="2")
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
+         HotlineDeparser()) main;

@@ -1,0 +1,33 @@
+// Step 3: as step 2, but what comes again adds nothing.
+#include "frame.p4"
+#include "aggregate.p4"
+#include "turn_around.p4"
+
+control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    register<bit<32>>(65536) turns;     // of 1,024 workers with 64 slots each, the last turn
+    Aggregate() aggregate;
+    TurnAround() turn_around;
+    Forward() forward;
+
+    apply {
+        if (IS_REQUEST) {
+            bit<32> slot = ((bit<32>)hdr.rpc.worker << WINDOW_BITS) | (bit<32>)hdr.rpc.seq[WINDOW_BITS - 1:0];
+            bit<32> turn = hdr.rpc.seq >> WINDOW_BITS;
+            bit<32> last;
+            turns.read(last, slot);
+            if (turn < last) {
+                mark_to_drop(std);      // the worker has its answer, and uses the slot for another request
+            } else {
+                turns.write(slot, turn);
+                aggregate.apply(hdr, turn == last);
+                turn_around.apply(hdr, std);
+            }
+        } else {
+            forward.apply(hdr, std);
+        }
+    }
+}
+
+@pkginfo(name="once", version="2")
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
+         HotlineDeparser()) main;

@@ -1,0 +1,27 @@
+"""Step 2: the switch adds, and answers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.designs.interface import Arm, Design
+
+
+@dataclass(frozen=True)
+class Adds:
+    """What the arm has the switch do."""
+
+    aggregates: bool = True
+    proxies: bool = False
+
+
+DESIGN = Design(
+    name="sum",
+    summary="the switch has all parameters, and answers",
+    promise="nothing: what comes twice is added twice",
+    program=Path(__file__).parent / "compiled" / "sum.json",
+    arms=(Arm("sum", 51, __name__, Adds(), "#d0662c", about="in which the switch adds"),),
+    module=__name__,
+    agents_module="hosts.none.agents",
+    control_module="controller.none.control",
+    contents_module=f"{__package__}.contents",
+)
