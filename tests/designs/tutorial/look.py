@@ -1,6 +1,18 @@
-"""Four workers add 1 to each of 200 parameters, 25 times. What is in the switch, and at the servers?"""
+"""Four workers add 1 to each of 200 parameters, 25 times. What do the switch and the servers have then?
+
+    python -m mine.look mine.count
+    python -m mine.look mine.count loss=0.05 seed=2
+
+Faults are those of `simulator.costs.Network`.
+"""
+
+from __future__ import annotations
+
 import sys
+from typing import Any
+
 import numpy as np
+
 from experiment.rows import rows
 from foundation.designs.registry import design
 from hosts.keys import KeySpace
@@ -11,35 +23,52 @@ from simulator.switchboard import Switchboard
 from simulator.world import Simulated
 
 WORKERS, SERVERS, KEYS, PUSHES = 4, 2, 200, 25
+A_SECOND = 1_000_000_000
+
 
 class Pushes:
-    def __init__(self, client):
-        self.client, self.left = client, PUSHES + 1
-        self.answered = np.zeros(KEYS, np.bool_)
-    @property
-    def finished(self):
-        return self.left == 0
-    def deadline(self):
-        return 0 if self.client.idle else self.client.deadline()
-    def wake(self, now):
-        self.client.wake(now)
-        if self.client.idle:
-            self.left -= 1
-            if self.left:
-                self.client.push(1, np.arange(KEYS), np.ones(KEYS, np.uint32), self.answered)
+    """What a worker does."""
 
-def look(name, **faults):
+    def __init__(self, client: Any) -> None:
+        self._client, self._left, self.finished = client, PUSHES, False
+
+    def deadline(self) -> int | None:
+        due: int | None = 0 if self._client.idle else self._client.deadline()
+        return due
+
+    def wake(self, now: int) -> None:
+        self._client.wake(now)
+        if self._client.idle:
+            self.finished = self._left == 0
+            if not self.finished:
+                self._left -= 1
+                ones, answered = np.ones(KEYS, np.uint32), np.zeros(KEYS, np.bool_)
+                self._client.push(PUSHES - self._left, np.arange(KEYS), ones, answered)
+
+
+def look(name: str, seed: int = 1, **faults: float) -> None:
+    """Run it, and print what there is."""
     found = design(name)
-    arm = found.arms[0]
+    arm = found.arms[-1]
     board = Switchboard(found)
     board.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
-    network = Simulated(found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, Network(**faults), Hosts(), 1)
-    drive(network, [Pushes(c) for c in network.clients], [Clock() for _ in network.clients], Hosts(), lambda a: network.clients[a].take_records())
-    pass_time(network, network.now + 10**10)
-    at_servers = sum(int(s.jobs["packets"].sum()) for s in network.servers)
-    held = sum(store.held().values.sum() for store in network.stores)
-    print(at_servers, held, sum(network.retransmissions()))
-    for reg in board.pipeline.program.registers:
-        print(reg.name, board.pipeline.read_register(reg.name,0,KEYS)[:10], sum(board.pipeline.read_register(reg.name,0,KEYS)))
+    network = Simulated(
+        found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, Network(**faults), Hosts(), seed
+    )
+    clients = network.clients
+    drive(network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None)
+    pass_time(network, network.now + 10 * A_SECOND)
 
-look(sys.argv[1], **{k: float(v) for k, v in (a.split("=") for a in sys.argv[2:])})
+    print(f"{WORKERS * PUSHES * KEYS} updates pushed, {sum(network.retransmissions())} requests sent again")
+    packets = [int(server.jobs["packets"].sum()) for server in network.servers]
+    added = sum(int(store.held().values.sum()) for store in network.stores)
+    print(f"servers: {packets} packets, {added} updates added")
+    for register in board.pipeline.program.registers:
+        cells = board.pipeline.read_register(register.name, 0, register.size)
+        print(f"{register.name}: {', '.join(map(str, cells[:8]))}, ...; total {sum(cells)}")
+
+
+if __name__ == "__main__":
+    pairs = (argument.split("=") for argument in sys.argv[2:])
+    given = {key: float(value) for key, value in pairs}
+    look(sys.argv[1], int(given.pop("seed", 1)), **given)

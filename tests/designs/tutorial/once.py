@@ -1,27 +1,19 @@
-"""Step 3: the switch adds what is new, and answers."""
+"""Step 3: the switch adds, but nothing twice."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from .sum import DESIGN as SUM
+from .sum import OFF, ON
 
-
-@dataclass(frozen=True)
-class Adds:
-    """What the arm has the switch do."""
-
-    aggregates: bool = True
-    proxies: bool = False
-
-
-DESIGN = Design(
+DESIGN = replace(
+    SUM,
     name="once",
-    summary="the switch has all parameters, and answers",
-    promise="nothing: what comes twice is added twice",
+    promise="no acknowledged update, as long as the switch lives",
     program=Path(__file__).parent / "compiled" / "once.json",
-    arms=(Arm("once", 52, __name__, Adds(), "#d0662c", about="in which the switch adds"),),
+    arms=(
+        replace(OFF, name="once-off", job=62, design=__name__),
+        replace(ON, name="once", job=52, design=__name__, baseline="once-off"),
+    ),
     module=__name__,
-    agents_module="hosts.none.agents",
-    control_module="controller.none.control",
-    contents_module=f"{__package__}.contents",
 )

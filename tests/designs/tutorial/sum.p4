@@ -3,13 +3,15 @@
 #include "aggregate.p4"
 #include "turn_around.p4"
 
+const bit<16> JOB = 51;     // of the arm in which the switch adds
+
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Aggregate() aggregate;
     TurnAround() turn_around;
     Forward() forward;
 
     apply {
-        if (IS_REQUEST) {
+        if (IS_REQUEST && hdr.rpc.job == JOB) {
             aggregate.apply(hdr, false);
             turn_around.apply(hdr, std);
         } else {

@@ -4,22 +4,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foundation.designs.interface import Arm, Design
+from foundation.designs.none import Nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Adds:
-    """What the arm has the switch do."""
+    """What an arm has the switch do."""
 
     aggregates: bool = True
     proxies: bool = False
 
 
+OFF = Arm("sum-off", 61, __name__, Nothing(), "#7f7f7f", about="in which the switch forwards")
+ON = Arm(
+    "sum", 51, __name__, Adds(), "#d0662c",
+    about="in which the switch adds", baseline="sum-off", told="",
+)  # fmt: skip
 DESIGN = Design(
     name="sum",
     summary="the switch has all parameters, and answers",
     promise="nothing: what comes twice is added twice",
     program=Path(__file__).parent / "compiled" / "sum.json",
-    arms=(Arm("sum", 51, __name__, Adds(), "#d0662c", about="in which the switch adds"),),
+    arms=(OFF, ON),
     module=__name__,
     agents_module="hosts.none.agents",
     control_module="controller.none.control",

@@ -1,0 +1,1 @@
+"""Answers to the tutorial's exercises: each is a step's design with another program."""

@@ -1,0 +1,25 @@
+// Exercise of step 2: the switch has the parameters of the first server only.
+#include "../frame.p4"
+#include "../aggregate.p4"
+#include "../turn_around.p4"
+
+const bit<16> JOB = 51;     // of the arm in which the switch adds
+
+control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    Aggregate() aggregate;
+    TurnAround() turn_around;
+    Forward() forward;
+
+    apply {
+        if (IS_REQUEST && hdr.rpc.job == JOB && hdr.rpc.ps == 0) {
+            aggregate.apply(hdr, false);
+            turn_around.apply(hdr, std);
+        } else {
+            forward.apply(hdr, std);
+        }
+    }
+}
+
+@pkginfo(name="half", version="2")
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
+         HotlineDeparser()) main;

@@ -1,0 +1,6 @@
+from dataclasses import replace
+from pathlib import Path
+
+from ..sum import DESIGN as STEP
+
+DESIGN = replace(STEP, program=Path(__file__).parents[1] / "compiled" / "half.json")

@@ -1,0 +1,32 @@
+// Exercise of step 1: requests of each server are counted, too.
+#include "../frame.p4"
+
+control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    register<bit<32>>(PARAMETERS) updates;
+    register<bit<32>>(2) requests;      // of each server
+    Forward() forward;
+
+    action count(in bit<64> key) {
+        bit<32> n;
+        updates.read(n, (bit<32>)key);
+        updates.write((bit<32>)key, n + 1);
+    }
+
+    apply {
+        if (IS_REQUEST) {
+            bit<32> n;
+            requests.read(n, (bit<32>)hdr.rpc.ps);
+            requests.write((bit<32>)hdr.rpc.ps, n + 1);
+        }
+        if (IS_REQUEST && hdr.rpc.op == OP_PUSH) {
+#define COUNT(nn, i) if (hdr.keys[i].isValid()) { count(hdr.keys[i].key); }
+            REPEAT(COUNT)
+#undef COUNT
+        }
+        forward.apply(hdr, std);
+    }
+}
+
+@pkginfo(name="requests", version="2")
+V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
+         HotlineDeparser()) main;
