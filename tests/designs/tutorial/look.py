@@ -56,7 +56,9 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
         found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, Network(**faults), Hosts(), seed
     )
     clients = network.clients
-    drive(network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None)
+    drive(
+        network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None
+    )
     pass_time(network, network.now + 10 * A_SECOND)
 
     print(f"{WORKERS * PUSHES * KEYS} updates pushed, {sum(network.retransmissions())} requests sent again")

@@ -1,0 +1,111 @@
+"""docs/tutorial.md to the letter: its files are the repository's, and its commands print what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from foundation.designs import registry
+from hotline.cli.commands import hotline
+from tests.unit.test_rooms import ROOT
+
+TUTORIAL = ROOT / "tests" / "designs" / "tutorial"
+PAGE = (ROOT / "docs" / "tutorial.md").read_text()
+FILES: dict[str, str] = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
+"""Name, from the reader's package -> text."""
+
+
+class Command(NamedTuple):
+    line: str
+    shown: str
+    """What the page says that one sees; "..." is anything."""
+
+
+CONSOLES = re.findall(r"^```console\n\$ (.*?)^```$", PAGE, re.M | re.S)
+COMMANDS = [
+    Command(line, shown)
+    for console in CONSOLES
+    for line, _, shown in (each.partition("\n") for each in re.split(r"^\$ ", console, flags=re.M))
+]
+BY_PYTHON = ".venv/bin/python -m ", "./hotline "
+PREPARING = [command for command in COMMANDS if not command.line.startswith(BY_PYTHON)]
+LOOKING = [command for command in COMMANDS if command.line.startswith(BY_PYTHON)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader's, who has entered what the page has him enter, and typed its files."""
+    home = tmp_path_factory.mktemp("home")
+    for command in PREPARING:
+        subprocess.run(["sh", "-ec", command.line.replace("~", str(home))], cwd=ROOT, check=True)
+    for name, text in FILES.items():
+        # Runs go where nobody keeps them.
+        runs = f'runs = "{home}/runs"\n' if name.endswith(".toml") else ""
+        (home / "designs" / "mine" / name).write_text(runs + text)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _path(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The reader's package can be imported, and is forgotten afterwards, as are its arms."""
+    monkeypatch.syspath_prepend(home / "designs")
+    monkeypatch.setattr(registry, "_of_others", {})
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
+        del sys.modules[name]
+
+
+def entered(
+    line: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """What a command prints; in this process, as imports take seconds."""
+    words = line.replace("~", str(home)).split()
+    if words[0] == "./hotline":
+        return CliRunner().invoke(hotline, words[1:], catch_exceptions=False).output
+    monkeypatch.setattr(sys, "argv", words[2:])
+    runpy.run_module(words[2], run_name="__main__")
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", LOOKING, ids=lambda command: " ".join(command.line.split()[2:]))
+def test_one_sees_what_the_page_shows(
+    command: Command, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = entered(command.line, home, monkeypatch, capsys)
+    is_shown = doctest.OutputChecker().check_output(command.shown, printed, doctest.ELLIPSIS)
+    assert is_shown, f"the page shows\n{command.shown}\nand {command.line} prints\n{printed}"
+
+
+def test_every_command_shows_something() -> None:
+    assert len(LOOKING) == 14 and len(PREPARING) == 2
+    assert [command.line for command in LOOKING if not command.shown.strip(". \n")] == []
+
+
+def test_the_files_of_the_page_are_those_of_the_repository() -> None:
+    """But configurations, which are nowhere else. What the page does not show it copies."""
+    shown = {name: text for name, text in FILES.items() if not name.endswith(".toml")}
+    assert shown == {name: (TUTORIAL / name).read_text() for name in shown}
+    here = {file.name for file in TUTORIAL.iterdir()} - {"answers", "__pycache__"}
+    copied = {"__init__.py", "look.py", "frame.p4", "turn_around.p4", "compiled"}
+    assert here - set(shown) == copied
+    assert copied <= set(PREPARING[1].line.split())
+
+
+def test_the_compiled_programs_are_of_these_sources() -> None:
+    """`make p4` writes the digest."""
+    lines = (TUTORIAL / "compiled" / "sources.sha256").read_text().splitlines()
+    recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
+    sources = TUTORIAL.rglob("*.p4")
+    assert recorded == {
+        f"./{file.relative_to(TUTORIAL)}": hashlib.sha256(file.read_bytes()).hexdigest() for file in sources
+    }
