@@ -46,8 +46,11 @@ LOOKING = [command for command in COMMANDS if command.line.startswith(BY_PYTHON)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A reader's, who has entered what the page has him enter, and typed its files."""
     home = tmp_path_factory.mktemp("home")
-    for command in PREPARING:
-        subprocess.run(["sh", "-ec", command.line.replace("~", str(home))], cwd=ROOT, check=True)
+    script = "\n".join(command.line for command in PREPARING).replace("~", str(home))
+    ended = subprocess.run(
+        ["sh", "-ec", f"{script}\npwd"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert ended.stdout == f"{ROOT}\n"  # where the next command is to be entered
     for name, text in FILES.items():
         # Runs go where nobody keeps them.
         runs = f'runs = "{home}/runs"\n' if name.endswith(".toml") else ""

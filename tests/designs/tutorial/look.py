@@ -15,6 +15,7 @@ import numpy as np
 
 from experiment.rows import rows
 from foundation.designs.registry import design
+from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
@@ -49,12 +50,10 @@ class Pushes:
 def look(name: str, seed: int = 1, **faults: float) -> None:
     """Run it, and print what there is."""
     found = design(name)
-    arm = found.arms[-1]
+    arm, cables = found.arms[-1], Network.model_validate(faults)
     board = Switchboard(found)
     board.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
-    network = Simulated(
-        found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, Network(**faults), Hosts(), seed
-    )
+    network = Simulated(found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed)
     clients = network.clients
     drive(
         network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None
@@ -71,6 +70,9 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
 
 
 if __name__ == "__main__":
-    pairs = (argument.split("=") for argument in sys.argv[2:])
-    given = {key: float(value) for key, value in pairs}
-    look(sys.argv[1], int(given.pop("seed", 1)), **given)
+    try:
+        _, name, *rest = sys.argv
+        given = {fault: float(value) for fault, value in (each.split("=") for each in rest)}
+        look(name, int(given.pop("seed", 1)), **given)
+    except (HotlineError, ValueError) as error:
+        sys.exit(f"look: {error}; python -m mine.look DESIGN [seed=2] [loss=0.05] ...")
