@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from analysis.figures.all import Progress, no_progress
 from analysis.figures.source import of_cluster
 from analysis.page.tables import Table
 from analysis.record import RunRecord, read_record
@@ -29,13 +29,6 @@ from simulator.answer.cluster import Cluster
 from simulator.aside import silent
 from simulator.config import DDL, SimulationConfig
 from simulator.experiment import simulate as experiment
-
-Progress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
-
-
-def _nobody(done: int, total: int) -> None:
-    """Is told nothing."""
 
 
 class Run(NamedTuple):
@@ -89,7 +82,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
         data = left_alone(lambda: read_data(chosen, reporter))
         record = left_alone(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
         with reporter.phase("report"):
-            made = _reported(folder, record, _nobody)
+            made = _reported(folder, record, no_progress)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -105,7 +98,7 @@ def read(folder: Path) -> Run:
     return Run(folder, record, summarise(folder, record), folder / "report.html")
 
 
-def report(folder: Path, progress: Progress = _nobody) -> Run:
+def report(folder: Path, progress: Progress = no_progress) -> Run:
     """Make a run's numbers and its report again. Raises `AnalysisError`."""
     record = read_record(folder)
     left_alone(lambda: finish_merge(folder))
@@ -117,7 +110,7 @@ def _reported(folder: Path, record: RunRecord, progress: Progress) -> Run:
     return Run(folder, record, summary, left_alone(lambda: write_report(folder, record, summary, progress)))
 
 
-def report_of_cluster(logs: Path, page: Path, progress: Progress = _nobody) -> Table:
+def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
     """Write the report of a cluster's own logs (docs/logs.md); its findings beside [DDL]'s.
 
     Raises `DataError`.
