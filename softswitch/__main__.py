@@ -1,6 +1,6 @@
 """`python -m softswitch`."""
 
-from softswitch.cli import main
+from softswitch.verbs import main
 
 if __name__ == "__main__":
     main()
