@@ -40,7 +40,7 @@ def answer(summary: Summary) -> Answer:
     if lead is None:
         return Answer(
             title=f"{_where(summary)}: design {summary.baseline.design} at load {load}",
-            headline=doubt or "Nothing to decide: no arm of this design is judged by what it saves.",
+            headline=doubt or "No recommendation: this design has no arm that is meant to save anything.",
             is_trusted=not broken,
             sentences=(),
         )
@@ -51,7 +51,9 @@ def answer(summary: Summary) -> Answer:
             said += _of_another(claims(summary, load, arm.name), arm.told)
     null = repetition_of(lead.baseline)
     if said and null and summary.virtual_s is None and null.name not in summary.loads[load].differences:
-        said.append(plain(f"Without arm {null.name} there is no null beside these: intervals decide alone."))
+        said.append(
+            plain(f"Arm {null.name} was not run, so noise was not measured: the intervals alone decide.")
+        )
     return Answer(
         title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} at load {load}, in % of "
         f"{lead.baseline} [95 % interval]",
@@ -76,7 +78,7 @@ def _breaks_everything(summary: Summary) -> Iterator[str]:
     if summary.overflows:
         yield f"{summary.overflows:,} additions at the switch overflowed"
     if summary.changed_arms:
-        yield f"somebody changed {', '.join(summary.changed_arms)} meanwhile"
+        yield f"somebody changed {', '.join(summary.changed_arms)} during the run"
 
 
 Claims = Mapping[str, Claim]
@@ -92,7 +94,7 @@ def nouns() -> dict[str, str]:
 def sentences(found: Claims, where: str = " here") -> Iterator[Sentence]:
     """Of an arm: what is claimed, counts and CPU first; then what is not, and why.
 
-    `where` is said of what is not told apart.
+    `where` is said of what does not differ measurably.
     """
     for whose in ("servers", "workers"):
         for verb, of_verb in _claimed(found, whose):
@@ -151,15 +153,15 @@ def _says_same(claim: Claim) -> bool:
 
 def _why(claim: Claim, where: str) -> str:
     if claim.is_withheld:
-        return f"not claimed, as {claim.hindrance}"
+        return f"not compared, because {claim.hindrance}"
     if claim.is_same:
-        return f"the same{where}"
+        return f"unchanged{where}"
     if claim.found.ratio_low is not None:
-        return f"not told apart{where}"
+        return f"no measurable difference{where}"
     return (
-        "without an interval, as nothing repeats the training"
+        "without an interval, because nothing repeats the training"
         if claim.metric is LOSS
-        else f"without an interval, which takes {MIN_ROUNDS} complete rounds"
+        else f"without an interval, which needs {MIN_ROUNDS} complete rounds"
     )
 
 
@@ -191,9 +193,9 @@ def recommendation(found: Claims, arm: str) -> str:
     servers = _tone(found.get(PS_CPU.name))
     tones = {each.alone: _tone(found.get(each.name)) for each in spoken_in("answer", "operations")}
     if not found:
-        return f"Arm {arm} has no complete round, so there is nothing to go by."
+        return f"No recommendation: arm {arm} has no complete round."
     if all(claim.found.ratio_low is None for claim in found.values()):
-        return f"No recommendation: differences are claimed from {MIN_ROUNDS} complete rounds on."
+        return f"No recommendation: it needs {MIN_ROUNDS} complete rounds."
     told = f"{_SERVERS[servers]}, and {_operations(tones)}."
     sooner, longer = ("better" in tones.values()), ("worse" in tones.values())
     if servers == "better" and longer:
@@ -201,7 +203,7 @@ def recommendation(found: Claims, arm: str) -> str:
     if servers == "better":
         return f"{'Do it' if sooner else 'Do it where servers cost you'}: {told}"
     if not (servers or sooner or longer):
-        return "Open: neither the servers' CPU nor operations are told apart here."
+        return "Undecided: neither the servers' CPU nor operations differ measurably here."
     if sooner and not longer and not servers:
         return f"Do it for the latency: {told}"
     return f"{'Mixed' if sooner else 'It does not pay here'}: {told}"
@@ -210,7 +212,7 @@ def recommendation(found: Claims, arm: str) -> str:
 _SERVERS = {
     "better": "the servers save CPU",
     "worse": "the servers spend more CPU",
-    "": "the servers' CPU is not told apart",
+    "": "the servers' CPU does not differ measurably",
 }
 
 
@@ -219,5 +221,5 @@ def _operations(tones: Mapping[str, Tone]) -> str:
     hows = {"better": "complete sooner", "worse": "take longer"}
     if len(set(tones.values())) == 1:
         [tone] = set(tones.values())
-        return f"operations {hows[tone]}" if tone else "operations are not told apart"
+        return f"operations {hows[tone]}" if tone else "operations do not differ measurably"
     return " but ".join(f"{ops} {hows[tone]}" for ops, tone in tones.items() if tone)

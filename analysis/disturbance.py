@@ -74,11 +74,11 @@ def hindrances(blocks: Sequence[Block]) -> dict[Kind, str]:
 def bounds() -> str:
     """The bounds in words."""
     return (
-        "a server or the switch started again; "
-        f"steal above {STEAL:.0%} or other processes above {OTHERS:.0%} of all CPU time; CPU pressure or a "
-        f"process's wait for a CPU above {WAITING:.0%} of the block, more than {RETRANSMISSIONS} "
-        f"retransmissions, or a load generator late by more than a period, each only above {UNUSUAL:.0f} "
-        "times its median in the arm's blocks before"
+        "a server or the switch restarted in it; if steal took more than "
+        f"{STEAL:.0%} of all CPU time, or other processes more than {OTHERS:.0%}; or if one of these was "
+        f"above {UNUSUAL:.0f} times its median in the arm's earlier blocks: CPU pressure or a process's "
+        f"wait for a CPU (above {WAITING:.0%} of the block), retransmissions (above {RETRANSMISSIONS}), "
+        "how late the load generator was (above a period)"
     )
 
 

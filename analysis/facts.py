@@ -27,7 +27,7 @@ def facts(summary: Summary) -> Iterator[str]:
         yield (
             f"Simulated in virtual time: {summary.rpcs:,} RPCs, {summary.packet_passes:,} passes through the "
             f"P4 program; {summary.virtual_s:,.3f} s in {summary.real_s:,.1f} s{_speed(summary)}. "
-            "No machine's noise is in it, so there is no null: intervals decide alone."
+            "Virtual time has no machine noise, so no arm repeats the baseline: the intervals alone decide."
         )
     yield from _slowness(summary.agents)
     yield from (told for name in summary.loads for told in _operations(summary, name))
@@ -47,21 +47,25 @@ def facts(summary: Summary) -> Iterator[str]:
     if summary.program_share is not None:
         of = summary.program_share
         yield (
-            f"The switch ran on its senders' cores: {of.workers:.1%} of the workers' CPU time and "
-            f"{of.servers:.1%} of the servers' is its program's."
+            f"The switch ran on the agents' cores: it took {of.workers:.1%} of the workers' CPU time and "
+            f"{of.servers:.1%} of the servers'."
         )
     if summary.restarts:
         names = ", ".join(f"{name} {counted(n, 'time')}" for name, n in summary.restarts.items())
-        yield f"Ended and started again: {names}; blocks in which that was are disturbed."
+        yield f"Restarted during the run: {names}. Blocks with a restart count as disturbed."
     if summary.changed_arms:
         arms = ", ".join(summary.changed_arms)
-        yield f"WARNING: offload or proxy of {arms} was changed meanwhile; these numbers are not of that arm."
+        yield (
+            f"WARNING: somebody changed offload or proxy of {arms} during the run: "
+            "its numbers are not that arm's."
+        )
     yield from _losses(summary)
     if summary.last_loss is not None and summary.chance_loss:
         yield _learning(summary.last_loss, summary.chance_loss)
     empty = summary.empty_rpc_latency_us
     if empty.p50 is not None and empty.p99 is not None:
-        yield f"An empty RPC, through switch and PS: p50 {empty.p50:,.0f} µs, p99 {empty.p99:,.0f} µs."
+        took = f"{empty.p50:,.0f} µs (p50), {empty.p99:,.0f} µs (p99)"
+        yield f"An empty RPC through switch and server takes {took}."
     for name, load in summary.loads.items():
         if load.rounds_fallen_behind:
             yield (
@@ -79,9 +83,9 @@ def _slowness(agents: Mapping[str, AgentCost]) -> Iterator[str]:
         times = (cost.worker_us + cost.server_us) / (compiled.worker_us + compiled.server_us)
         yield (
             f"The agents (codec {codec}) are {times:,.0f} times slower than the compiled ones: an RPC takes "
-            f"{cost.worker_us:,.0f} µs of a worker's CPU and {cost.server_us:,.0f} µs of a server's, where "
-            f"those, measured beside them, take {compiled.worker_us:,.1f} and {compiled.server_us:,.1f} µs. "
-            "All times and rates here are the slow agents'."
+            f"{cost.worker_us:,.0f} µs of a worker's CPU and {cost.server_us:,.0f} µs of a server's; "
+            f"compiled agents, measured in the same run, take {compiled.worker_us:,.1f} and "
+            f"{compiled.server_us:,.1f} µs. All times and rates in this report are the slow agents'."
         )
 
 
@@ -91,7 +95,7 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
     for baseline, arms in compared(summary.loads[name].differences).items():
         told = [_of_arm(arm.name, claims(summary, name, arm.name)) for arm in arms if not arm.is_repetition]
         if any(told):
-            yield f"Load {name}{where}, against {baseline}: {'; '.join(filter(None, told))}."
+            yield f"Load {name}{where}, compared with {baseline}: {'; '.join(filter(None, told))}."
 
 
 def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
@@ -101,7 +105,7 @@ def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
         return ""
     # All are times, and hindered by the same.
     withheld = next((claim.hindrance for claim in of_ops if claim.is_withheld), "")
-    why = f" (not claimed, as {withheld})" if withheld else ""
+    why = f" (not compared, because {withheld})" if withheld else ""
     return f"{arm}: {', '.join(map(_operation, of_ops))}{why}"
 
 
@@ -110,7 +114,7 @@ def _operation(claim: Claim) -> str:
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     bounds = f"[{found.ratio_low:+.1%}, {found.ratio_high:+.1%}]"
     if not claim.sign:
-        return f"{ops} {'' if claim.is_withheld else 'not told apart '}{bounds}"
+        return f"{ops} {'' if claim.is_withheld else 'no measurable difference '}{bounds}"
     return f"{ops} {abs(found.ratio):.1%} {'sooner' if found.ratio < 0 else 'later'} {bounds}"
 
 
@@ -118,14 +122,14 @@ def _losses(summary: Summary) -> Iterator[str]:
     for name, arms in compared(summary.learning).items():
         baseline = summary.learning[arms[0].name].baseline
         told = ", ".join(f"{arm.name} {difference(summary.learning[arm.name]).text}" for arm in arms)
-        yield f"Mean log loss over all rounds and loads, against {name}'s {baseline:.4f}: {told}."
+        yield f"Mean log loss over all rounds and loads, compared with {name}'s {baseline:.4f}: {told}."
 
 
 def _logs(collected: int, uncollected: int, dropped: int) -> str:
-    others = f" ({uncollected:,} did not reach it, and are in the servers' own logs)" if uncollected else ""
+    others = f" ({uncollected:,} did not reach it; the servers' own logs have them)" if uncollected else ""
     return (
-        f"The log collector added up {counted(collected, 'update')} at the parameter servers{others}; "
-        f"{counted(dropped, 'row')} of the logs dropped."
+        f"The log collector counted {counted(collected, 'update')} at the parameter servers{others}; "
+        f"{counted(dropped, 'log row')} dropped."
     )
 
 
@@ -133,7 +137,7 @@ def without_intervals(load: LoadSummary) -> Iterator[str]:
     """Why a load's differences have no intervals, where they have none."""
     comparisons = [each for metrics in load.differences.values() for each in metrics.values()]
     if comparisons and all(each.low is None for each in comparisons):
-        why = f"they take {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
+        why = f"they need {MIN_ROUNDS} complete rounds; from fewer they would be too narrow"
         yield f"No 95 % intervals: {why}."
 
 
@@ -147,18 +151,19 @@ def _rounds(summary: Summary) -> Iterator[str]:
     """Why there were no more rounds, and how wide that left the intervals."""
     wanted = goals()
     goal = f"±{wanted['pull_mean']:.0%} (p99: ±{wanted['pull_p99']:.0%})"
-    wide = "" if summary.widest is None else f"; the widest interval: {_width(summary.widest)}"
+    wide = "" if summary.widest is None else f" The widest interval: {_width(summary.widest)}."
     if summary.ended_by == "precision":
-        yield f"Rounds went on until the intervals of pull and push were below {goal}{wide}."
+        yield f"Rounds went on until the intervals of pull and push were within {goal}.{wide}"
     elif summary.ended_by == "budget":
-        yield f"Rounds ended with the budget of {summary.budget_s:.0f} s, the goal being {goal}{wide}."
+        budget = f"Rounds ended with the time budget of {summary.budget_s:.0f} s"
+        yield f"{budget}. The goal was intervals of {goal}.{wide}"
     elif summary.ended_by == "rounds":
-        yield f"As many rounds as were asked for{wide}."
+        yield f"Rounds ended with the number that was asked for.{wide}"
     for name, load in summary.loads.items():
         if summary.ended_by is not None and load.block_steps < _P99_STEPS:
             yield (
-                f"At load {name} a block has {counted(load.block_steps, 'measured step')}, and {_P99_STEPS} "
-                "were wanted: its p99 is its slowest."
+                f"At load {name} a block has {counted(load.block_steps, 'measured step')}; with fewer than "
+                f"{_P99_STEPS}, its p99 is its slowest."
             )
 
 
@@ -179,9 +184,9 @@ def _disturbance(summary: Summary) -> Iterator[str]:
         f"{arm}: {', '.join(f'{reason} {number}' for reason, number in found.items())}"
         for arm, found in summary.repeated.items()
     )
-    again = f"{counted(repeated, 'block')} disturbed and run again" + (f" ({of_arms})" if of_arms else "")
-    yield f"{again}; {disturbed} disturbed to the last, and counted."
-    yield f"Disturbed is: {bounds()}."
+    again = f"Disturbed and run again: {counted(repeated, 'block')}" + (f" ({of_arms})" if of_arms else "")
+    yield f"{again}. Disturbed in each try, and counted nevertheless: {disturbed}."
+    yield f"A block counts as disturbed if {bounds()}."
 
 
 def _capacity(summary: Summary) -> Iterator[str]:
@@ -189,15 +194,15 @@ def _capacity(summary: Summary) -> Iterator[str]:
     if not summary.capacity_checks:
         return
     told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in capacity_by_arm(summary.capacity).items())
-    of = "the least" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
+    of = "the lowest" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
     yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of {of}."
     first = least_capacity(summary.capacity)
     later = [(check.when, least_capacity(check.capacity)) for check in summary.capacity_checks]
     told = ", ".join(f"{rate:,.0f} {_WHEN[when]} ({rate / first - 1:+.0%})" for when, rate in later)
     has_drifted = any(abs(rate / first - 1) > DRIFT for _, rate in later)
     of_first = "" if summary.rate is not None else ", and loads are fractions of the first"
-    warning = f"WARNING: capacity has drifted{of_first}. " if has_drifted else ""
-    yield f"{warning}The least was {first:,.0f} steps/s at first, {told}."
+    warning = f"WARNING: capacity drifted{of_first}. " if has_drifted else ""
+    yield f"{warning}The lowest was {first:,.0f} steps/s at first, {told}."
 
 
 _WHEN = {"middle": "in the middle", "end": "at the end"}
@@ -205,7 +210,9 @@ _WHEN = {"middle": "in the middle", "end": "at the end"}
 
 def _learning(loss: float, chance: float) -> str:
     """What the model has learned; `chance` is above 0, so that there was something to learn."""
-    told = f"Mean log loss of the last round: {loss:.4f}; by the labels' frequency alone: {chance:.4f}."
+    told = (
+        f"Mean log loss of the last round: {loss:.4f}; guessing by the labels' frequency alone: {chance:.4f}."
+    )
     if loss < chance:
         return told
-    return f"WARNING: the model has learned nothing. {told} Try another learning_rate, or more rounds."
+    return f"WARNING: the model learned nothing. {told} Try another learning_rate, or more rounds."

@@ -12,31 +12,31 @@ _DIFFERENCES = (
     "Every arm replays the same mini-batches at the same pace; arms alternate in random order in each "
     "round. A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
     "arm, so that a round in which the machine was slow counts no more than another. An interval (95 %)"
-    " is what the signs of the rounds allow: as the order is random, each round of an arm that is like "
-    "the one it is compared with is as likely above it as below."
+    " comes from the signs of the rounds: the order is random, so where two arms are alike, each round is "
+    "as likely to show one ahead as the other."
 )
-_CLAIMED = "A difference is claimed, and coloured, where its interval leaves out 0"
+_CLAIMED = "A difference is claimed, and coloured, where its interval excludes 0"
 _NULL = (
-    " and it is farther from 0 than the interval of an arm reaches that only repeats the baseline, of the "
-    "same metric at the same load"
+    " and it is larger than noise: farther from 0 than the interval of the arm that repeats the baseline, "
+    "for the same metric at the same load"
 )
 _EACH = (
-    " Each claim stands for itself: what noise covers is not told apart, and what many disturbed blocks "
-    "touch is not claimed; the rest stands."
+    " Each claim stands alone. Noise can hide one difference, and disturbed blocks can rule out another, "
+    "without touching the rest."
 )
 _LEARNING = (
-    "The mean log loss is of the run: an arm trains one model at all loads, and rounds are not repetitions "
-    "of it. Arms are: those with their parameters in the same place train alike, and how far they are apart "
-    "gives the interval (Student's t)."
+    "The mean log loss is one number a run: an arm trains one model at all loads, so its rounds do not "
+    "repeat the training. Arms do: those that keep their parameters in the same place train alike, and their "
+    "spread gives the interval (Student's t)."
 )
 READING_LOGS = (
-    "These are somebody's own logs: nothing was run for this report, and there is nothing to compare "
-    "with. Distributions are exact at a hundred edges a decade.",
+    "This report shows logs that were given to it. Nothing was run, and there is nothing to compare with. "
+    "Distributions are exact at a hundred edges a decade.",
 )
 _VALUES = "Values are 32-bit fixed point and a push adds in place (SGD); a Tofino has other limits."
 CAVEATS = (
-    "Agents, switch and servers share this machine's CPUs: latencies are those of an emulator, and what"
-    " the switch does costs its senders, where hardware would not.",
+    "Agents, switch and servers share this machine's CPUs. Latencies are those of an emulator, and the "
+    "switch costs the agents CPU time, which hardware would not.",
     _VALUES,
 )
 CAVEATS_OF_VIRTUAL_TIME = (
@@ -48,7 +48,7 @@ _GLOSSARY = (
     ("arm", "one way to run the same steps; on the wire an arm is a job of its own"),
     ("job", "a set of parameters with their own values, slots and table entries"),
     ("all-hit, mixed, cold", "RPCs that the switch answers alone, serves in part, and passes on"),
-    ("load", "offered steps/s, as a part of what the arm that carries least does in a closed loop"),
+    ("load", "offered steps/s, as a fraction of the lowest capacity of all arms, measured in a closed loop"),
     ("W_proc", "worker: processing the response"),
     ("W_queue", "worker: the response's wait in the receive queue"),
     ("PS_proc", "server: processing the request"),

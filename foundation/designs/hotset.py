@@ -51,7 +51,7 @@ PROXY = Arm(
     note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
     baseline="neither",
-    told="with the proxy alone ",
+    told="with the proxy alone, ",
 )  # fmt: skip
 HOT = Arm(
     "hot", 4, NAME, HotSet(offload=True), "#e07b1a",

@@ -54,10 +54,10 @@ def test_counts_and_cpu_come_first_then_operations_then_what_is_not_told_apart()
         "The workers pay: +20 % [+15, +25] RPCs, +20 % [+15, +25] CPU a step.",
         "Pulls take longer: +20 % [+15, +25].",
         "The model learns the same, within 1 %: +0.1 % [-0.2, +0.4] mean log loss.",
-        "Not told apart here: the workers' CPU without the switch's program +10 % [-1.1, +23], "
+        "No measurable difference here: the workers' CPU without the switch's program +10 % [-1.1, +23], "
         "pushes +10 % [-1.1, +23].",
-        "With the proxy alone pushes complete sooner: -20 % [-25, -15].",
-        "With the proxy alone not told apart here: pulls +10 % [-1.1, +23].",
+        "With the proxy alone, pushes complete sooner: -20 % [-25, -15].",
+        "With the proxy alone, no measurable difference here: pulls +10 % [-1.1, +23].",
     ]
 
 
@@ -65,11 +65,11 @@ def test_a_heading_of_two_claims_is_borne_by_both() -> None:
     """+10 % [-1.1, +23] for a pull is no part of "operations take longer"."""
     proxy = {PULL: OPEN, PUSH: of_ratio(0.12, 0.05, 0.2)}
     assert said(summary({}, proxy)) == [
-        "With the proxy alone pushes take longer: +12 % [+5.0, +20].",
-        "With the proxy alone not told apart here: pulls +10 % [-1.1, +23].",
+        "With the proxy alone, pushes take longer: +12 % [+5.0, +20].",
+        "With the proxy alone, no measurable difference here: pulls +10 % [-1.1, +23].",
     ]
     assert said(summary({}, {PULL: MORE, PUSH: MORE})) == [
-        "With the proxy alone pulls and pushes take longer: +20 % [+15, +25] and +20 % [+15, +25]."
+        "With the proxy alone, pulls and pushes take longer: +20 % [+15, +25] and +20 % [+15, +25]."
     ]
 
 
@@ -89,7 +89,7 @@ def test_what_noise_covers_stands_beside_the_noise() -> None:
     wide = {**load.differences, "again": {PULL: of_ratio(0.0, -0.06, 0.05)}}
     changed = found.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": wide})}})
     assert said(changed) == [
-        "Not told apart here: pulls +4.0 % [+1.0, +7.0] (neither from itself [-6.0, +5.0])."
+        "No measurable difference here: pulls +4.0 % [+1.0, +7.0] (neither from itself [-6.0, +5.0])."
     ]
 
 
@@ -99,17 +99,17 @@ def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
     assert found.is_trusted
     assert found.texts() == [
         "The servers save: -20 % [-25, -15] CPU a step.",
-        f"Not claimed, as {why}: pulls +20 % [+15, +25], pushes -20 % [-25, -15].",
+        f"Not compared, because {why}: pulls +20 % [+15, +25], pushes -20 % [-25, -15].",
     ]
     assert found.headline == (
-        "Do it where servers cost you: the servers save CPU, and operations are not told apart."
+        "Do it where servers cost you: the servers save CPU, and operations do not differ measurably."
     )
 
 
 def test_what_is_open_anyway_is_not_told_apart_and_not_withheld() -> None:
     hindered = {"hot": {"time": "5 of 20 blocks stayed disturbed (steal 5)"}}
     assert said(summary({PULL: OPEN}, hindrances=hindered)) == [
-        "Not told apart here: pulls +10 % [-1.1, +23]."
+        "No measurable difference here: pulls +10 % [-1.1, +23]."
     ]
 
 
@@ -118,7 +118,7 @@ def test_logs_that_lack_rows_take_times_only() -> None:
     assert found.is_trusted
     assert found.texts()[0] == "The servers save: -20 % [-25, -15] CPU a step."
     assert found.texts()[1] == (
-        "Not claimed, as the disk was too slow for 9 rows of the logs: pulls +20 % [+15, +25]."
+        "Not compared, because the disk was too slow for 9 rows of the logs: pulls +20 % [+15, +25]."
     )
 
 
@@ -132,8 +132,8 @@ def test_logs_that_lack_rows_take_times_only() -> None:
         ((0.03, 0.02, 0.04), "The model learns less: +3.0 % [+2.0, +4.0] mean log loss."),
         ((-0.03, -0.04, -0.02), "The model learns more: -3.0 % [-4.0, -2.0] mean log loss."),
         # Of two default runs one said so, and the other had *neither* 3.8 % from itself.
-        ((-0.016, -0.06, 0.03), "Not told apart here: the mean log loss -1.6 % [-6.0, +3.0]."),
-        ((-0.016,), "Without an interval, as nothing repeats the training: the mean log loss -1.6 %."),
+        ((-0.016, -0.06, 0.03), "No measurable difference here: the mean log loss -1.6 % [-6.0, +3.0]."),
+        ((-0.016,), "Without an interval, because nothing repeats the training: the mean log loss -1.6 %."),
     ],
 )
 def test_what_is_said_of_the_model(found: tuple[float, ...], sentence: str) -> None:
@@ -143,9 +143,9 @@ def test_what_is_said_of_the_model(found: tuple[float, ...], sentence: str) -> N
 def test_few_rounds_bear_no_claim() -> None:
     found = answer(summary({PULL: NOT_KNOWN, PUSH: NOT_KNOWN, CPU: NOT_KNOWN}))
     assert found.is_trusted
-    assert found.headline == "No recommendation: differences are claimed from 6 complete rounds on."
+    assert found.headline.startswith("No recommendation") and "6 complete rounds" in found.headline
     assert found.texts() == [
-        "Without an interval, which takes 6 complete rounds: the servers' CPU a step +10 %, pulls +10 %, "
+        "Without an interval, which needs 6 complete rounds: the servers' CPU a step +10 %, pulls +10 %, "
         "pushes +10 %."
     ]
 
@@ -153,7 +153,7 @@ def test_few_rounds_bear_no_claim() -> None:
 def test_one_metric_without_an_interval_keeps_no_other_from_being_claimed() -> None:
     found = answer(summary({PULL: LESS, PUSH: LESS, CPU: NOT_KNOWN}))
     assert found.headline == (
-        "Do it for the latency: the servers' CPU is not told apart, and operations complete sooner."
+        "Do it for the latency: the servers' CPU does not differ measurably, and operations complete sooner."
     )
 
 
@@ -181,15 +181,15 @@ def test_a_saving_at_another_load_is_not_the_answers(
 
 def test_without_again_the_null_is_left_out_and_that_is_said() -> None:
     bare = a_load(differences={"hot": {CPU: LESS}})
-    note = "Without arm again there is no null beside these: intervals decide alone."
-    assert said(a_summary({"0.5": bare}))[1:] == [note]
+    [note] = said(a_summary({"0.5": bare}))[1:]
+    assert "again" in note
     # In virtual time it would be none.
     assert note not in said(a_summary({"0.5": bare}, virtual_s=1.0))
 
 
 def test_a_run_without_a_complete_round_says_nothing() -> None:
     found = answer(a_summary({"0.5": a_load()}))
-    assert found.headline == "Arm hot has no complete round, so there is nothing to go by."
+    assert found.headline.startswith("No recommendation") and "arm hot" in found.headline
     assert found.sentences == ()
 
 
@@ -232,20 +232,20 @@ def test_an_answer_is_of_the_first_load() -> None:
         ),
         (
             LESS, OPEN, OPEN,
-            "Do it where servers cost you: the servers save CPU, and operations are not told apart.",
+            "Do it where servers cost you: the servers save CPU, and operations do not differ measurably.",
         ),
         (
             OPEN, LESS, OPEN,
-            "Do it for the latency: the servers' CPU is not told apart, and pulls complete sooner.",
+            "Do it for the latency: the servers' CPU does not differ measurably, and pulls complete sooner.",
         ),
-        (OPEN, OPEN, OPEN, "Open: neither the servers' CPU nor operations are told apart here."),
+        (OPEN, OPEN, OPEN, "Undecided: neither the servers' CPU nor operations differ measurably here."),
         (
             OPEN, MORE, MORE,
-            "It does not pay here: the servers' CPU is not told apart, and operations take longer.",
+            "It does not pay here: the servers' CPU does not differ measurably, and operations take longer.",
         ),
         (
             MORE, OPEN, OPEN,
-            "It does not pay here: the servers spend more CPU, and operations are not told apart.",
+            "It does not pay here: the servers spend more CPU, and operations do not differ measurably.",
         ),
         (MORE, LESS, LESS, "Mixed: the servers spend more CPU, and operations complete sooner."),
     ],
@@ -261,7 +261,7 @@ def test_the_headline_follows_from_what_is_claimed(
     ("changes", "why"),
     [
         ({"overflows": 5}, "5 additions at the switch overflowed"),
-        ({"changed_arms": ["hot", "both"]}, "somebody changed hot, both meanwhile"),
+        ({"changed_arms": ["hot", "both"]}, "somebody changed hot, both during the run"),
         (
             {"updates": {"sent": 9, "applied": 5, "lost": 4, "unknown": 0, "mismatched_keys": 2}},
             "4 updates were lost and 2 keys differ",

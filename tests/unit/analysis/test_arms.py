@@ -96,7 +96,7 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     assert list(summary.arms) == ["none", "none-again"]
     assert heads(terminal(summary)) == [["none", "none-again"]] * 3
     told = answer(summary)
-    assert told.is_trusted and told.sentences == () and told.headline.startswith("Nothing to decide")
+    assert told.is_trusted and told.sentences == () and told.headline.startswith("No recommendation")
     assert "<dt>none-again</dt><dd>the arm that is none once more</dd>" in page
     assert "neither</dt>" not in page and "Differences to <em>none</em>" in page
 

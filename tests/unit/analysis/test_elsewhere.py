@@ -86,7 +86,7 @@ def test_what_the_error_covers_is_not_claimed() -> None:
     shared = {**SHARED, PULL: of_ratio(0.3, 0.28, 0.32)}
     found = elsewhere(summary(MEASURED, virtual(OWN, shared)))
     assert found is not None
-    assert any(text.startswith("Not told apart: pulls +4.0 % [-14, +24]") for text in found.texts())
+    assert any(text.startswith("No measurable difference: pulls +4.0 % [-14, +24]") for text in found.texts())
 
 
 def test_a_run_that_was_not_simulated_has_one_answer() -> None:

@@ -124,7 +124,7 @@ def test_too_few_rounds_are_told_below_the_table(synthetic_run: SyntheticRun) ->
         pl.read_parquet(file).filter(pl.col("round") < 4).write_parquet(file)
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.round < 4]
     summary = summarise(synthetic_run.folder, synthetic_run.record)
-    line = "No 95 % intervals: they take 6 complete rounds; from fewer they would be too narrow."
+    line = "No 95 % intervals: they need 6 complete rounds; from fewer they would be too narrow."
     output = io.StringIO()
     print_summary(summary, output)
     [row, _] = [

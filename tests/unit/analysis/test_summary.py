@@ -191,14 +191,14 @@ def with_losses(run: SyntheticRun, first: float, last: float, chance: float | No
 
 def test_a_model_that_learned_is_told_beside_chance(synthetic_run: SyntheticRun) -> None:
     assert with_losses(synthetic_run, first=0.7, last=0.35, chance=0.55) == [
-        "Mean log loss of the last round: 0.3500; by the labels' frequency alone: 0.5500."
+        "Mean log loss of the last round: 0.3500; guessing by the labels' frequency alone: 0.5500."
     ]
 
 
 @pytest.mark.parametrize("loss", [0.55, 1.4])
 def test_a_loss_that_is_not_below_chance_is_a_warning(synthetic_run: SyntheticRun, loss: float) -> None:
     [fact] = with_losses(synthetic_run, first=0.1, last=loss, chance=0.55)
-    assert fact.startswith("WARNING: the model has learned nothing.")
+    assert fact.startswith("WARNING: the model learned nothing.")
     assert fact.endswith("Try another learning_rate, or more rounds.")
 
 
@@ -267,14 +267,13 @@ def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
 
 def test_what_was_started_again_is_a_fact(synthetic_run: SyntheticRun) -> None:
     def told() -> list[str]:
-        return [fact for fact in facts(summary_of(synthetic_run)) if "started again:" in fact]
+        return [fact for fact in facts(summary_of(synthetic_run)) if fact.startswith("Restarted")]
 
     assert told() == []
     assert synthetic_run.record.accounting is not None
     synthetic_run.record.accounting.restarts = {"s1": 1, "ps-1": 2}
-    assert told() == [
-        "Ended and started again: s1 1 time, ps-1 2 times; blocks in which that was are disturbed."
-    ]
+    [fact] = told()
+    assert "s1 1 time" in fact and "ps-1 2 times" in fact
 
 
 def test_disturbed_blocks_hinder_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
@@ -306,7 +305,7 @@ def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     assert (real.cpus, virtual.cpus) == (2, None)
     assert real.learning["hot"].ratio_low is not None and virtual.learning["hot"].ratio_low is None
     [fact] = [fact for fact in facts(virtual) if "virtual" in fact]
-    assert fact.endswith("No machine's noise is in it, so there is no null: intervals decide alone.")
+    assert "9 RPCs" in fact and "1.000 s in 2.0 s" in fact
     told = io.StringIO()
     print_summary(virtual, told)
     heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
