@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from functools import cache
 
+from foundation.native.compile import entry_point
 from foundation.native.plain import plain
+from foundation.native.reference import borrowed
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import clear_piles, pack, pack_piles, pile_cold
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
 
-_clear_piles, _pile_cold, _pack_piles = plain(clear_piles), plain(pile_cold), plain(pack_piles)
-_begin, _place, _queue = plain(begin_hashed), plain(place_hashed), plain(queue_hashed)
-_is_hinted = plain(is_hinted)
 
-
+@entry_point
 def _apart(state: Calls, n_keys: int) -> None:
     """Queue calls for the keys that are not hinted, and then those for the others, each in its hash lane."""
-    hinted = [_is_hinted(state, int(at)) for at in state.positions[:n_keys]]
-    _clear_piles(state)
-    for i in reversed(range(n_keys)):
-        if not hinted[i]:
-            _pile_cold(state, i)
-    _pack_piles(state)
-    _begin(state)
+    state = borrowed(state)
+    clear_piles(state)
+    for i in range(n_keys - 1, -1, -1):
+        if not is_hinted(state, state.positions[i]):
+            pile_cold(state, i)
+    pack_piles(state)
+    begin_hashed(state)
     for i in range(n_keys):
-        if hinted[i]:
-            _place(state, i, 0)
-    _queue(state)
+        if is_hinted(state, state.positions[i]):
+            place_hashed(state, i, 0)
+    queue_hashed(state)
 
 
 @cache

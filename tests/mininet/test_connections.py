@@ -26,6 +26,7 @@ def start(output: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
     """Callers that the switch did not know, or a server that missed a socket, would have no answer."""
     output = tmp_path / "found" / "c.parquet"

@@ -81,7 +81,9 @@ def take_redirected(net: Net) -> None:
 
 
 @pytest.mark.no_cover  # as in `tests.harness.effort.seeds`
-@pytest.mark.parametrize("hook", Hook)
+@pytest.mark.parametrize(
+    "hook", [pytest.param(hook, marks=[] if hook is Hook.TCX else pytest.mark.soak) for hook in Hook]
+)
 def test_our_program(stack: ExitStack, hook: Hook) -> None:
     """What leaves each port is what the interpreter gives, in order; only times differ."""
     net, random = Net(stack, range(1, 4)), Random(3)

@@ -117,6 +117,7 @@ def unpin(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.soak
 def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_path: Path) -> None:
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)

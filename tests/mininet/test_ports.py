@@ -290,6 +290,7 @@ def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
     assert (counters[CPU].rx, counters[CPU].tx) == (0, 64)
 
 
+@pytest.mark.soak
 def test_64_idle_ports_cost_next_to_nothing(stack: ExitStack) -> None:
     net = Net(stack, range(1, 65))
     loop = stack.enter_context(PortLoop(net.names, cpu_port=CPU))

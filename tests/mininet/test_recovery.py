@@ -11,20 +11,16 @@ import pytest
 
 from tests.mininet.run_topo import run_topo
 
-pytestmark = pytest.mark.mininet
+pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 RECOVERY = '[recovery]\ndurable = "never"\nreplay_log = true\n'
 
 
-@pytest.mark.parametrize("module", [pytest.param("hosts.ps", marks=pytest.mark.soak), "softswitch"])
+@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
 @pytest.mark.parametrize(
     ("datapath", "kills"),
     [
         ("auto", 1),
-        *(
-            pytest.param(datapath, kills, marks=pytest.mark.soak)
-            for datapath in ("auto", "sockets")
-            for kills in (2, 3, 4)
-        ),
+        *((datapath, kills) for datapath in ("auto", "sockets") for kills in (2, 3, 4)),
     ],
 )
 def test_what_is_killed_comes_back_and_nothing_is_lost(
@@ -49,6 +45,6 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     assert {"s1", "ps-0", "ps-1", "worker-1"} <= set(record["memory_mb"])
     assert all(20 < mb < 4_000 for mb in record["memory_mb"].values())
     page = (run.folder / "report.html").read_text()
-    assert "What durability costs" in page and "Ended and started again: " in page
+    assert "What durability costs" in page and "Restarted during the run: " in page
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert accounting["sent"] == accounting["applied"] > 100_000

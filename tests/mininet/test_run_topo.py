@@ -41,6 +41,7 @@ def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
+@pytest.mark.soak
 def test_ctrl_c_while_the_hot_set_is_loading_waits_for_nobody(tmp_path: Path) -> None:
     """Workers cannot get on then, as the keys that they call for are on their way."""
     with run_topo(tmp_path, "TOP_K=20000") as run:
@@ -69,6 +70,7 @@ def test_a_full_disk_is_what_is_told(tmp_path: Path) -> None:
     assert "/trace: cannot write the trace: " in last and last.endswith(": the disk may be full")
 
 
+@pytest.mark.soak
 def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_path: Path) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-1?.parquet")
@@ -105,6 +107,7 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
     assert not parts.exists() and (parts.parent / "operations.parquet").exists()
 
 
+@pytest.mark.soak
 def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
     with run_topo(tmp_path) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -122,6 +125,7 @@ def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
     assert subprocess.run(cleanup, check=True, capture_output=True, text=True).stdout == ""
 
 
+@pytest.mark.soak
 def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_path: Path) -> None:
     def sleeping() -> bool:
         return any(command_line(pid).startswith("sleep\0") for pid in marked_processes())
@@ -230,6 +234,7 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
     assert summary["updates"]["lost"] == summary["overflows"] == 0
 
 
+@pytest.mark.soak
 def test_an_update_log_is_replayed(tmp_path: Path) -> None:
     variables = (f"DATA={update_log(tmp_path)}", "TOP_K=20", "ROUNDS=1", "DATAPATH=sockets")
     with run_topo(tmp_path, *variables, profile_lanes=5000) as run:

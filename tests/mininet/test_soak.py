@@ -19,7 +19,8 @@ PORTS = 8
 RATE = 2_000  # a ring holds 500 ms of it, so that a busy machine loses nothing
 
 
-@pytest.mark.parametrize("seconds", [3.0, pytest.param(120.0, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("seconds", [3.0, 120.0])
 def test_writes_disturb_no_packet(seconds: float) -> None:
     stage = Stage(choose_cores(), QUICK, random.Random(1), lambda _: None)
     with (

@@ -219,6 +219,7 @@ def shell(address: str, session: str) -> list[str]:
     return [line.removeprefix("P4Runtime sh >>> ") for line in done.stdout.splitlines()]
 
 
+@pytest.mark.soak
 def test_p4runtime_shell(address: str) -> None:
     said = shell(address, SHELL_SESSION)
     assert [line for line in said if line.startswith("ControlIngress.")] == [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from random import Random
 
+import pytest
+
 from tests.bench.__main__ import SECTIONS
 from tests.bench.processes import Cores
 from tests.bench.report import as_tables
@@ -12,6 +14,7 @@ from tests.bench.scale import QUICK
 from tests.bench.stage import Stage
 
 
+@pytest.mark.soak
 def test_the_bench_has_the_goals_and_they_are_met() -> None:
     """A map in 1 s, all schedulers of BERT-Large in 5 s."""
     core = min(os.sched_getaffinity(0))

@@ -122,6 +122,7 @@ def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
     assert at_once == pytest.approx(3 * float(addition_us(100_000)), rel=0.01)
 
 
+@pytest.mark.soak
 def test_where_the_model_and_packets_part() -> None:
     """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (docs/dense.md)."""
     model, net = open_model("resnet50"), Collectives()

@@ -13,7 +13,11 @@ from analysis.report import write_report
 from tests.harness.browser import browser, opened
 from tests.unit.golden.run import GoldenRun
 
-WIDTHS = (390, 1280)
+SHOWN = [
+    (390, "light"),
+    (1280, "dark"),
+    *(pytest.param(*other, marks=pytest.mark.soak) for other in ((390, "dark"), (1280, "light"))),
+]
 DRAWN = ".js-plotly-plot .main-svg"
 
 
@@ -46,8 +50,7 @@ def brightness(of: tuple[int, ...]) -> float:
     return sum(of) / 3
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), SHOWN)
 def test_nothing_is_cut_off_and_no_script_fails(
     started: Browser, report: Path, width: int, scheme: str
 ) -> None:

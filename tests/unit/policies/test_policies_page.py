@@ -15,19 +15,18 @@ def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path) -> No
     given = ["policies", str(log), "--sizes", "5,10,50", "--into", str(into)]
     assert CliRunner().invoke(hotline, given).exit_code == 0
     with browser() as started:
-        for width in (390, 1280):
-            for scheme in ("light", "dark"):
-                with opened(started, into / "report.html", width, scheme) as (shown, errors):
-                    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
-                    shown.wait_for_function(
-                        "document.querySelectorAll('.panel').length == 3 && "
-                        "[...document.querySelectorAll('.panel')].every(of => of.querySelector('.main-svg'))"
-                    )
-                    assert errors == []
-                    wider = shown.evaluate(
-                        "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
-                        "element.getBoundingClientRect().right > innerWidth + 1 "
-                        "&& !element.closest('.panels')).length"
-                    )
-                    assert wider == 0
-                    assert shown.locator("tbody tr").first.is_visible()
+        for width, scheme in ((390, "light"), (1280, "dark")):
+            with opened(started, into / "report.html", width, scheme) as (shown, errors):
+                shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+                shown.wait_for_function(
+                    "document.querySelectorAll('.panel').length == 3 && "
+                    "[...document.querySelectorAll('.panel')].every(of => of.querySelector('.main-svg'))"
+                )
+                assert errors == []
+                wider = shown.evaluate(
+                    "[...document.querySelectorAll('body, body *:not(script)')].filter(element => "
+                    "element.getBoundingClientRect().right > innerWidth + 1 "
+                    "&& !element.closest('.panels')).length"
+                )
+                assert wider == 0
+                assert shown.locator("tbody tr").first.is_visible()

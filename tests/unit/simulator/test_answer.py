@@ -93,6 +93,7 @@ def test_terminal_and_json_say_the_same(found: Any) -> None:
     assert "the switch is a device that takes 1 µs for a frame and 1,000 million of them a second" in text
 
 
+@pytest.mark.soak
 def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None:
     """And `--hosts` is what agents take, but neither its cores nor its switch."""
     hosts = tmp_path / "hosts.toml"

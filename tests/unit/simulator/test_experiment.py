@@ -103,6 +103,7 @@ def test_neither_this_machine_nor_an_arm_that_was_not_run_is_told_of(done: tuple
     assert not re.search(r"on \d+ CPU|\d+ CPUs?:|machine&#39;s CPUs|arm again|<th[^>]*>again", told)
 
 
+@pytest.mark.soak
 def test_rounds_go_on_until_precise_and_no_longer_than_the_budget(tmp_path: Path) -> None:
     """Six at least, as an interval takes them; and an RPC counts as 10 µs, whatever the machine is."""
 

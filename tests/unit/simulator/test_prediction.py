@@ -173,6 +173,7 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(hotline, list(arguments), catch_exceptions=False)
 
 
+@pytest.mark.soak
 def test_costs_that_are_known_are_found_and_predict_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

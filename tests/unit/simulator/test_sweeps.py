@@ -133,6 +133,7 @@ def test_values_that_cannot_be_are_told() -> None:
 # -- doing it
 
 
+@pytest.mark.soak
 def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
     """Here, in a process of this machine, and on a cluster that somebody has started."""
     points = [point(20), point(40)]
