@@ -21,6 +21,13 @@ _COLUMNS = (
 
 def renew_table(page: Path, rows: Sequence[dict[str, Any]], took_s: float) -> None:
     """Replace what is between the marks; raises `DataError` where there are none."""
+    before, after = around_table(page)
+    table = "\n".join(table_of(rows, took_s))
+    write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+
+
+def around_table(page: Path) -> tuple[str, str]:
+    """The page before and behind the marks; raises `DataError` where there are none."""
     try:
         before, begin, rest = page.read_text().partition(BEGIN)
     except OSError as error:
@@ -28,8 +35,7 @@ def renew_table(page: Path, rows: Sequence[dict[str, Any]], took_s: float) -> No
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise DataError(f"{page}: has no table to renew: it must have the lines {BEGIN} and {END}")
-    table = "\n".join(table_of(rows, took_s))
-    write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+    return before, after
 
 
 def table_of(rows: Sequence[dict[str, Any]], took_s: float) -> Iterator[str]:

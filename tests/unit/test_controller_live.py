@@ -18,6 +18,7 @@ import finsy as fy
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from finsy import p4client
 
 from controller import client, inband
@@ -39,6 +40,7 @@ from controller.tables import Job, Route, State, Worker
 from foundation.concurrency import together
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
+from hotline.cli import commands
 from tests.harness.livenet import LiveNet
 from tests.harness.waiting import PATIENCE_S
 from tests.harness.wire import MODULUS
@@ -88,11 +90,11 @@ def given_away(net: LiveNet) -> int:
 
 
 async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
-    """Run the command line against the net: exit code, stdout, stderr."""
-    process = await start_hotline(net, *arguments)
-    output, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
+    """Run the command line against the net, in a thread: exit code, stdout, stderr."""
+    command, *rest = arguments
+    given = [command, "--switch", net.address, *rest]
+    ran = await asyncio.to_thread(CliRunner().invoke, commands.hotline, given)
+    return ran.exit_code, ran.stdout, ran.stderr
 
 
 async def start_hotline(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:

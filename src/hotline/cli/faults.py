@@ -63,13 +63,15 @@ def faults(
     """
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows
-    from simulator.faults.page import renew_table
+    from simulator.faults.page import around_table, renew_table
 
     with one_line_errors():
         if replay is not None:
             _replay(replay, as_json)
             return
         rows = _rows(names, arms)
+        if page is not None:
+            around_table(page)  # an error comes before the minutes that the schedules take
         begun = time.monotonic()
         with progress_bar("playing") as progress:
             found = play_rows(rows, schedules, seed, scheduler, processes, progress)

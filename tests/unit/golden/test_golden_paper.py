@@ -54,7 +54,8 @@ def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
-def test_the_report_has_every_figure_and_table(folder: Path) -> None:
+def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(folder: Path) -> None:
+    """Of offload by workers in per cent of *neither*, at 2 and 3 workers; every run is the golden one."""
     steps: list[str] = []
     report = write_paper(STAGES, folder, [], steps.append)
     assert steps == ["figures of the logs", "map", "files"]
@@ -73,11 +74,6 @@ def test_the_report_has_every_figure_and_table(folder: Path) -> None:
     for stage in STAGES:
         assert (f'scope="row">{stage.name}</th>' in page) == stage.is_run
     assert "-24 [-25, -21]" in page and "86,400 sent, 4 lost" in page
-
-
-def test_what_offload_changes_by_workers_is_what_the_answer_says(folder: Path) -> None:
-    """In per cent of *neither*, at 2 and 3 workers; every run is the golden one."""
-    write_paper(STAGES, folder, [], lambda step: None)
     rows = pl.read_csv(folder / "figures" / "map-workers.csv")
     assert {name: rows.filter(panel=name)["y"].round(2).to_list() for name in rows["panel"].unique()} == {
         "packets to the servers": [0.02, 0.02],

@@ -153,7 +153,8 @@ def test_the_terminals_breakdown(terminal: str) -> None:
     assert "\nRPCs a step " in terminal and "\n  all-hit × latency " in terminal
 
 
-_COUNTS = r"[-+±]?[\d,]*\d(?:\.\d+)?%?|\b(?:(?:neither|again|proxy|hot|both|sooner|later|WARNING)\b|(?:work|serv)ers')"
+_NAMES = "neither|again|proxy|hot|both|sooner|later|WARNING"
+_COUNTS = rf"[-+±]?[\d,]*\d(?:\.\d+)?%?|\b(?:(?:{_NAMES})\b|(?:work|serv)ers')"
 
 
 def what_counts(fact: str) -> list[str]:

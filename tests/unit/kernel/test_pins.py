@@ -138,7 +138,7 @@ def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, see
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     oracle = controlled(ENTITIES, CompiledPipeline, clock := Clock())
-    for _ in range(60):
+    for _ in range(30):
         clock.now = switch.time = switch.time + random.randrange(1000)
         updates = [draw(random)[0] for _ in range(random.randrange(1, 8))]
         atomicity = random.choices(p4r.WriteRequest.Atomicity.values(), [4, 1, 1])[0]
@@ -154,7 +154,7 @@ def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, see
             switch = restarted(switch)
         assert serialized(read(switch.control, *EVERYTHING)) == serialized(read(oracle, *EVERYTHING))
         assert same_memory(switch.control.pipeline, oracle.pipeline)
-    assert kills > 5
+    assert kills > 1
     switch.kill()
 
 
