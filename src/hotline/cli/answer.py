@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command("answer")
-@click.option("--workers", type=click.IntRange(min=1), required=True, help="How many there are.")
-@click.option(
-    "--servers", type=click.IntRange(min=1), required=True, help="How many parameter servers there are."
-)
+@click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
+@click.option("--servers", type=click.IntRange(min=1), required=True, help="Number of parameter servers.")
 @click.option(
     "--keys-per-step",
     type=click.IntRange(min=1),
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rate",
     type=Number(min=0, min_open=True),
-    help="Steps/s of all workers together. Left out: half of what the cluster carries.",
+    help="Steps/s of all workers together. [default: half of what the cluster carries]",
 )
 @click.option(
     "--data",
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     "--hosts",
     "hosts_of",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="TOML file with the table [hosts], as `hotline fit` writes it. Left out: what our agents take.",
+    help="TOML file with the table [hosts], as `hotline fit` writes it. [default: the costs of our agents]",
 )
 @json_option
 def answer(

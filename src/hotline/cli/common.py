@@ -41,7 +41,7 @@ processes_option = click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=lambda: os.cpu_count() or 1,
-    help="That simulate at a time without --scheduler; else one a CPU.",
+    help="Number of processes that simulate side by side, without --scheduler. [default: one per CPU]",
 )
 samples_per_step_option = click.option(
     "--samples-per-step",
@@ -67,7 +67,11 @@ class Number(click.FloatRange):
 def switch_options(function: F) -> F:
     """Options `--switch` and `--device-id`."""
     device = click.option(
-        "--device-id", default=1, show_default=True, help="Its device id.", type=click.IntRange(min=1)
+        "--device-id",
+        default=1,
+        show_default=True,
+        help="Device id of the switch.",
+        type=click.IntRange(min=1),
     )
     address = click.option(
         "--switch", "address", default=DEFAULT_ADDRESS, show_default=True, metavar="HOST:PORT",

@@ -35,7 +35,7 @@ _STEPS = [digit * 10**power for power in range(19) for digit in (1, 2, 5)]
 @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="LOG...|DATA")
 @click.option("--job", type=click.IntRange(0, 0xFFFF), help="Only the rows of this job.")
 @click.option(
-    "--top-k", type=click.IntRange(min=1), help="Number of keys to choose; up to the knee, if left out."
+    "--top-k", type=click.IntRange(min=1), help="Number of keys to choose. [default: up to the knee]"
 )
 @click.option(
     "--jobs",

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
 @click.option("--arm", "arms", multiple=True, help="hot, both or none; else each of them.")
-@click.option("--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Of each row.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the first schedule."
+    "--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Schedules of each row."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Seed of the first schedule."
 )
 @click.option(
     "--into",
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Renew the table in this page, as docs/reliability.md.",
+    help="Page whose table is renewed, for example docs/reliability.md.",
 )
 @click.option(
     "--replay",

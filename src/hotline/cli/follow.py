@@ -27,20 +27,20 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
     default=10.0,
     show_default=True,
     type=Number(0.2, 86_400),
-    help="Seconds of a period.",
+    help="Length of a period in seconds.",
 )
 @click.option(
     "--margin", default=MARGIN, show_default=True, type=Number(1, 1000),
-    help="A key must be updated so many times as often as the one whose place it takes.",
+    help="How many times as often a key must be updated as the one whose place it takes.",
 )  # fmt: skip
 @click.option(
     "--moves",
     default=WAVE,
     show_default=True,
     type=click.IntRange(min=1),
-    help="At most so many of these a period.",
+    help="Largest number of these a period.",
 )
-@click.option("--periods", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
 @json_option
 def follow(
     address: str, device_id: int, job: int, top_k: int, every: float, margin: float, moves: int,

@@ -18,14 +18,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("script", type=_FILE)
 @click.option("-o", "--output", type=_FILE, required=True, help="The table to write, .csv or .parquet.")
 @click.option(
-    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="How many steps are timed."
+    "--steps", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Number of timed steps."
 )
 @click.option(
     "--warm-up",
     default=3,
     show_default=True,
     type=click.IntRange(0, 10_000),
-    help="How many steps go before them, untimed.",
+    help="Number of untimed steps before them.",
 )
 @json_option
 def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) -> None:

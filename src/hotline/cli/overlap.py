@@ -59,7 +59,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=2,
     show_default=True,
     type=click.IntRange(1, 8),
-    help="How many all-reduces may be under way.",
+    help="Largest number of all-reduces under way at a time.",
 )
 @click.option(
     "--scheduler",

@@ -14,7 +14,7 @@ from hotline.cli.common import json_option, one_line_errors, plain_table, print_
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--bring-home", is_flag=True, help="Give it to the servers: their files have it then.")
+@click.option("--bring-home", is_flag=True, help="Give it back to the servers: their files have it then.")
 @json_option
 def owed(run: Path, bring_home: bool, as_json: bool) -> None:
     """Tell what dead workers still owe the servers of a run.

@@ -30,23 +30,27 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 @click.command()
 @click.argument("files", nargs=-1, type=_FILE, metavar="[LOG|DATA]...")
 @click.option(
-    "--built-in", type=click.Choice(["r1", "r2"]), help="Instead of files: [DDL]'s skew, generated."
+    "--built-in",
+    type=click.Choice(["r1", "r2"]),
+    help="Generate a log with [DDL]'s skew instead of reading files.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(min=4),
     default=4000,
     show_default=True,
-    help="Of --built-in, of all workers.",
+    help="With --built-in: steps of all workers together.",
 )
-@_above_0("--half-life", help="Of --built-in: steps after which half of the ranks have another key.")
+@_above_0("--half-life", help="With --built-in: steps after which half of the ranks have another key.")
 @click.option(
-    "--shift", is_flag=True, help="Of --built-in: half of the hot keys change at three quarters of the log."
+    "--shift", is_flag=True, help="With --built-in: half of the hot keys change at three quarters of the log."
 )
 @click.option(
-    "--sizes", metavar="K,K,...", help="Keys that are kept; left out: ten sizes from 100 to 100,000."
+    "--sizes",
+    metavar="K,K,...",
+    help="Numbers of keys that the switch keeps. [default: ten sizes from 100 to 100,000]",
 )
-@click.option("--only", metavar="NAME,...", help="Only these policies, as top-k,lru.")
+@click.option("--only", metavar="NAME,...", help="Compare only these policies, for example top-k,lru.")
 @click.option(
     "--learn",
     type=Number(0, 1, min_open=True, max_open=True),
@@ -60,10 +64,14 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     show_default=True,
     help="Steps/s of all workers, for moves a second and periods.",
 )
-@_above_0("--every", help="Seconds of a period; left out: 10, or a twentieth of a short log.")
-@_above_0("--writes", help="Table writes/s of the control plane; left out: what softswitch takes, 95,000.")
+@_above_0("--every", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
+@_above_0("--writes", help="Table writes/s of the control plane. [default: what softswitch takes, 95,000]")
 @click.option(
-    "--servers", type=click.IntRange(1, 1000), default=2, show_default=True, help="Parameter servers."
+    "--servers",
+    type=click.IntRange(1, 1000),
+    default=2,
+    show_default=True,
+    help="Number of parameter servers.",
 )
 @samples_per_step_option
 @click.option(

@@ -26,9 +26,15 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @_run
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="TOML file to write.")
 @click.option(
-    "--evaluations", type=click.IntRange(min=1), default=60, show_default=True, help="Simulations at most."
+    "--evaluations",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Upper limit for the number of simulations.",
 )
-@click.option("--arms", default="neither,hot", show_default=True, help="Arms to look at, with commas.")
+@click.option(
+    "--arms", default="neither,hot", show_default=True, help="Arms to look at, separated by commas."
+)
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
     """Find the costs of hosts with which a run can be simulated.
@@ -66,7 +72,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 @click.option(
     "--by",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Another real run instead: how well runs predict each other.",
+    help="Compare with another real run instead: how well do runs predict each other?",
 )
 @json_option
 def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from hotline.cli.common import json_option, one_line_errors
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--design", help="Of aggregation; left out: hotset, or what CONFIG says.")
+@click.option("--design", help="Design of aggregation. [default: what CONFIG says, or hotset]")
 @json_option
 def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     """Do a run in virtual time, with the same report.

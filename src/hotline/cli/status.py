@@ -27,7 +27,9 @@ from hotline.cli.common import (
 
 @click.command()
 @switch_options
-@click.option("--all", "in_full", is_flag=True, help="Also servers, callers, and counters of each lane.")
+@click.option(
+    "--all", "in_full", is_flag=True, help="Also show servers, callers, and the counters of each lane."
+)
 @json_option
 def status(address: str, device_id: int, in_full: bool, as_json: bool) -> None:
     """Tell what the switch holds and counts, job by job.

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[SWEEP]...")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Configuration of --along; else [DDL]'s cluster."
+    "--config", type=click.Path(path_type=Path), help="Configuration for --along. [default: [DDL]'s cluster]"
 )
 @click.option(
-    "--along", metavar="SETTING=V1,V2,...", help="A sweep of your own, as network.rate_mbit=100,1000."
+    "--along",
+    metavar="SETTING=V1,V2,...",
+    help="Sweep a setting of your own, for example network.rate_mbit=100,1000.",
 )
 @click.option(
     "--into",

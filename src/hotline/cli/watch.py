@@ -53,7 +53,7 @@ class View:
     "--interval", default=2.0, show_default=True, type=Number(0.2, 3600),
     help="Seconds between two readings.",
 )  # fmt: skip
-@click.option("--count", type=click.IntRange(min=1), help="End after so many readings.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after this many readings.")
 @json_option
 def watch(
     run: Path | None, address: str, device_id: int, interval: float, count: int | None, as_json: bool

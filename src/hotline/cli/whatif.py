@@ -36,7 +36,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=64,
     show_default=True,
     type=click.IntRange(2, 100_000),
-    help="How many train together.",
+    help="Number of workers that train together.",
 )
 @click.option(
     "--gbit",
@@ -50,7 +50,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=1.0,
     show_default=True,
     type=Number(1, 10_000),
-    help="How many times fewer bytes are sent.",
+    help="Compression: how many times fewer bytes are sent.",
 )
 @click.option(
     "--aggregation",
@@ -62,7 +62,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--servers",
     type=click.IntRange(1, 100_000),
-    help="How many parameter servers there are. [default: as many as workers]",
+    help="Number of parameter servers. [default: as many as workers]",
 )
 @click.option(
     "--fusion",
@@ -71,9 +71,9 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     "[default: horovod-0.20, which is 5 ms and 64 MiB]",
 )
 @click.option(
-    "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after so many ms of backward, ..."
+    "--cycle-ms", type=Number(0, 1e6), help="Instead of --fusion: send after this many ms of backward, ..."
 )
-@click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as so many MiB are ready.")
+@click.option("--buffer-mib", type=Number(0, 1e6), help="... or as soon as this many MiB are ready.")
 @click.option(
     "--utilisation",
     metavar="SHARE|FILE",

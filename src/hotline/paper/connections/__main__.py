@@ -23,7 +23,13 @@ _NOTHING = "nothing was measured to the end"
 @click.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Parquet file to write.")
 @click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True)
-@click.option("--most", type=click.IntRange(1, 4096), default=4096, show_default=True, help="Connections.")
+@click.option(
+    "--most",
+    type=click.IntRange(1, 4096),
+    default=4096,
+    show_default=True,
+    help="Largest number of connections.",
+)
 def main(output: Path, rounds: int, most: int) -> int:
     """Measure the delay of empty RPCs against connections."""
     # Takes seconds, and Mininet: a signal is heard before.
