@@ -222,4 +222,5 @@ def _operations(tones: Mapping[str, Tone]) -> str:
     if len(set(tones.values())) == 1:
         [tone] = set(tones.values())
         return f"operations {hows[tone]}" if tone else "operations do not differ measurably"
-    return " but ".join(f"{ops} {hows[tone]}" for ops, tone in tones.items() if tone)
+    by_tone = {tone: [ops for ops, its in tones.items() if its == tone] for tone in hows}
+    return " but ".join(f"{' and '.join(ops)} {hows[tone]}" for tone, ops in by_tone.items() if ops)

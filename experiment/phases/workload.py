@@ -12,10 +12,9 @@ from experiment.errors import PreflightError
 from experiment.progress import Reporter
 from foundation.concurrency import in_thread
 from foundation.logs.errors import DataError
-from foundation.logs.update_log import is_update_log
 from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
-from hosts.workload import libsvm, replay
+from hosts.workload import files
 from hosts.workload.generator import generate
 from hosts.workload.trace import Trace
 
@@ -31,7 +30,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            trace = load_data(config.data, config)
+            trace = files.load(config.data, config.workers, config.samples_per_step)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
@@ -44,13 +43,6 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
             LANES,
         )
     return trace
-
-
-def load_data(data: Path, config: Config) -> Trace:
-    """The trace of an update log or a training set; raises `DataError`."""
-    if is_update_log(data):
-        return replay.load(data, config.workers)
-    return libsvm.load(data, config.workers, config.samples_per_step)
 
 
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:

@@ -29,6 +29,7 @@ from foundation.protocol.header import (
 )
 
 assert LANES <= 32
+assert HEADER_BYTES % 4 == 0, "it is copied word by word"
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NOBODY = np.uint64(NO_KEY)
 """The key of a lane that is not live."""

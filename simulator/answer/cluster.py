@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import Field
 
 from experiment.config import MAX_TOP_K, config_of
-from experiment.phases.workload import generate_trace, load_data
+from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
 from foundation.designs.registry import DEFAULT
 from foundation.protocol.addressing import PORTS
 from foundation.settings import Strict
+from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
@@ -88,5 +89,5 @@ def trace_for(config: SimulationConfig, reporter: Reporter) -> Trace:
     """Its mini-batches; raises `DataError`."""
     with reporter.phase("data", 1.0) as phase:
         if config.data is not None:
-            return load_data(config.data, config)
+            return files.load(config.data, config.workers, config.samples_per_step)
         return generate_trace(config, phase.update)

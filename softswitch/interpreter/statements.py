@@ -159,6 +159,8 @@ def _direct(packet: Packet, statement: ir.Statement) -> None:
             packet.digest = field_list
         case ir.Truncate(length):
             packet.truncate(evaluate(packet, length) & UINT64)
+        case other:
+            raise AssertionError(f"nothing runs {other}")
 
 
 def count(cell: list[int], packet: Packet) -> None:

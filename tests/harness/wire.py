@@ -7,7 +7,17 @@ from typing import Protocol
 import numpy as np
 
 from foundation.protocol.codec import Caller, Keys, Message, Values
-from foundation.protocol.header import HEADER_BYTES, KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import (
+    HEADER_BYTES,
+    KEYS,
+    LANES,
+    NO_KEY,
+    RESPONSE,
+    VALUES,
+    VERSION,
+    Header,
+    Op,
+)
 from foundation.protocol.packing import Packing
 
 MODULUS = 2**32
@@ -37,7 +47,7 @@ def is_rpc(header: Header, length: int) -> bool:
     """Whether a datagram of so many bytes with this header is one, as docs/design.md has it."""
     op, flags, live, served, refused = header.op, header.flags, header.live, header.served, header.refused
     lanes = set(range(header.count))
-    if header.version != 2:
+    if header.version != VERSION:
         return False
     if op == Op.CONTROL:
         return flags in (0, RESPONSE) and not lanes and not live

@@ -39,7 +39,11 @@ from tests.bench.workload import RUNS
 from tests.harness import p4_source, testnet
 
 P4 = p4_source.constants()
-DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
+ROOT = Path(__file__).parents[2]
+DESIGN = ROOT / "docs" / "design.md"
+P4INFOS = sorted((ROOT / "p4src").rglob("*.p4info.txtpb")) + sorted(
+    (ROOT / "tests/designs").rglob("*.p4info.txtpb")
+)
 SCHEMA = fy.P4Schema(design("hotset").p4info)
 ENCODER = EntityEncoder(p4_source.p4info())
 
@@ -70,8 +74,11 @@ def test_constants_are_the_sources(python: int, name: str) -> None:
     assert python == P4[name]
 
 
-def test_the_version_of_the_wire_is_told_by_the_p4info() -> None:
-    assert p4_source.p4info().pkg_info.version == str(header.VERSION)
+@pytest.mark.parametrize("file", P4INFOS, ids=lambda file: file.name)
+def test_the_version_of_the_wire_is_told_by_every_designs_p4info(file: Path) -> None:
+    """By it controllers know what they would talk to."""
+    told = re.findall(r'^pkg_info \{.*?^  version: "(.*?)"', file.read_text(), re.MULTILINE | re.DOTALL)
+    assert told == [str(header.VERSION)]
 
 
 def test_ops_and_kinds_are_all_there_are() -> None:

@@ -19,6 +19,7 @@ from foundation.protocol.header import (
     KEYS,
     RESPONSE,
     VALUES,
+    VERSION,
     Header,
     Op,
     check,
@@ -31,7 +32,7 @@ FRAME = frames.build(UdpFrame(END, END._replace(port=7), b"payload"))
 @pytest.mark.parametrize(
     ("changes", "length", "text"),
     [
-        ({"version": 1}, HEADER_BYTES + 16, "version is 1, not 2"),
+        ({"version": 1}, HEADER_BYTES + 16, f"version is 1, not {VERSION}"),
         ({"op": 9}, HEADER_BYTES + 16, "op 9 with flags 0x0002 is no RPC"),
         ({"flags": 0x10}, HEADER_BYTES + 16, "op 1 with flags 0x0010 is no RPC"),
         (

@@ -12,14 +12,17 @@ from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
+    HEADER_BYTES,
     KEYS,
     LAYOUT,
     NO_KEY,
     RESPONSE,
     VALUES,
+    VERSION,
     Header,
     Op,
     layout,
+    offset_of,
 )
 from foundation.protocol.scapy_layer import Hotline, HotlineControl
 
@@ -41,8 +44,8 @@ def shown(packet: Hotline) -> list[str]:
 def test_a_push_as_it_is_shown() -> None:
     lines = shown(Hotline(bytes(codec.build(PUSH))))
     assert lines[0] == "###[ Hotline ]###"
-    for line in ("version = 2", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1", "seq = 64"):
-        assert line in lines
+    said = {f"version = {VERSION}", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1"}
+    assert said | {"seq = 64"} <= set(lines)
     assert f"keys = [7, {NO_KEY}]" in lines and "values = [5, 0]" in lines
 
 
@@ -113,12 +116,14 @@ def test_only_an_answer_to_values_has_values(is_answer: bool) -> None:
 def test_a_datagram_of_our_port_is_an_rpc(source: int, to: int) -> None:
     datagram = bytes(UDP(sport=source, dport=to) / Hotline(seq=9))
     assert UDP(datagram)[Hotline].seq == 9
-    assert Hotline not in UDP(bytes(UDP(sport=20_001, dport=20_002) / bytes(56)))
+    assert Hotline not in UDP(bytes(UDP(sport=20_001, dport=20_002) / bytes(HEADER_BYTES)))
 
 
 @pytest.mark.parametrize("lanes", [8, 16, 32, 64])
 def test_bitmaps_have_a_bit_a_lane(lanes: int) -> None:
     full = 2**lanes - 1
     packed = layout(lanes).pack(*Header(live=full, served=full, refused=full))
-    assert packed[24 : 24 + 3 * lanes // 8] == b"\xff" * (3 * lanes // 8)
-    assert layout(lanes).unpack(packed)[11:14] == (full, full, full)
+    at = offset_of("live", lanes)
+    assert packed[at : at + 3 * lanes // 8] == b"\xff" * (3 * lanes // 8)
+    found = Header._make(layout(lanes).unpack(packed))
+    assert (found.live, found.served, found.refused) == (full, full, full)

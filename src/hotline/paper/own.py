@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foundation.logs.libsvm import SAMPLES_PER_STEP
-from foundation.logs.update_log import is_update_log
-from hosts.workload import libsvm, replay
+from hosts.workload import files
 from hotline.paper.costs import Costs
 from hotline.paper.map import TITLES, Place, change
 from hotline.paper.packing import TOP_SHARE, Packed, pack_trace, skew_of
@@ -28,6 +27,6 @@ class OwnPlace(Place):
 
 def place_of(data: Path) -> OwnPlace:
     """Of an update log (iteration, worker, key) or a libsvm training set; raises `DataError`."""
-    trace = replay.load(data, 1) if is_update_log(data) else libsvm.load(data, 1, SAMPLES_PER_STEP)
+    trace = files.load(data, 1, SAMPLES_PER_STEP)
     packed = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
     return OwnPlace(data.name, skew_of(trace), packed.keys, packed)
