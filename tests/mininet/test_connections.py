@@ -41,6 +41,7 @@ def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
     assert len([panel for panel in delay_against_connections(output).panels if panel.series]) == 6
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
     output = tmp_path / "c.parquet"
     process = start(output)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.mininet
 JOB = 2
 
 
+@pytest.mark.soak
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     disk, logs = tmp_path / "disk", tmp_path / "logs"
     disk.mkdir()

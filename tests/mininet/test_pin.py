@@ -195,6 +195,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     )
 
 
+@pytest.mark.soak
 def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_path: Path) -> None:
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)

@@ -280,6 +280,7 @@ def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> No
     assert pl.read_parquet(log_dir / "updates-*.parquet")["updates"].sum() == sent
 
 
+@pytest.mark.soak
 def test_logs_that_become_full_are_written_while_a_block_runs(
     worker: Agent, servers: list[Agent], log_dir: Path
 ) -> None:
@@ -290,6 +291,7 @@ def test_logs_that_become_full_are_written_while_a_block_runs(
     assert pl.read_parquet(log_dir / "connections-ps-*.parquet").height >= calls
 
 
+@pytest.mark.soak
 def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path) -> None:
     agent = Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)
     try:
@@ -307,6 +309,7 @@ def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path
     assert operations.filter(pl.col("op").cast(pl.String) == "step")["rpcs"].sum() == rpcs.height > 0
 
 
+@pytest.mark.soak
 def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, servers: list[Agent]) -> None:
     def sockets(agent: Agent) -> int:
         fds = Path(f"/proc/{agent.process.pid}/fd")

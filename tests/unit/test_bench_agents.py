@@ -95,6 +95,7 @@ def test_hashed_keys_are_distinct_and_sorted() -> None:
     assert bool(np.all(sparse[1:] > sparse[:-1])) and int(sparse[-1]) > 2**40
 
 
+@pytest.mark.soak
 def test_an_operation_is_issued_whole() -> None:
     assert all(value > 0 for value in us_an_operation(Op.PUSH, SIZE, 100))
     batches = batches_of(SIZE, 100)

@@ -155,6 +155,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     return logged(folder)
 
 
+@pytest.mark.soak
 def test_a_given_service_time_is_processing(served: pl.DataFrame) -> None:
     of = sent_once(served.filter(pl.col("op") == "empty")).partition_by("ps", as_dict=True)
     assert_same(without(of[0,], ps_proc=SERVICE_US), of[1,], tolerance(SERVICE_US))

@@ -179,6 +179,7 @@ def test_every_key_of_a_share_has_a_place_of_its_own(
         assert keys_at(share, known[::-2]).tolist() == found[::-2].tolist()
 
 
+@pytest.mark.soak
 def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     twins = Twins(DENSE, as_plain=False)
     for turn in (1, 2):

@@ -48,6 +48,7 @@ def play(folder: Path, modules: list[str], more: str = "") -> dict[str, set[str]
 SHARED = ["unit/test_shared_1", "unit/test_shared_2"]
 
 
+@pytest.mark.soak
 def test_where_there_is_one_network_its_tests_all_go_to_one_process(tmp_path: Path) -> None:
     networks = ["mininet/test_some", "mininet/test_others"]
     seen = play(tmp_path, [*networks, "unit/test_more"], "conftest.python_in_its_own = lambda: None")
@@ -55,6 +56,7 @@ def test_where_there_is_one_network_its_tests_all_go_to_one_process(tmp_path: Pa
     assert seen["unit/test_more"]
 
 
+@pytest.mark.soak
 def test_what_a_module_makes_once_is_made_in_one_process(tmp_path: Path) -> None:
     seen = play(tmp_path, [*SHARED, "unit/test_more"])
     assert all(len(seen[name]) == 1 for name in SHARED)

@@ -42,6 +42,7 @@ ROOMS = (
 SERVERS, NUMBERS = 2, 100
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_in_virtual_time(loss: float) -> None:
     """Servers send of themselves, when it is time; workers reach each other; what is lost is sent again."""

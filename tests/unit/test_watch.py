@@ -377,6 +377,7 @@ def test_a_live_switch(tmp_path: Path) -> None:
     on_net(scenario)
 
 
+@pytest.mark.soak
 def test_a_live_switch_that_goes(tmp_path: Path) -> None:
     async def scenario(net: LiveNet) -> None:
         process = await start(net, str(a_run(tmp_path / "run")))

@@ -279,6 +279,7 @@ def test_what_cannot_be_written_whole_is_not_written(
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.soak
 def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
     """It ends at once, and leaves nothing that is half a page."""
     process = subprocess.Popen(
@@ -341,6 +342,7 @@ def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path])
         assert line is True
 
 
+@pytest.mark.soak
 def test_schedules_can_be_compared_by_eye(started: Browser, pages: list[Path]) -> None:
     """All panels have the same axis, and spans that follow each other in a row differ in colour."""
     with opened(started, pages[1], 390, "light") as (shown, _):

@@ -49,6 +49,7 @@ def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
     assert (MTU, PAYLOAD, round(SHARE, 4)) == (1500, 1472, 0.9571)
 
 
+@pytest.mark.soak
 def test_one_frame_a_step_by_hand() -> None:
     """Two links a step, six steps of four hosts; and each cable's delay, each step's start-up."""
     assert ends([4 * PAYLOAD], [5.0], 4) == pytest.approx([5 + 6 * 2 * FULL_US], abs=0.02)

@@ -42,6 +42,7 @@ def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
     assert of_neither["y"].to_list() == pytest.approx([0, 0.48, 0.92, 0.96, 1])
 
 
+@pytest.mark.soak
 def test_of_two_runs_each_has_its_curves(golden: GoldenRun, tmp_path: Path) -> None:
     result = figures(golden.folder, golden.folder, "-o", tmp_path, "--json")
     assert len(json.loads(result.stdout)["figures"]) == 27

@@ -79,6 +79,7 @@ def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
     assert found["stops_at"] in [size["top_k"] for size in found["sizes"]]
 
 
+@pytest.mark.soak
 def test_terminal_and_json_say_the_same(found: Any) -> None:
     result = ask(*SMALL, "--rate", "2000")
     assert result.exit_code == 0

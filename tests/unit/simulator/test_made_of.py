@@ -27,12 +27,24 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 """
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """All files of the project that are Python or the program, to be broken."""
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """All files of the project that are Python or the program."""
     parts = [part for name in NAMES for part in design(name).modules]
     modules = needed_by([point.__name__, "hotline.cli.__main__", "tests.bench.__main__", *parts])
-    for file in (*modules.values(), *(design(name).program for name in NAMES)):
+    return [*modules.values(), *(design(name).program for name in NAMES)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, str]:
+    """Design -> what a point of it is made of, with nothing broken."""
+    return {name: digest(name) for name in NAMES}
+
+
+@pytest.fixture
+def copy(files: list[Path], tmp_path: Path) -> Path:
+    """A copy of them, to be broken."""
+    for file in files:
         to = tmp_path / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, to)
@@ -67,38 +79,32 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
         "p4src/compiled/hotset.json",
     ],
 )
-def test_what_has_changed_is_simulated_again(copy: Path, file: str) -> None:
-    before = digest("hotset", copy)
+def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
-    digest.cache_clear()
-    assert digest("hotset", copy) != before
+    assert digest("hotset", copy) != whole["hotset"]
 
 
 @pytest.mark.parametrize(
     "file",
     ["src/hotline/cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
 )
-def test_what_has_no_part_in_it_may_change(copy: Path, file: str) -> None:
-    before = digest("hotset", copy)
+def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
     (copy / file).parent.mkdir(exist_ok=True)
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
-    digest.cache_clear()
-    assert digest("hotset", copy) == before
+    assert digest("hotset", copy) == whole["hotset"]
 
 
-def test_a_designs_own_modules_are_its_points(copy: Path) -> None:
+def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
     """And no other design's: they are imported by name."""
-    before = {design: digest(design, copy) for design in NAMES}
     with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
         changed_file.write("import tests.bench.errors")
-    digest.cache_clear()
-    assert digest("hotset", copy) == before["hotset"]
+    assert digest("hotset", copy) == whole["hotset"]
     of_none = digest("none", copy)
     (copy / "tests" / "bench" / "errors.py").write_text("")
     digest.cache_clear()
-    assert before["none"] != of_none != digest("none", copy)
+    assert whole["none"] != of_none != digest("none", copy)
 
 
 def test_settings_and_design_are_part_of_it() -> None:

@@ -233,6 +233,7 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest
 # -- the command
 
 
+@pytest.mark.soak
 def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
     result = sweep(tmp_path, "--along", "top_k=20,40", "--json")
     assert result.exit_code == 0, result.output

@@ -8,6 +8,8 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from hosts.ps.rpcs import JOB_COUNTERS
@@ -85,6 +87,7 @@ def test_what_was_started_again_is_told_by_name() -> None:
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
 
 
+@pytest.mark.soak
 def test_the_most_memory_that_processes_have_had() -> None:
     """A process that has ended has none; one that has had 64 MB more tells so when they are gone."""
 
