@@ -43,7 +43,7 @@ sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew,
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
 	@./hotline faults --page docs/reliability.md $(ARGS)
 
-soak: ## tests that take long: whole experiments, sustained traffic, a million schedules of faults, many random cases
+soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
