@@ -213,7 +213,8 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     )
 
 
-@pytest.mark.parametrize("job", [pytest.param(1, marks=pytest.mark.soak), 2])
+@pytest.mark.soak
+@pytest.mark.parametrize("job", [1, 2])
 def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) -> None:
     """Again and again, by kill -9 in the middle of a block; checkpoints come and go."""
 

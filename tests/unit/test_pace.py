@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from experiment.config import Config
-from foundation.designs.registry import NAMES, design
+from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts import pace
 from hosts.pace import RpcCost, rpc_cost
 from topologies import slowness as room
 from topologies.slowness import slowness
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == DEFAULT else pytest.mark.soak) for name in NAMES]
+)
 def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> None:
     fast, scapy = (rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
     assert fast is not None and scapy is not None

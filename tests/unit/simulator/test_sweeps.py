@@ -286,6 +286,7 @@ def alive_in(session: int) -> list[int]:
     return found
 
 
+@pytest.mark.soak
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """No process and no log of a run that was under way."""
     scratch = tmp_path / "scratch"
