@@ -9,7 +9,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
 
 from softswitch import ir
@@ -20,23 +19,17 @@ from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
-from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
 from softswitch.ports.ends import ControlEnds
-from softswitch.ports.loop import check_ports
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.ports.loop import PortLoop, check_ports
+from softswitch.ports.report import SwitchCounters
 from softswitch.queues import Shape
+from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 LivePipeline = CompiledPipeline | AttachedPipeline
-
-
-class Datapath(Enum):
-    """What the user asks for."""
-
-    AUTO = "auto"
-    KERNEL = "kernel"
-    SOCKETS = "sockets"
 
 
 class SwitchPorts:
