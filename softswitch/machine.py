@@ -46,6 +46,7 @@ class Machine:
             Hook(settings.hook),
             settings.pin,
             settings.shapes,
+            settings.pcap,
         )
         try:
             server.attach(self.ports, self.ports.make, self.ports.folder_of)

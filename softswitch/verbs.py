@@ -7,7 +7,10 @@ import sys
 from importlib import import_module
 
 # Imported when it is asked for: a switch that starts needs none of them.
-VERBS: dict[str, str] = {"install-as": "softswitch.bmv2.install"}
+VERBS: dict[str, str] = {
+    "install-as": "softswitch.bmv2.install",
+    "run-as": "softswitch.bmv2.command",
+}
 _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
