@@ -12,6 +12,7 @@ from pathlib import Path
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from softswitch.cache import one_at_a_time
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.kernel.errors import KernelError
@@ -23,7 +24,7 @@ from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
 from softswitch.settings import Datapath, Settings
-from softswitch.warm import is_cold
+from softswitch.warm import is_cold, warm
 
 _LOG = logging.getLogger(__name__)
 BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
@@ -36,6 +37,8 @@ class Machine:
         self._settings, self._server = settings, server
         if is_cold():
             _say("compiles its own code, once: calls wait for half a minute or more")
+            with one_at_a_time():
+                warm()
         self.ports = SwitchPorts(
             settings.ports,
             settings.cpu_port,
