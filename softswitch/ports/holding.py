@@ -31,6 +31,13 @@ def is_full(reason: int) -> bool:
 
 
 @compiled
+def may_keep(switch: Switch, p: int, length: int) -> bool:
+    """Whether a port keeps a frame of this length, which may be larger since its MTU was raised."""
+    port = switch.ports[p]
+    return port.holds and not port.held_length and length <= switch.frame_bytes
+
+
+@compiled
 def keep(switch: Switch, p: int, base: int, length: int) -> None:
     """Keep a frame that its port did not take."""
     port = switch.ports[p]

@@ -10,7 +10,7 @@ import numpy as np
 
 from softswitch.native import carray, compiled, errno_location, pointer, sendmmsg
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.holding import is_full, keep
+from softswitch.ports.holding import is_full, keep, may_keep
 from softswitch.ports.layout import DEPTH, MMSGHDR, NO_PORT, OUT, SHELF_SLOTS
 from softswitch.ports.shelf import append, impair, recycle
 from softswitch.v1model import PORT_NUMBERS
@@ -41,7 +41,7 @@ def send_queue(switch: Switch, p: int) -> None:
         if reason == _EMSGSIZE:
             port.tx_oversize += 1
             done += 1
-        elif port.holds and not port.held_length and is_full(reason):
+        elif may_keep(switch, p, switch.queue[p][done].length) and is_full(reason):
             keep(switch, p, switch.queue[p][done].base, switch.queue[p][done].length)
             done += 1
         else:
