@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+_PATIENCE_S = 180.0
+_LOOK_EVERY_S = 0.1
 
 
 def user_cache() -> Path:
@@ -28,6 +32,31 @@ def signature() -> str:
     """Of this version of the switch: another one may make other code, and lay out memory in another way."""
     sources = sorted(_PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one of the user's processes compile what the others then find on disk.
+
+    One that takes longer than three minutes, or may be stopped, is not waited for.
+    """
+    folder = user_cache()
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # no folder to be had: each for itself
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = opened.enter_context(open(folder / "compiling.lock", "w"))
+            end = time.monotonic() + _PATIENCE_S
+            while not _locked(lock.fileno()) and time.monotonic() < end:
+                time.sleep(_LOOK_EVERY_S)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def kept(made_of: Sequence[str], make: Callable[[], bytes]) -> bytes:

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
 
 from softswitch import ir
@@ -20,10 +19,13 @@ from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
-from softswitch.ports import Direction, Impairment, PortLoop, SwitchCounters
 from softswitch.ports.ends import ControlEnds
-from softswitch.ports.loop import check_ports
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.ports.loop import PortLoop, check_ports
+from softswitch.ports.qdiscs import DELAYS, shaped
+from softswitch.ports.report import SwitchCounters
 from softswitch.queues import Shape
+from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
@@ -31,18 +33,12 @@ _LOG = logging.getLogger(__name__)
 LivePipeline = CompiledPipeline | AttachedPipeline
 
 
-class Datapath(Enum):
-    """What the user asks for."""
-
-    AUTO = "auto"
-    KERNEL = "kernel"
-    SOCKETS = "sockets"
-
-
 class SwitchPorts:
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
 
     With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
+    So there are where an interface is shaped (`softswitch.ports.holding`) when the switch starts. `pcap` is a
+    folder for the frames of each port.
 
     `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
     where the kernel is asked for and cannot be the datapath.
@@ -59,6 +55,7 @@ class SwitchPorts:
         hook: Hook = Hook.TCX,
         pin: Path | None = None,
         shapes: Mapping[int, Shape] = {},
+        pcap: Path | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         warm_tables()  # it takes a while, for which the first program need not wait
@@ -66,7 +63,8 @@ class SwitchPorts:
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
-        self._priority_queues, self._hook = priority_queues, hook
+        self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
+        self._holding = {} if self._wanted is Datapath.KERNEL else _holding(ports, impairments)
         self._unable = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
@@ -98,6 +96,11 @@ class SwitchPorts:
             return "busy polling is the sockets'"
         if self._shapes:
             return "rates and queues of ports are the sockets'"
+        if self._pcap is not None:
+            return "the sockets write pcap files"
+        if self._holding:
+            name = self._names[min(self._holding)]
+            return f"{name} is shaped (tc qdisc), and packets wait for it in the sockets' queues"
         return probe(self._hook)
 
     def __enter__(self) -> SwitchPorts:
@@ -114,7 +117,7 @@ class SwitchPorts:
     def make(self, program: ir.Program) -> LivePipeline:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
-            buffered = bool(self._shapes)
+            buffered = bool(self._shapes or self._holding)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
         try:
@@ -173,6 +176,8 @@ class SwitchPorts:
                 self._ends,
                 self._shapes,
                 self._priority_queues,
+                self._holding,
+                self._pcap,
             )
         return self._sockets
 
@@ -212,3 +217,18 @@ class SwitchPorts:
             count = counted(len(self._names), "interface")
             return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{pinned}"
         return f"datapath sockets: {self.reason}"
+
+
+def _holding(
+    ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
+) -> dict[int, bool]:
+    """Ports of shaped interfaces, and whether few packets are to wait in the kernel.
+
+    A delay has all packets wait there that are under way. What leaves an impaired port may be several.
+    """
+    kinds = shaped(ports.values())
+    return {
+        number: DELAYS not in kinds[name]
+        for number, name in ports.items()
+        if name in kinds and (number, Direction.OUT) not in impairments
+    }

@@ -79,6 +79,7 @@ send = _libc("send", types.intp, types.int32, types.intp, types.intp, types.int3
 sched_yield = _libc("sched_yield", types.int32)
 sendmmsg = _libc("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
 timerfd_settime = _libc("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
+writev = _libc("writev", types.intp, types.int32, types.intp, types.int32)
 
 
 @intrinsic

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from softswitch import ir
 from softswitch.memory.layout import make_layout
-from softswitch.ports import PortLoop
+from softswitch.ports import forwarding
+from softswitch.ports.loop import PortLoop
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
 
@@ -17,6 +20,11 @@ def warm() -> None:
     with PortLoop({}, cpu_port=1):
         pass
     warm_tables()
+
+
+def is_cold() -> bool:
+    """Whether the port loop has to be compiled first."""
+    return not any(Path(forwarding.run.stats.cache_path).glob("*.nbi"))  # type: ignore[attr-defined]  # numba's
 
 
 def warm_tables() -> None:

@@ -13,6 +13,7 @@ from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
 from softswitch.p4runtime.consistency import check, with_widths
+from softswitch.p4runtime.device_config import program_in
 from softswitch.p4runtime.entities.counters import CounterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
@@ -64,7 +65,7 @@ class ControlledPipeline(Generic[PL]):
         self._clock = clock
         self._kept: Kept | None = None
         try:
-            program = load_program(config.p4_device_config)
+            program = load_program(program_in(config.p4_device_config))
             p4info = P4Info(with_widths(config.p4info, program))
             check(p4info, program)
             self.pipeline = make(program)

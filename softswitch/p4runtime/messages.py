@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
@@ -41,7 +42,16 @@ def _load() -> DescriptorPool:
 def _messages(file: str) -> Any:
     """The messages of a .proto file, by name."""
     descriptors = _POOL.FindFileByName(file).message_types_by_name
-    return SimpleNamespace(**{name: GetMessageClass(message) for name, message in descriptors.items()})
+    return SimpleNamespace(**{name: _message(descriptor) for name, descriptor in descriptors.items()})
+
+
+def _message(descriptor: Descriptor) -> Any:
+    """A message's class, which has those inside it as attributes: protobuf's own Python gives it none."""
+    kind = GetMessageClass(descriptor)
+    for name, inner in descriptor.nested_types_by_name.items():
+        if not hasattr(kind, name):
+            setattr(kind, name, _message(inner))
+    return kind
 
 
 def adopt(message: M) -> M:

@@ -14,6 +14,7 @@ from grpc import StatusCode
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.codecs.values import decode_uint128
+from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
@@ -41,22 +42,27 @@ log = logging.getLogger(__name__)
 class P4RuntimeServer(Generic[PL]):
     """Serves P4Runtime 1.4 for the device that `ports` forwards for.
 
-    `load` and `start` it, and `stop` it before the ports are closed.
+    `load` and `start` it, and `stop` it before the ports are closed. It can listen before there are ports:
+    `attach` them, `load`, and `begin`. Until then controllers may bid, and their other calls wait.
     """
 
     def __init__(
         self,
         device_id: int,
-        ports: Ports[PL],
-        make_pipeline: MakePipeline[PL],
+        ports: Ports[PL] | None = None,
+        make_pipeline: MakePipeline[PL] | None = None,
         folder_of: FolderOf[PL] = lambda _: None,
     ) -> None:
         self._device_id = device_id
-        self._ports = ports
-        self._pipelines = Pipelines(ports, make_pipeline, folder_of)
-        self._notifications = Notifications(lambda: self._pipelines.running, self._tell, ports.now)
+        self._ports: Ports[PL]
+        self._pipelines: Pipelines[PL]
+        self._is_attached = False
+        self._begun = asyncio.Event()
+        self._notifications = Notifications(self._running, self._tell, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self._server: grpc.aio.Server | None = None
+        if ports is not None and make_pipeline is not None:
+            self.attach(ports, make_pipeline, folder_of)
 
     @property
     def lost_messages(self) -> int:
@@ -64,6 +70,14 @@ class P4RuntimeServer(Generic[PL]):
         return self._sessions.lost_messages
 
     # ---- life
+
+    def attach(
+        self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL] = lambda _: None
+    ) -> None:
+        """Have the ports that everything is about; from any thread."""
+        self._ports = ports
+        self._pipelines = Pipelines(ports, make_pipeline, folder_of)
+        self._is_attached = True
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
@@ -73,12 +87,13 @@ class P4RuntimeServer(Generic[PL]):
         """Go on with the pipeline that `make_kept` gives, which packets meet already."""
         self._pipelines.go_on(kept, make_kept)
 
-    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
 
-        With credentials clients need TLS.
+        With credentials clients need TLS. It listens on `more` addresses likewise.
         """
-        _check_address(address)
+        for each in (address, *more):
+            _check_address(each)
         options = [
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", MAX_MESSAGE),
@@ -86,25 +101,29 @@ class P4RuntimeServer(Generic[PL]):
         ]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((method_handlers(self),))
-        port: int
-        if credentials is None:
-            port = self._server.add_insecure_port(address)
-        else:
-            port = self._server.add_secure_port(address, credentials)
+        port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
         await self._server.start()
+        if self._is_attached:
+            self.begin()
+        return port
+
+    def begin(self) -> None:
+        """Let all calls pass, now that the ports are attached and what is to be loaded is."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._packets_in)
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
         self._notifications.set_alarm()
-        return port
+        self._begun.set()
 
     async def stop(self) -> None:
         """Close all streams and stop listening."""
-        if self._server is not None:
+        if self._begun.is_set():
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._ports.cpu_socket.fileno())
             loop.remove_reader(self._ports.notice_socket.fileno())
             self._notifications.stop()
+            self._begun.clear()
+        if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
 
@@ -113,6 +132,7 @@ class P4RuntimeServer(Generic[PL]):
     async def Write(self, request: p4r.WriteRequest, context: Context) -> p4r.WriteResponse:
         """Do a batch of updates (P4Runtime 1.4 §12)."""
         async with _refusals(context):
+            await self._reach(request.device_id)
             self._check_primary(request)
             results = self._pipelines.need_saved().write(request)
             self._notifications.set_alarm()
@@ -123,7 +143,7 @@ class P4RuntimeServer(Generic[PL]):
     async def Read(self, request: p4r.ReadRequest, context: Context) -> AsyncIterator[p4r.ReadResponse]:
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read everything."""
         async with _refusals(context):
-            self._check_device(request.device_id)
+            await self._reach(request.device_id)
             responses, results = self._pipelines.need_saved().read(request)
         for response in responses:
             yield response
@@ -135,6 +155,7 @@ class P4RuntimeServer(Generic[PL]):
     ) -> p4r.SetForwardingPipelineConfigResponse:
         """Verify, save or commit a pipeline config (P4Runtime 1.4 §14)."""
         async with _refusals(context):
+            await self._reach(request.device_id)
             self._check_primary(request)
             self._pipelines.set(request)
             self._notifications.set_alarm()
@@ -145,7 +166,7 @@ class P4RuntimeServer(Generic[PL]):
     ) -> p4r.GetForwardingPipelineConfigResponse:
         """The saved pipeline config, or no config (P4Runtime 1.4 §15)."""
         async with _refusals(context):
-            self._check_device(request.device_id)
+            await self._reach(request.device_id)
         return self._pipelines.get(request)
 
     async def Capabilities(
@@ -157,13 +178,17 @@ class P4RuntimeServer(Generic[PL]):
                 self._check_device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
+    async def _reach(self, device_id: int) -> None:
+        """Refuse what is for another device, and wait until this one can do it."""
+        self._check_device(device_id)
+        await self._begun.wait()
+
     def _check_device(self, device_id: int) -> None:
         if device_id != self._device_id:
             text = f"device {device_id} is not here, this is device {self._device_id}"
             raise Refusal(StatusCode.NOT_FOUND, text)
 
     def _check_primary(self, request: p4r.WriteRequest | SetRequest) -> None:
-        self._check_device(request.device_id)
         election_id = decode_uint128(request.election_id) if request.HasField("election_id") else None
         self._sessions.check_write(request.role, election_id)
 
@@ -178,6 +203,8 @@ class P4RuntimeServer(Generic[PL]):
         try:
             async with _refusals(context):
                 async for request in requests:
+                    if request.WhichOneof("update") != "arbitration":
+                        await self._begun.wait()
                     self._receive(stream, request)
         finally:
             sender.cancel()
@@ -214,9 +241,12 @@ class P4RuntimeServer(Generic[PL]):
         except OSError as error:
             raise invalid(f"packet-out of {counted(len(frame), 'byte')}: {error.strerror}") from None
 
+    def _running(self) -> ControlledPipeline[PL] | None:
+        return self._pipelines.running if self._is_attached else None
+
     def _packets_in(self) -> None:
         for frame in _datagrams(self._ports.cpu_socket):
-            running = self._pipelines.running
+            running = self._running()
             if running is None:
                 continue
             try:
@@ -226,7 +256,7 @@ class P4RuntimeServer(Generic[PL]):
 
     def _notices_in(self) -> None:
         for data in _datagrams(self._ports.notice_socket):
-            running = self._pipelines.running
+            running = self._running()
             if running is not None:
                 self._notifications.take(running.pipeline.decode_notice(data))
 
@@ -241,6 +271,15 @@ def _datagrams(source: socket.socket) -> Iterator[bytes]:
             yield source.recv(MAX_FRAME, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
+
+
+def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    port: int
+    if credentials is None:
+        port = server.add_insecure_port(address)
+    else:
+        port = server.add_secure_port(address, credentials)
+    return port
 
 
 def _check_address(address: str) -> None:

@@ -9,7 +9,7 @@ from softswitch.memory.output import HEAD, HEAD_BYTES
 from softswitch.memory.waiting import QUEUE_HEAD
 from softswitch.native import carray, clock_gettime, compiled, int64, memcpy, pointer, timerfd_settime
 from softswitch.ports.layout import NO_PORT
-from softswitch.queues.fifo import next_departure, put, take
+from softswitch.queues.fifo import hold, next_departure, put, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
 
@@ -50,6 +50,9 @@ def dequeue(switch: Switch, queues: Queues) -> int:
     s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
     if s == NONE:
         return int64(0)
+    p = int64(queues.slots[s].port)
+    if switch.ports[p].holds:
+        hold(queues, p)
     record: int = int64(switch.records + s * switch.record_bytes)
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     head.enq_qdepth, head.deq_qdepth = queues.slots[s].enq_qdepth, queues.slots[s].deq_qdepth
@@ -71,8 +74,11 @@ def is_due(switch: Switch, queues: Queues) -> bool:
 
 @compiled
 def set_timer(switch: Switch, queues: Queues) -> None:
-    """Have the timer go off when the next packet may go. One that has gone off stays so until it is set."""
-    due = next_departure(queues)
+    """Have the timer go off when the next packet may go, or a held one be tried again.
+
+    One that has gone off stays so until it is set.
+    """
+    due = min(next_departure(queues), int64(switch.retry_at))
     if due != switch.alarm:
         at = 0 if due == NEVER else max(1, due)
         spec = switch.itimerspec

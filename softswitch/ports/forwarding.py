@@ -32,7 +32,9 @@ from softswitch.native import (
     send,
     store_release,
 )
+from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.departures import dequeue, enqueue, is_due, length_of, set_timer
+from softswitch.ports.holding import drop_held, go_on, retry
 from softswitch.ports.layout import (
     BURST,
     IN,
@@ -244,16 +246,26 @@ def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None
             used = depart(switch, queues, used)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch)
+    if switch.holds:
+        go_on(switch, queues)
 
 
 @compiled
 def serve_queues(switch: Switch, queues: Queues) -> None:
     """Let packets go whose time has come, and have the timer tell of the next one."""
-    if is_due(switch, queues):
+    if switch.holds:
+        retry(switch)
+        go_on(switch, queues)
+    for _ in range(BURST):  # a port that holds lets one go in each turn
+        if not is_due(switch, queues):
+            break
         lock(switch)
         depart(switch, queues, 0)
         pthread_mutex_unlock(switch.mutex)
         send_all(switch)
+        if not switch.holds:
+            break
+        go_on(switch, queues)
     if not switch.busy_poll:
         set_timer(switch, queues)
 
@@ -263,6 +275,8 @@ def serve(switch: Switch, queues: Queues, p: int) -> None:
     """Take one burst from a port and process it."""
     port = switch.ports[p]
     count = take(switch, p)
+    if port.capture[IN] != NO_FILE:
+        capture(switch, p, IN, switch.burst, count)
     if count:
         process_burst(switch, queues, port.number, count)
     give_back(port)
@@ -314,6 +328,7 @@ def discard(switch: Switch, queues: Queues) -> None:
         port.discarded += clear(switch.shelves[p, IN], switch.shelf_slots[p, IN])
         port.tx_dropped += clear(switch.shelves[p, OUT], switch.shelf_slots[p, OUT])
     clear_queues(queues)
+    drop_held(switch, queues)
 
 
 @entry_point

@@ -42,6 +42,10 @@ PORT = np.dtype(
         ("head", "i8"),  # next slot to read
         ("tail", "i8"),  # next slot to give back to the kernel
         ("impaired", "i8", (2,)),  # by direction: IN, OUT
+        ("capture", "i8", (2,)),  # likewise: descriptor of the pcap file, -1 for none
+        ("holds", "i8"),  # a frame that the interface does not take now is kept for later
+        ("held", "i8"),  # address of that frame's memory, and its length; 0 where there is none
+        ("held_length", "i8"),
         ("rx", "i8"),
         ("tx", "i8"),
         ("discarded", "i8"),  # received, and given to no pipeline
@@ -112,12 +116,16 @@ SWITCH = np.dtype(
         ("record_bytes", "i8"),
         ("timer", "i8"),  # timerfd, and the time in ns that it is set to
         ("alarm", "i8"),
+        ("holds", "i8"),  # any port does
+        ("retry_at", "i8"),  # ns of the queues' clock; when held frames are tried again, NEVER without any
         ("itimerspec", "i8", (4,)),
         ("notice_fd", "i8"),  # where digests and log records go, one a datagram
         ("lost_notices", "i8"),  # those that nobody took in time
         ("told_notices", "i8"),  # as many of them as the user has been told of
         ("tell_at", "i8"),  # us; not before, the user is told of more
         ("clock", "i8", (2,)),  # struct timespec
+        ("pcap_record", "u4", (4,)),  # the head of a frame in a pcap file, and what writev(2) is given
+        ("iovec", "i8", (4,)),
         ("error", "i4", (2,)),  # SO_ERROR and its size
         ("port_count", "i8"),
         ("ports", PORT, (MAX_PORTS,)),

@@ -4,9 +4,11 @@ import contextlib
 import logging
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +16,10 @@ from numpy.typing import NDArray
 
 from softswitch.memory.output import record_bytes
 from softswitch.ports import forwarding
+from softswitch.ports.capture import NO_FILE, open_files
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.epoll import make_timer, watch
+from softswitch.ports.holding import SEND_BUFFER
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import (
     BURST,
@@ -81,7 +85,8 @@ class PortLoop:
     cannot be had it raises PortError. What packets tell the control plane can be read from `notice_socket`,
     one notice a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of `ends`, if given.
     `shapes` are of the queues that a buffered pipeline has before egress, one of each of its priorities for
-    each port; others are for 64 packets and have no rate.
+    each port; others are for 64 packets and have no rate. Packets for the ports in `holding` wait there, one
+    after another, while the interface does not take them. Frames are written to files in the folder `pcap`.
     """
 
     def __init__(
@@ -93,6 +98,8 @@ class PortLoop:
         ends: ControlEnds | None = None,
         shapes: Mapping[int, Shape] = {},
         priority_queues: int = 1,
+        holding: Mapping[int, bool] = {},
+        pcap: Path | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         self._thread: threading.Thread | None = None
@@ -120,6 +127,8 @@ class PortLoop:
             self._queues = make_queues(of_each, priority_queues)
             self._fill(self._switch, busy_poll)
             self._shelf_frames = self._impair(self._switch, impairments)
+            self._held_frames = self._hold(self._switch, holding)
+            self._captured = 0 if pcap is None else self._capture(self._switch, pcap, opened)
             self._compile()
             self._opened = opened.pop_all()
 
@@ -182,6 +191,7 @@ class PortLoop:
             else:
                 self._report_oversize(reason)
         self._report_lost_notices()
+        self._report_cut_captures()
 
     def _report_lost_notices(self) -> None:
         """Tell of the notices that were lost since it was last told."""
@@ -194,6 +204,14 @@ class PortLoop:
             counted(lost - told, "digest or log record", "digests and log records"),
             lost,
         )
+
+    def _report_cut_captures(self) -> None:
+        for port in self._switch["ports"][: self._captured]:
+            if NO_FILE in port["capture"]:
+                name = self._names[int(port["number"])]
+                _LOG.warning(
+                    "port %d (%s): its pcap files end early, as a write failed", port["number"], name
+                )
 
     def _report_oversize(self, p: int) -> None:
         length = self._switch["ports"][p]["largest"]
@@ -256,7 +274,8 @@ class PortLoop:
             watch(self._epoll.fileno(), fds[p], p)
         watch(self._epoll.fileno(), self._stop_event, NO_PORT)
         watch(self._epoll.fileno(), self._timer, TIMER)
-        switch["timer"], switch["alarm"] = self._timer, NEVER
+        switch["timer"], switch["alarm"], switch["retry_at"] = self._timer, NEVER, NEVER
+        switch["ports"]["capture"] = NO_FILE
         for port, packet_socket in zip(switch["ports"], self._sockets, strict=False):
             port["ring"], port["slots"] = packet_socket.address, packet_socket.slots
             port["slot_size"] = packet_socket.slot_size
@@ -273,6 +292,24 @@ class PortLoop:
                     f"queues of {count} packets need {count * size >> 20} MiB: too many"
                 ) from None
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
+
+    def _hold(self, switch: Any, holding: Mapping[int, bool]) -> NDArray[np.uint8]:
+        """Memory for the frame that each of these ports may have to keep."""
+        frames = np.zeros((len(holding), self._frame_bytes), np.uint8)
+        for memory, (number, is_small) in zip(frames, holding.items(), strict=True):
+            p = self._numbers.index(number)
+            port = switch["ports"][p]
+            port["holds"], port["held"] = 1, memory.ctypes.data
+            if is_small:
+                self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        switch["holds"] = len(holding) > 0
+        return frames
+
+    def _capture(self, switch: Any, folder: Path, opened: contextlib.ExitStack) -> int:
+        """Open the files of all interfaces, which are so many."""
+        for port, each in zip(switch["ports"], self._sockets, strict=False):
+            port["capture"] = open_files(folder, each.interface, opened)
+        return len(self._sockets)
 
     def _impair(
         self, switch: Any, impairments: Mapping[tuple[int, Direction], Impairment]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from softswitch.native import carray, compiled, errno_location, pointer, sendmmsg
+from softswitch.ports.capture import NO_FILE, capture
+from softswitch.ports.holding import is_full, keep, may_keep
 from softswitch.ports.layout import DEPTH, MMSGHDR, NO_PORT, OUT, SHELF_SLOTS
 from softswitch.ports.shelf import append, impair, recycle
 from softswitch.v1model import PORT_NUMBERS
@@ -22,10 +24,12 @@ Switch = Any  # a SWITCH record
 
 @compiled
 def send_queue(switch: Switch, p: int) -> None:
-    """Send what is queued for a port and drop what the port does not take now."""
+    """Send what is queued for a port, and drop what it does not take now, unless it holds that."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     queued = switch.queued[p]
+    if port.capture[OUT] != NO_FILE:
+        capture(switch, p, OUT, switch.queue[p], queued)
     done = 0
     while done < queued:
         sent = sendmmsg(port.fd, messages + done * _MMSGHDR_BYTES, queued - done, _MSG_DONTWAIT)
@@ -36,6 +40,9 @@ def send_queue(switch: Switch, p: int) -> None:
         reason = carray(pointer(errno_location()), 1, np.int32)[0]
         if reason == _EMSGSIZE:
             port.tx_oversize += 1
+            done += 1
+        elif may_keep(switch, p, switch.queue[p][done].length) and is_full(reason):
+            keep(switch, p, switch.queue[p][done].base, switch.queue[p][done].length)
             done += 1
         else:
             lost = queued - done if reason == _EAGAIN else 1

@@ -76,6 +76,20 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 
 
 @compiled
+def hold(queues: Queues, p: int) -> None:
+    """Let nothing of a port go before `release`."""
+    queues.ports[p].held = 1
+    _plan(queues, p)
+
+
+@compiled
+def release(queues: Queues, p: int) -> None:
+    """Let packets of a port go when they may."""
+    queues.ports[p].held = 0
+    _plan(queues, p)
+
+
+@compiled
 def clear(queues: Queues) -> None:
     """Drop and count all that waits."""
     for p in range(len(queues.ports)):
@@ -116,7 +130,7 @@ def _plan(queues: Queues, p: int) -> None:
         if queue.packets:
             due = min(due, int64(queues.slots[queue.first].due))
     port = queues.ports[p]
-    port.due = NEVER if due == NEVER else max(due, int64(port.free_at))
+    port.due = NEVER if due == NEVER or port.held else max(due, int64(port.free_at))
 
 
 @compiled

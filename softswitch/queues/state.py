@@ -22,8 +22,9 @@ def _record(*names: str) -> np.dtype[Any]:
 
 
 POOL = _record("free")
-PORT = _record("bits", "free_at", "due")
-"""A port: the rate of its link in bit/s, when that is free again, and when its next packet may go."""
+PORT = _record("bits", "free_at", "due", "held")
+"""A port: the rate of its link in bit/s, when that is free again, when its next packet may go, and whether
+that is to wait for `release`."""
 QUEUE = _record("most", "most_bytes", "gap", "packets", "bytes", "first", "last", "last_due", "dropped")
 """The queue of one priority: what it may hold, ns between its packets, what it holds and its ends."""
 SLOT = _record("port", "priority", "length", "due", "following", "enq_qdepth", "deq_qdepth")

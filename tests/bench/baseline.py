@@ -29,9 +29,9 @@ from softswitch.native import (
     sendmmsg,
     store_release,
 )
-from softswitch.ports import PortLoop
 from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST, EPOLL_EVENT, MMSGHDR
+from softswitch.ports.loop import PortLoop
 from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
 from tests.bench.network import switch_interface
 from tests.bench.processes import pinned

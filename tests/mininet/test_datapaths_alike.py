@@ -12,14 +12,15 @@ from random import Random
 
 import pytest
 
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.probe import probe
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, EntryWrite
-from softswitch.ports import PortCounters
+from softswitch.ports.report import PortCounters
+from softswitch.settings import Datapath
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.waiting import wait_for
 from tests.mininet.test_ports import ETHERNET, Net, frame, ip, namespace

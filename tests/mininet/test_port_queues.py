@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from foundation.targets import processes
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.queues import Shape
+from softswitch.settings import Datapath
 from tests.harness import ecn
 from tests.harness.constructs import PROGRAMS, compiled
 from tests.harness.waiting import wait_for

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.ports import Direction, Impairment, PortError, PortLoop
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.ports.loop import PortLoop
+from softswitch.ports.ring import PortError
 from tests.harness.native import Addressed, Stamps, Wires, read_stamp
 from tests.harness.waiting import PATIENCE_S, wait_for
 

@@ -40,7 +40,7 @@ from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from softswitch.ports import PortLoop
+from softswitch.ports.loop import PortLoop
 
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:

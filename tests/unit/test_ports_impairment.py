@@ -1,6 +1,8 @@
 import pytest
 
-from softswitch.ports import Direction, Impairment, PortError, PortLoop, parse_impairment
+from softswitch.ports.impairment import Direction, Impairment, parse_impairment
+from softswitch.ports.loop import PortLoop
+from softswitch.ports.ring import PortError
 
 
 @pytest.mark.parametrize(

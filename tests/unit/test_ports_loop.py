@@ -11,9 +11,11 @@ from contextlib import closing, suppress
 
 import pytest
 
-from softswitch.ports import Direction, Impairment, PortError, PortLoop
 from softswitch.ports.ends import ControlEnds
+from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import BURST
+from softswitch.ports.loop import PortLoop
+from softswitch.ports.ring import PortError
 from tests.harness.native import Stamps, Wires, read_stamp
 from tests.harness.waiting import PATIENCE_S, wait_for
 

@@ -13,8 +13,8 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import DigestMessage, LogRecord
-from softswitch.ports import PortLoop
 from softswitch.ports import loop as ports_loop
+from softswitch.ports.loop import PortLoop
 from tests.harness.constructs import CONSTRUCTS, compiled
 from tests.harness.waiting import PATIENCE_S
 

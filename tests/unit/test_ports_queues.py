@@ -10,7 +10,8 @@ import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
-from softswitch.ports import PortError, PortLoop
+from softswitch.ports.loop import PortLoop
+from softswitch.ports.ring import PortError
 from softswitch.queues import DEFAULT_DEPTH, Rate, Shape, parse_depth, parse_rate
 from softswitch.queues.shape import UNLIMITED, of_bytes, of_packets
 from tests.harness import ecn

@@ -19,8 +19,11 @@ import pytest
 
 import softswitch
 from softswitch import cli
+from softswitch import running as life
 from softswitch.datapath import SwitchPorts
-from softswitch.ports import PortCounters, SwitchCounters
+from softswitch.machine import Machine
+from softswitch.ports.report import PortCounters, SwitchCounters
+from softswitch.settings import Settings
 from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -71,6 +74,12 @@ def lines(switch: subprocess.Popen[str]) -> IO[str]:
     """What it prints."""
     assert switch.stderr is not None
     return switch.stderr
+
+
+def next_line(switch: subprocess.Popen[str]) -> str:
+    """The next line but what a first start says."""
+    line = lines(switch).readline()
+    return lines(switch).readline() if line.startswith("softswitch: compiles its own code") else line
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
     counters = "port 255 (CPU): received 0, sent 0"
     options = ("--cpu-port", "255", "--datapath", "sockets", "--log-level", "info")
     with running(*options, "--counters", str(file)) as switch:
-        assert lines(switch).readline().startswith("softswitch: ready: 0 ports")
+        assert next_line(switch).startswith("softswitch: ready: 0 ports")
         assert json.loads(file.read_bytes()) == written
         for _ in range(2):
             file.unlink()
@@ -210,14 +219,15 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
 def test_what_was_lost_is_among_what_the_signal_prints(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    ports = SimpleNamespace(counters=lambda: SwitchCounters({}, no_such_port=0, lost_notices=7))
-    server = SimpleNamespace(lost_messages=9)
     file = tmp_path / "counters.json"
-
-    def report() -> None:
-        cli._report(lambda: cli._count(cast(SwitchPorts, ports), cast(Any, server)), file)
-
-    report()
+    machine = object.__new__(Machine)
+    machine.ports = cast(
+        SwitchPorts,
+        SimpleNamespace(counters=lambda: SwitchCounters({}, no_such_port=0, lost_notices=7)),
+    )
+    machine._server = cast(Any, SimpleNamespace(lost_messages=9))
+    machine._settings = Settings(counters=file)
+    machine.report()
     assert capsys.readouterr().err == (
         "softswitch: digests and log records lost (not taken in time): 7\n"
         "softswitch: messages to controllers lost (not read in time): 9\n"
@@ -226,7 +236,7 @@ def test_what_was_lost_is_among_what_the_signal_prints(
     assert (written["lost_notices"], written["lost_messages"]) == (7, 9)
     file.unlink()
     file.mkdir()
-    report()  # logged; the switch goes on
+    machine.report()  # logged; the switch goes on
 
 
 @pytest.mark.parametrize(("error", "logged"), [(asyncio.CancelledError(), 0), (ValueError(), 1)])
@@ -237,8 +247,8 @@ def test_calls_that_end_with_the_switch_are_no_errors(
     try:
         raise error
     except BaseException:
-        logging.getLogger(cli.GRPC_LOGGER).exception("Exception not handled by _handle_exceptions")
-    logging.getLogger(cli.GRPC_LOGGER).warning("Aborting method [%s] due to server stop.", "/Read")
+        logging.getLogger(life.GRPC_LOGGER).exception("Exception not handled by _handle_exceptions")
+    logging.getLogger(life.GRPC_LOGGER).warning("Aborting method [%s] due to server stop.", "/Read")
     assert len(caplog.records) == logged
 
 
@@ -249,12 +259,15 @@ class Ending:
         self._turns = turns
         self.call: asyncio.Task[None] | None = None
 
-    async def start(self, address: str, credentials: object) -> int:
+    async def start(self, address: str, credentials: object, *more: str) -> int:
         os.kill(os.getpid(), SIGTERM)
         return 9559
 
+    def begin(self) -> None:
+        pass
+
     async def stop(self) -> None:
-        self.call = asyncio.create_task(self._end())
+        self.call = self.call or asyncio.create_task(self._end())
 
     async def _end(self) -> None:
         while self._turns > 0:
@@ -267,17 +280,18 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, turns: float, cancelled: bool
 ) -> None:
     """Cancelled with the loop, a call of gRPC's prints a traceback."""
-    monkeypatch.setattr(cli, "_RPCS_END_S", 0.1 if cancelled else 60.0)
-    monkeypatch.setattr(cli, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    monkeypatch.setattr(life, "_RPCS_END_S", 0.1 if cancelled else 60.0)
+    monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
     server: Any = Ending(turns)
-    asyncio.run(cli._serve(server, "localhost:0", None, 0, lambda: None))
+    machine: Any = SimpleNamespace(report=None, close=lambda: None)
+    assert asyncio.run(life.serve(Settings(), server, lambda: machine))
     assert server.call.cancelled() is cancelled
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_signal_ends_it_quietly(number: int) -> None:
     with running() as switch:
-        assert lines(switch).readline().startswith("softswitch: datapath ")
+        assert next_line(switch).startswith("softswitch: datapath ")
         assert lines(switch).readline().startswith("softswitch: ready: 0 ports, P4Runtime on 127.0.0.1:")
         switch.send_signal(number)
         assert lines(switch).read() == ""
@@ -295,7 +309,7 @@ def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
     assert before
     start = (
         "from softswitch.compiled import CompiledPipeline as C;from softswitch.load import load_program as l;"
-        "from softswitch.ports import PortLoop; from pathlib import Path; import sys;"
+        "from softswitch.ports.loop import PortLoop; from pathlib import Path; import sys;"
         "C(l(Path(sys.argv[1]).read_bytes())); PortLoop({}, 1).close()"
     )
     subprocess.run([sys.executable, "-c", start, str(PROGRAM)], env=environment, cwd=tmp_path, check=True)

@@ -11,7 +11,7 @@ from tests.unit import test_rooms as rooms
 PACKAGE = rooms.ROOT / "softswitch"
 
 FLOORS = (
-    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "words"},
+    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs", "words"},
     {"ir", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},
@@ -19,9 +19,11 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
-    {"kernel", "warm"},
+    {"kernel", "settings", "warm"},
     {"datapath"},
-    {"cli"},
+    {"machine"},
+    {"running"},
+    {"bmv2", "cli"},
     {"__main__"},
 )
 """From the bottom; a room (a module or a package of softswitch) imports what is below it."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.pipeline import AttachedPipeline
-from softswitch.ports import Direction, Impairment
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.settings import Datapath
 from tests.harness.constructs import compiled
 
 CPU = 255

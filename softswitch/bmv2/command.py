@@ -1,0 +1,134 @@
+"""A switch by BMv2's command line: `softswitch run-as simple_switch_grpc …`, as the installed scripts do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+
+from softswitch import __version__
+from softswitch.bmv2 import logs
+from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET, THRIFT_PORT, parse
+from softswitch.cli import parse_interface
+from softswitch.errors import SwitchError
+from softswitch.p4runtime.tls import load_credentials
+from softswitch.running import run
+from softswitch.settings import Settings
+from softswitch.v1model import DROP_PORT
+
+VERSION, JSON_VERSION = "1.15.5", "2.24"
+"""Of the BMv2 that this stands for, and of the JSON that it reads."""
+MAX_PRIORITY_QUEUES = 8
+"""A packet's `priority` has three bits: more queues stay empty."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run the switch by the name and the command line of one of BMv2's; errors are one line on stderr."""
+    name, *rest = arguments or ["nothing"]
+    try:
+        if name not in TARGET:
+            raise SwitchError(f"{name} is none of {', '.join(TARGET)}")
+        values = parse(name, rest)
+        if values.version:
+            print(f"{VERSION} (softswitch {__version__})")
+        elif values.json_version:
+            print(JSON_VERSION)
+        else:
+            _run(name, values)
+    except SwitchError as error:
+        sys.exit(f"{name}: error: {error}")
+
+
+def _run(name: str, values: argparse.Namespace) -> None:
+    settings = settings_of(name, values)
+    _begin_logs(values)
+    for line in values.lacking:
+        print(f"{name}: {line}", file=sys.stderr, flush=True)
+    run(settings)
+
+
+def settings_of(name: str, values: argparse.Namespace) -> Settings:
+    """What a command line asks for; raises SwitchError."""
+    if values.program is None and not values.no_p4:
+        raise SwitchError("give a program (BMv2 JSON), or --no-p4")
+    if values.program is not None and values.no_p4:
+        values.lacking.append(f"{values.program}: not loaded, because of --no-p4")
+    cpu_port = getattr(values, "cpu_port", None)
+    _check("--cpu-port", cpu_port, 1, DROP_PORT - 1)
+    _check("--drop-port", values.drop_port, DROP_PORT, DROP_PORT)
+    _check("--priority-queues", values.priority_queues, 1)
+    _check("--device-id", values.device_id, 0)
+    return Settings(
+        program=None if values.no_p4 else Path(values.program),
+        ports=_ports(values.interface or []),
+        device_id=values.device_id or 0,
+        addresses=_addresses(name, values),
+        credentials=_credentials(values) if name == GRPC else None,
+        priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
+        cpu_port=cpu_port,
+        pcap=_folder(values.pcap),
+    )
+
+
+def _check(option: str, value: int | None, least: int, most: int | None = None) -> None:
+    if value is not None and (value < least or (most is not None and value > most)):
+        among = f"{least} or more" if most is None else f"{least}" if least == most else f"{least} to {most}"
+        raise SwitchError(f"{option} {value}: expected {among}")
+
+
+def _ports(interfaces: Sequence[str]) -> dict[int, str]:
+    ports: dict[int, str] = {}
+    for text in interfaces:
+        number, interface = parse_interface(text)
+        if number in ports:
+            raise SwitchError(f"-i {text}: port {number} is {ports[number]} already")
+        ports[number] = interface
+    return ports
+
+
+def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:
+    """Where P4Runtime is served: Thrift's port is one of them, so that whoever waits for it finds it."""
+    thrift = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
+    if name != GRPC:
+        return (thrift,)
+    address: str = values.grpc_server_addr or GRPC_ADDRESS
+    if values.thrift_port is None or address.endswith(f":{values.thrift_port}"):
+        return (address,)
+    values.lacking.append(f"--thrift-port {values.thrift_port}: it is P4Runtime that is served there")
+    return (address, thrift)
+
+
+def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:
+    cert, key, ca = values.grpc_server_cert, values.grpc_server_key, values.grpc_server_cacert
+    if not values.grpc_server_ssl:
+        if cert or key or ca or values.grpc_server_with_client_auth:
+            values.lacking.append("certificates are not used without --grpc-server-ssl")
+        return None
+    if cert is None or key is None:
+        raise SwitchError("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key")
+    if values.grpc_server_with_client_auth and ca is None:
+        raise SwitchError("--grpc-server-with-client-auth needs --grpc-server-cacert")
+    clients_ca = Path(ca) if values.grpc_server_with_client_auth else None
+    return load_credentials(Path(cert), Path(key), clients_ca)
+
+
+def _folder(pcap: str | None) -> Path | None:
+    if pcap is None:
+        return None
+    if not os.path.isdir(pcap):
+        raise SwitchError(f"--pcap {pcap}: there is no such folder")
+    return Path(pcap)
+
+
+def _begin_logs(values: argparse.Namespace) -> None:
+    if values.log_console and values.log_file is not None:
+        raise SwitchError("--log-console and --log-file: give one of them")
+    size = logs.MAX_SIZE if values.log_file_max_size is None else values.log_file_max_size
+    files = logs.MAX_FILES if values.log_file_max_files is None else values.log_file_max_files
+    _check("--log-file-max-size", size, 1)
+    file = None if values.log_file is None else Path(values.log_file)
+    logs.begin(values.log_level or "trace", values.log_console, file, size, files)

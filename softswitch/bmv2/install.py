@@ -1,0 +1,72 @@
+"""`softswitch install-as DIR`: programs of BMv2's names in DIR, which run softswitch."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from softswitch.errors import SwitchError
+
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")
+}
+"""By name, the words that stand for it on softswitch's own command line."""
+_OURS = "runs softswitch"
+_LONGEST_INTERPRETER = 120  # bytes that every kernel reads behind `#!`
+
+
+def main(arguments: list[str]) -> None:
+    """Put the programs into the folder that is named; errors are one line on stderr."""
+    parser = argparse.ArgumentParser(prog="softswitch install-as", description=__doc__)
+    parser.add_argument("folder", metavar="DIR", type=Path, help="It should stand first in PATH.")
+    folder = parser.parse_args(arguments).folder
+    try:
+        install(folder)
+    except SwitchError as error:
+        sys.exit(f"softswitch: error: {error}")
+    print(f"{', '.join(PROGRAMS)}: in {folder}")
+    found = shutil.which(next(iter(PROGRAMS)))
+    if found is None or Path(found).resolve().parent != folder.resolve():
+        print(f'softswitch: export PATH="{folder.resolve()}:$PATH" lets others find them', file=sys.stderr)
+
+
+def install(folder: Path) -> None:
+    """Write the programs, all or none; SwitchError where one of that name is somebody else's."""
+    for name in PROGRAMS:
+        if (path := folder / name).exists() and not _is_ours(path):
+            raise SwitchError(f"{path} is there already, and is not softswitch's: choose another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, words in PROGRAMS.items():
+            path = folder / name
+            path.write_text(script(name, words))
+            path.chmod(0o755)
+    except OSError as error:
+        raise SwitchError(f"{error.filename or folder}: {error.strerror}") from None
+
+
+def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
+    """A script of this Python and this softswitch, wherever it is started."""
+    first = f"#!{python}"
+    if len(first) > _LONGEST_INTERPRETER or " " in python:  # sh starts it, and Python sees a string
+        first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
+    home = Path(__file__).parents[2]
+    return (
+        f"{first}\n"
+        f'"""{name}: {_OURS} (`softswitch install-as`)."""\n'
+        "import sys\n\n"
+        f"sys.path.insert(0, {str(home)!r})\n"
+        f"sys.argv[1:1] = {list(words)!r}\n"
+        "from softswitch.verbs import main\n\n"
+        "main()\n"
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return _OURS in path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,54 @@
+"""Logs at BMv2's levels and in its form: `[12:34:56.789] [bmv2] [I] [thread 1234] text`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from softswitch.errors import SwitchError
+
+MAX_SIZE, MAX_FILES = 5 << 20, 3
+"""BMv2's of a file before it is rotated, and of rotated ones."""
+_OFF = logging.CRITICAL + 1
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "off": _OFF,
+}
+_LETTERS = {logging.DEBUG: "D", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
+
+
+class Form(logging.Formatter):
+    """BMv2's pattern."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as BMv2 has it."""
+        time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
+        letter = _LETTERS.get(record.levelno, "C")
+        lines = f"[{time}] [bmv2] [{letter}] [thread {record.thread}] {record.getMessage()}"
+        return lines if not record.exc_info else f"{lines}\n{self.formatException(record.exc_info)}"
+
+
+def begin(
+    level: str, console: bool, file: Path | None, max_size: int = MAX_SIZE, max_files: int = MAX_FILES
+) -> None:
+    """Log to stdout or to a file; raises SwitchError where that cannot be written."""
+    handler: logging.Handler = logging.StreamHandler(sys.stdout)
+    if file is not None:
+        try:
+            handler = RotatingFileHandler(file, maxBytes=max_size, backupCount=max_files)
+        except OSError as error:
+            raise SwitchError(f"--log-file {file}: {error.strerror}") from None
+    elif not console:
+        logging.basicConfig(level=logging.WARNING, format="softswitch: %(levelname)s: %(message)s")
+        return
+    handler.setFormatter(Form())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(max(_LEVELS[level], logging.WARNING))  # what libraries have to say below that is theirs
+    logging.getLogger("softswitch").setLevel(_LEVELS[level])

@@ -1,0 +1,169 @@
+"""BMv2's command line (options_parse.cpp, and main.cpp of simple_switch and simple_switch_grpc, 1.15).
+
+General options come first, those of the target behind `--`. What softswitch has no use for is taken too, with
+a line that says what it does not do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
+
+from softswitch.errors import SwitchError
+
+GRPC, THRIFT = "simple_switch_grpc", "simple_switch"
+THRIFT_PORT = 9090
+GRPC_ADDRESS = "0.0.0.0:9559"
+LEVELS = ("trace", "debug", "info", "warn", "error", "off")
+
+
+class Option(NamedTuple):
+    """An option with its argument (None: it is a flag), and what softswitch lacks where it has no use."""
+
+    names: tuple[str, ...]
+    argument: str | None = None
+    help: str = ""
+    lacking: str | None = None
+    more: Mapping[str, Any] = MappingProxyType({})
+
+
+_ONE_STATE = "tables and registers begin empty"
+GENERAL = (
+    Option(("-i", "--interface"), "PORT@INTERFACE", "A port; repeat it for each.", more={"action": "append"}),
+    Option(
+        ("--pcap",),
+        "DIR",
+        "Write the frames of each port to DIR/INTERFACE_in.pcap and _out.pcap; here without DIR.",
+        more={"nargs": "?", "const": "."},
+    ),
+    Option(("--device-id",), "N", "Number of the device in P4Runtime, 0 by default.", more={"type": int}),
+    Option(("--log-console",), None, "Log to stdout."),
+    Option(("--log-file",), "FILE", "Log to FILE."),
+    Option(("-L", "--log-level"), "LEVEL", ", ".join(LEVELS), more={"choices": LEVELS}),
+    Option(("--log-flush",), None, "Each line is on disk at once, with it and without."),
+    Option(("--log-file-max-size",), "BYTES", "Of FILE, before it is rotated.", more={"type": int}),
+    Option(("--log-file-max-files",), "N", "Rotated ones that are kept.", more={"type": int}),
+    Option(("--no-p4",), None, "Wait for a program over P4Runtime."),
+    Option(("--thrift-port",), "N", "P4Runtime is served there too.", more={"type": int}),
+    Option(("-v", "--version"), None, "Print BMv2's version that this stands for, and softswitch's."),
+    Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is read."),
+    Option(("--max-port-count",), "N", lacking="there are 64 ports at most", more={"type": int}),
+    Option(("--nanolog",), "ADDRESS", lacking="there is no event log over nanomsg"),
+    Option(("--notifications-addr",), "ADDRESS", lacking="nothing is told over nanomsg: P4Runtime tells it"),
+    Option(("--debugger",), None, lacking="there is no debugger"),
+    Option(("--debugger-addr",), "ADDRESS", lacking="there is no debugger"),
+    Option(("--restore-state",), "FILE", lacking=_ONE_STATE),
+    Option(
+        ("--dump-packet-data",), "BYTES", lacking="no packet is logged; --pcap has all", more={"type": int}
+    ),
+    Option(("--use-files",), "SECONDS", lacking="frames come from the interfaces", more={"type": int}),
+    Option(("--packet-in",), "ADDRESS", lacking="frames come from the interfaces"),
+)
+_REPLICAS = "there is room for 65535 groups and 65536 replicas"
+_COMMON = (
+    Option(("--priority-queues",), "N", "Queues of a port, 1 by default.", more={"type": int}),
+    Option(("--drop-port",), "N", "511, and no other.", more={"type": int}),
+    Option(("--max-mc-groups",), "N", lacking=_REPLICAS, more={"type": int}),
+    Option(("--max-l1-entries",), "N", lacking=_REPLICAS, more={"type": int}),
+    Option(("--max-l2-entries",), "N", lacking=_REPLICAS, more={"type": int}),
+    Option(("--load-modules",), "FILES", lacking="modules are not loaded"),
+)
+TARGET = {
+    THRIFT: (*_COMMON, Option(("--enable-swap",), None, lacking="programs are swapped over P4Runtime")),
+    GRPC: (
+        *_COMMON,
+        Option(("--disable-swap",), None, lacking="programs can be swapped over P4Runtime"),
+        Option(
+            ("--grpc-server-addr",), "HOST:PORT", f"P4Runtime is served there; {GRPC_ADDRESS} by default."
+        ),
+        Option(("--grpc-server-ssl",), None, "Clients need TLS."),
+        Option(("--grpc-server-cacert",), "FILE", "CA of the clients' certificates."),
+        Option(("--grpc-server-cert",), "FILE", "The server's certificate."),
+        Option(("--grpc-server-key",), "FILE", "Its private key."),
+        Option(("--grpc-server-with-client-auth",), None, "Clients need a certificate."),
+        Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", more={"type": int}),
+        Option(("--dp-grpc-server-addr",), "HOST:PORT", lacking="frames come from the interfaces"),
+    ),
+}
+"""Options of the target, by program."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are a SwitchError."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SwitchError(message)
+
+
+def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Read a command line of `program`; `lacking` has a line for each option that is of no use here.
+
+    Raises SwitchError.
+    """
+    general, target = _split(arguments)
+    before = _parser(program, GENERAL)
+    before.add_argument("-h", "--help", action="store_true")
+    before.add_argument("program", nargs="?")
+    values, unknown = before.parse_known_args(general)
+    if values.help:
+        print(help_of(program), end="")
+        raise SystemExit(0)
+    _refuse(unknown, _names(TARGET[program]))
+    behind = _parser(program, TARGET[program])
+    if values.program is None:
+        behind.add_argument("program", nargs="?")
+    more, unknown = behind.parse_known_args(target)
+    _refuse(unknown, ())
+    found = argparse.Namespace(**{**vars(values), **vars(more)})
+    found.lacking = [
+        f"{option.names[-1]}: {option.lacking}"
+        for option in (*GENERAL, *TARGET[program])
+        if option.lacking is not None and getattr(found, _place(option)) not in (None, False)
+    ]
+    return found
+
+
+def help_of(program: str) -> str:
+    """What `--help` prints."""
+    general, target = _parser(program, GENERAL), _parser(program, TARGET[program])
+    general.usage = f"{program} [options] PROGRAM.json [-- target options]"
+    parts = general.format_help(), target.format_help().partition("\n\n")[2]
+    return f"\n{'-' * 8} behind `--`:\n".join(parts)
+
+
+def _parser(program: str, options: Iterable[Option]) -> _Parser:
+    parser = _Parser(prog=program, add_help=False)
+    for option in options:
+        shown = option.help if option.lacking is None else f"Without effect: {option.lacking}."
+        if option.argument is None:
+            parser.add_argument(*option.names, action="store_true", help=shown)
+        else:
+            parser.add_argument(*option.names, metavar=option.argument, help=shown, **option.more)
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    if "--" not in arguments:
+        return arguments, ()
+    at = list(arguments).index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _refuse(unknown: Sequence[str], behind: Iterable[str]) -> None:
+    """Raise SwitchError for the first word that no option takes."""
+    if unknown:
+        word = unknown[0].partition("=")[0]
+        if word in behind:
+            raise SwitchError(f"{word} is an option of the target: it goes behind `--`")
+        what = "option" if word.startswith("-") else "argument"
+        raise SwitchError(f"{word}: BMv2 has no such {what}, see --help")
+
+
+def _names(options: Iterable[Option]) -> set[str]:
+    return {name for option in options for name in option.names}
+
+
+def _place(option: Option) -> str:
+    return option.names[-1].lstrip("-").replace("-", "_")

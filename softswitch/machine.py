@@ -1,0 +1,159 @@
+"""The switch behind its P4Runtime service: ports that forward, and the program that is given at the start.
+
+All that takes long to import and to compile is here and below.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from softswitch.cache import one_at_a_time
+from softswitch.datapath import LivePipeline, SwitchPorts
+from softswitch.errors import ProgramError, SwitchError
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.hooks import Hook
+from softswitch.load import load_program
+from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.p4runtime.status import Refusal
+from softswitch.ports.report import SwitchCounters, describe
+from softswitch.settings import Datapath, Settings
+from softswitch.warm import is_cold, warm
+
+_LOG = logging.getLogger(__name__)
+BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
+
+
+class Machine:
+    """Ports, attached to the server, with the settings' program loaded; raises SwitchError."""
+
+    def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
+        self._settings, self._server = settings, server
+        if is_cold():
+            _say("compiles its own code, once: calls wait for half a minute or more")
+            with one_at_a_time():
+                warm()
+        self.ports = SwitchPorts(
+            settings.ports,
+            settings.cpu_port,
+            settings.impairments,
+            settings.busy_poll,
+            settings.datapath,
+            settings.priority_queues,
+            Hook(settings.hook),
+            settings.pin,
+            settings.shapes,
+            settings.pcap,
+        )
+        try:
+            server.attach(self.ports, self.ports.make, self.ports.folder_of)
+            self._load()
+            self._write(self.counters())
+        except BaseException:
+            self.ports.close()
+            raise
+        if settings.datapath is not Datapath.SOCKETS:
+            _say(self.ports.describe_datapath())
+
+    def counters(self) -> SwitchCounters:
+        """Of the ports, and of what controllers did not read."""
+        return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
+
+    def report(self) -> None:
+        """Print the counters, and write them where a file is named."""
+        counters = self.counters()
+        for line in describe(counters):
+            print(f"softswitch: {line}", file=sys.stderr)
+        sys.stderr.flush()
+        try:
+            self._write(counters)
+        except SwitchError as error:  # the switch goes on without
+            _LOG.error("%s", error)
+
+    def close(self) -> None:
+        """Stop, log and write the counters, and give the ports back."""
+        try:
+            self.ports.stop()
+            for line in describe(self.counters()):
+                _LOG.info("%s", line)
+            self._write(self.counters())
+        finally:
+            self.ports.close()
+
+    def _write(self, counters: SwitchCounters) -> None:
+        if self._settings.counters is not None:
+            counters.write(self._settings.counters)
+
+    def _load(self) -> None:
+        program, p4info = self._settings.program, self._settings.p4info
+        if self.ports.kept is not None:
+            self._go_on(self.ports.kept, program, p4info)
+        elif program is not None:
+            self._load_first(program, p4info)
+
+    def _load_first(self, program: Path, p4info: Path | None) -> None:
+        data = _read(program)
+        message = _p4info(p4info) if p4info is not None else None
+        try:
+            config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
+            if message is not None:
+                self._server.load(config)
+                return
+            pipeline = self.ports.make(load_program(data))
+            if (folder := self.ports.folder_of(pipeline)) is not None:
+                Kept(folder, config).close()
+            self.ports.start(pipeline)
+        except (ProgramError, Refusal) as error:
+            beside = "" if p4info is None else f" with {p4info}"
+            raise SwitchError(f"{program}{beside}: {error}") from error
+
+    def _go_on(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
+        """Go on with the program that packets meet, which must be the one that is asked for."""
+        kept = Kept(folder)
+        config = kept.config()
+        give_up_hint = f"`--unpin {folder.parent}` gives it up"
+        if program is not None and _read(program) != config.p4_device_config:
+            raise SwitchError(
+                f"{program}: {folder.parent} keeps another program: "
+                f"`--no-p4` goes on with that, {give_up_hint}"
+            )
+        if p4info is not None and _p4info(p4info) != config.p4info:
+            raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
+        try:
+            if config.HasField("p4info"):
+                self._server.go_on(kept, self.ports.make_kept)
+            else:
+                kept.close()
+                self.ports.start(self.ports.make_kept(load_program(config.p4_device_config)))
+        except KernelError as error:
+            raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
+        _say(f"goes on with what {folder.parent} keeps")
+
+
+def _say(text: str) -> None:
+    print(f"softswitch: {text}", file=sys.stderr, flush=True)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+
+
+def _p4info(path: Path) -> p4i.P4Info:
+    data = _read(path)
+    try:
+        if path.suffix in BINARY_P4INFO:
+            return p4i.P4Info.FromString(data)
+        return text_format.Parse(data, p4i.P4Info())
+    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        form = "binary" if path.suffix in BINARY_P4INFO else "text"
+        reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
+        raise SwitchError(f"{path} is not P4Info in protobuf's {form} format: {reason}") from None

@@ -1,0 +1,47 @@
+"""The program in a pipeline config: BMv2 JSON as it is, or in the message that BMv2's clients put around it.
+
+That message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, and all tutorials send it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from softswitch.errors import ProgramError
+
+_NAME = "p4.tmp.P4DeviceConfig"
+_JSON = b"{"  # no message begins with it, nor with space before it
+
+
+def program_in(device_config: bytes) -> bytes:
+    """The BMv2 JSON in `p4_device_config`; raises ProgramError where the message around it is empty."""
+    if device_config.lstrip().startswith(_JSON):
+        return device_config
+    try:
+        message = _P4DeviceConfig.FromString(device_config)
+    except DecodeError:
+        return device_config  # not that either: what reads JSON says so
+    if not message.device_data:
+        raise ProgramError(f"{_NAME} has no device_data: the BMv2 JSON belongs there")
+    data: bytes = message.device_data
+    return data
+
+
+def _message() -> Any:
+    """Of its fields only what is read: `reassign` and `extras` change nothing here."""
+    file = FileDescriptorProto(name="p4/tmp/p4config.proto", package="p4.tmp", syntax="proto3")
+    kind = file.message_type.add(name="P4DeviceConfig")
+    optional = FieldDescriptorProto.LABEL_OPTIONAL
+    kind.field.add(name="reassign", number=1, type=FieldDescriptorProto.TYPE_BOOL, label=optional)
+    kind.field.add(name="device_data", number=3, type=FieldDescriptorProto.TYPE_BYTES, label=optional)
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(_NAME))
+
+
+_P4DeviceConfig = _message()

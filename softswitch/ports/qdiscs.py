@@ -1,0 +1,77 @@
+"""Queueing disciplines of interfaces, by netlink: what they have dropped, and which of them shape."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+SHAPERS = frozenset({"cake", "cbq", "hfsc", "htb", "tbf"})
+"""Those that hold packets back to a rate, by which a queue builds up before them."""
+DELAYS = "netem"
+"""That keeps packets for a while whatever the rate."""
+
+# linux/rtnetlink.h, linux/netlink.h
+_GET_QDISC, _NEW_QDISC, _DONE, _DUMP_REQUEST = 38, 36, 3, 0x301
+_ROOT, _KIND, _STATISTICS = 0xFFFFFFFF, 1, 3  # TC_H_ROOT, TCA_KIND, TCA_STATS
+_HEAD = struct.Struct("IHHII")  # struct nlmsghdr
+_QDISC = struct.Struct("B3xiIII")  # struct tcmsg: family, interface, handle, parent, info
+_ATTRIBUTE = struct.Struct("HH")
+_COUNTS = struct.Struct("QII")  # struct tc_stats: bytes, packets, drops
+_ANSWER_BYTES = 1 << 16
+
+
+class Qdisc(NamedTuple):
+    """One of an interface, by its index; what a root has dropped counts that of its children."""
+
+    interface: int
+    is_root: bool
+    kind: str
+    dropped: int
+
+
+def qdiscs() -> Iterator[Qdisc]:
+    """All of this thread's network namespace."""
+    for kind, message in _answers(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
+        if kind == _NEW_QDISC:
+            _, interface, _, parent, _ = _QDISC.unpack_from(message)
+            found = dict(_attributes(message[_QDISC.size :]))
+            name = found.get(_KIND, b"").rstrip(b"\0").decode()
+            dropped = _COUNTS.unpack_from(found[_STATISTICS])[2] if _STATISTICS in found else 0
+            yield Qdisc(interface, parent == _ROOT, name, dropped)
+
+
+def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
+    """The kinds of each of these interfaces that one of them shapes."""
+    names = dict(socket.if_nameindex())
+    kinds: dict[str, frozenset[str]] = {}
+    for each in qdiscs():
+        if (name := names.get(each.interface, "")) in interfaces:
+            kinds[name] = kinds.get(name, frozenset()) | {each.kind}
+    return {name: found for name, found in kinds.items() if found & SHAPERS}
+
+
+def _answers(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and body of each message of a dump."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        netlink.send(_HEAD.pack(_HEAD.size + len(body), request, _DUMP_REQUEST, 1, 0) + body)
+        while True:
+            data = netlink.recv(_ANSWER_BYTES)
+            while data:
+                size, kind, *_ = _HEAD.unpack_from(data)
+                if kind == _DONE:
+                    return
+                yield kind, data[_HEAD.size : size]
+                data = data[_aligned(size) :]
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while data:
+        size, kind = _ATTRIBUTE.unpack_from(data)
+        yield kind, data[_ATTRIBUTE.size : size]
+        data = data[_aligned(size) :]
+
+
+def _aligned(size: int) -> int:
+    return (size + 3) // 4 * 4

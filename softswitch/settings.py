@@ -1,0 +1,50 @@
+"""What a switch is told when it starts: the same for its own command line and for BMv2's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import grpc
+
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.queues import Shape
+
+
+class Datapath(Enum):
+    """What the user asks for."""
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    SOCKETS = "sockets"
+
+
+TCX, XDP = "tcx", "xdp"
+HOOKS = TCX, XDP
+"""Values of `softswitch.kernel.hooks.Hook`, which takes long to import."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A switch: `program` for its first program (none: over P4Runtime), `ports` by number, and so on."""
+
+    program: Path | None = None
+    p4info: Path | None = None
+    ports: Mapping[int, str] = field(default_factory=dict)
+    device_id: int = 1
+    addresses: tuple[str, ...] = ("127.0.0.1:9559",)
+    """HOST:PORT, each of which serves P4Runtime."""
+    credentials: grpc.ServerCredentials | None = None
+    priority_queues: int = 1
+    cpu_port: int | None = None
+    impairments: Mapping[tuple[int, Direction], Impairment] = field(default_factory=dict)
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
+    counters: Path | None = None
+    datapath: Datapath = Datapath.AUTO
+    hook: str = TCX
+    pin: Path | None = None
+    busy_poll: bool = False
+    pcap: Path | None = None
+    """Folder for the frames of each port, as BMv2's `--pcap` writes them."""

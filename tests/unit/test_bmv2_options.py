@@ -1,0 +1,136 @@
+"""BMv2's command line: what it asks for, what is without effect, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from softswitch.bmv2 import command, options
+from softswitch.bmv2.command import settings_of
+from softswitch.bmv2.options import GENERAL, GRPC, TARGET, THRIFT, parse
+from softswitch.errors import SwitchError
+from softswitch.settings import Settings
+
+PROGRAM = str(Path(__file__).parents[1] / "programs" / "compiled" / "ecn.json")
+
+
+def asked(*words: str, program: str = GRPC) -> tuple[Settings, list[str]]:
+    values = parse(program, words)
+    return settings_of(program, values), values.lacking
+
+
+def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
+    words = (
+        f"-i 1@s1-eth1 -i 2@s1-eth2 --pcap {tmp_path} --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 "
+        f"{PROGRAM} --log-console --thrift-port 9091 "
+        "-- --grpc-server-addr 0.0.0.0:50051 --cpu-port 510 --priority-queues 4"
+    )
+    settings, lacking = asked(*words.split())
+    assert settings == Settings(
+        program=Path(PROGRAM),
+        ports={1: "s1-eth1", 2: "s1-eth2"},
+        device_id=0,
+        addresses=("0.0.0.0:50051", "127.0.0.1:9091"),
+        priority_queues=4,
+        cpu_port=510,
+        pcap=tmp_path,
+    )
+    assert [line.partition(":")[0] for line in lacking] == ["--nanolog", "--thrift-port 9091"]
+
+
+def test_what_bmv2_has_by_itself() -> None:
+    grpc, lacking = asked("--no-p4")
+    assert (grpc.program, grpc.device_id, grpc.addresses) == (None, 0, ("0.0.0.0:9559",))
+    assert (grpc.cpu_port, grpc.priority_queues, grpc.pcap, lacking) == (None, 1, None, [])
+    thrift, lacking = asked(PROGRAM, program=THRIFT)
+    assert (thrift.addresses, lacking) == (("127.0.0.1:9090",), [])
+
+
+def test_forms_of_options_that_boost_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert asked(PROGRAM, "--pcap")[0].pcap == Path()
+    assert asked("--device-id=7", f"--pcap={tmp_path}", PROGRAM)[0].device_id == 7
+    assert asked("-i1@a", PROGRAM, "--dev", "3")[0].ports == {1: "a"}
+    assert asked("-i", "1@a", "--", PROGRAM, "--cpu-port", "9")[0].program == Path(PROGRAM)
+    assert asked("--no-p4", PROGRAM)[1] == [f"{PROGRAM}: not loaded, because of --no-p4"]
+    assert asked(PROGRAM, "--", "--priority-queues", "64")[0].priority_queues == 8
+
+
+def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> None:
+    for program, target in TARGET.items():
+        for option, behind in [*((o, False) for o in GENERAL), *((o, True) for o in target)]:
+            value = "511" if option.names[-1] == "--drop-port" else "1"
+            words = [option.names[-1], *([] if option.argument is None else [value])]
+            if option.more.get("choices"):
+                words[1] = option.more["choices"][0]
+            values = parse(program, [PROGRAM, "--", *words] if behind else [*words, PROGRAM])
+            said = [line.partition(":")[0] for line in values.lacking]
+            assert said == ([] if option.lacking is None else [option.names[-1]]), option
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "give a program (BMv2 JSON), or --no-p4"),
+        (["--frobnicate", PROGRAM], "--frobnicate: BMv2 has no such option, see --help"),
+        ([PROGRAM, "second.json"], "second.json: BMv2 has no such argument, see --help"),
+        ([PROGRAM, "--cpu-port", "5"], "--cpu-port is an option of the target: it goes behind `--`"),
+        ([PROGRAM, "--", "--port-rate=1=1pps"], "--port-rate: BMv2 has no such option, see --help"),
+        ([PROGRAM, "--", "--cpu-port", "511"], "--cpu-port 511: expected 1 to 510"),
+        ([PROGRAM, "--", "--cpu-port", "0"], "--cpu-port 0: expected 1 to 510"),
+        ([PROGRAM, "--", "--drop-port", "100"], "--drop-port 100: expected 511"),
+        ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
+        ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
+        ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: port 1 is a already"),
+        ([PROGRAM, "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
+        (
+            [PROGRAM, "--", "--grpc-server-ssl"],
+            "--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key",
+        ),
+    ],
+)
+def test_what_is_refused(words: list[str], error: str) -> None:
+    with pytest.raises(SwitchError) as refused:
+        asked(*words)
+    assert str(refused.value) == error
+
+
+@pytest.mark.parametrize("words", [["-L", "loud", PROGRAM], ["--device-id", "one", PROGRAM]])
+def test_values_that_are_none_are_named(words: list[str]) -> None:
+    with pytest.raises(SwitchError, match=words[1]):
+        asked(*words)
+
+
+def test_simple_switch_has_no_options_of_grpc() -> None:
+    with pytest.raises(SwitchError, match="--grpc-server-addr: BMv2 has no such option"):
+        asked(PROGRAM, "--", "--grpc-server-addr", "0.0.0.0:9559", program=THRIFT)
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *words: str) -> str | int | None:
+    monkeypatch.setattr(sys, "argv", ["softswitch", "run-as", *words])
+    with pytest.raises(SystemExit) as end:
+        command.main(list(words))
+    return end.value.code
+
+
+def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = tmp_path / "no" / "log"
+    assert ended(monkeypatch, "bmv2") == "bmv2: error: bmv2 is none of simple_switch, simple_switch_grpc"
+    assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", str(log)) == (
+        f"{GRPC}: error: --log-file {log}: No such file or directory"
+    )
+    assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", "a", "--log-console") == (
+        f"{GRPC}: error: --log-console and --log-file: give one of them"
+    )
+
+
+def test_versions_and_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    command.main([GRPC, "--version"])
+    assert capsys.readouterr().out.split()[0] == command.VERSION
+    command.main([GRPC, "--json-version"])
+    assert capsys.readouterr().out == f"{command.JSON_VERSION}\n"
+    assert ended(monkeypatch, GRPC, "--help") == 0
+    told = capsys.readouterr().out
+    assert all(name in told for option in (*GENERAL, *options.TARGET[GRPC]) for name in option.names)

@@ -1,0 +1,55 @@
+"""The program in `p4_device_config`: as JSON, or in the message that BMv2's clients put around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softswitch.errors import ProgramError
+from softswitch.load import load_program
+from softswitch.p4runtime.device_config import program_in
+
+PROGRAM = (Path(__file__).parents[1] / "programs" / "compiled" / "control.json").read_bytes()
+
+
+def varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+
+
+def field(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def config(data: bytes, reassign: bool = True, extras: bytes = b"") -> bytes:
+    """p4.tmp.P4DeviceConfig, byte by byte."""
+    return (b"\x08\x01" if reassign else b"") + (field(2, extras) if extras else b"") + field(3, data)
+
+
+def test_the_tutorials_message() -> None:
+    assert program_in(config(PROGRAM)) == PROGRAM
+    extras = field(1, field(1, b"port") + field(2, b"9090"))
+    assert program_in(config(PROGRAM, reassign=False, extras=extras)) == PROGRAM
+
+
+@given(st.binary(min_size=1))
+def test_whatever_is_inside(data: bytes) -> None:
+    assert program_in(config(data)) == data
+
+
+@pytest.mark.parametrize("space", [b"", b"\n", b"\r\n\t "])
+def test_plain_json_stays_as_it_is(space: bytes) -> None:
+    assert program_in(space + PROGRAM) == space + PROGRAM
+
+
+def test_neither_of_them_is_refused_as_json() -> None:
+    with pytest.raises(ProgramError, match="not JSON"):
+        load_program(program_in(b"\xff\xff\xff"))
+
+
+def test_a_message_without_a_program() -> None:
+    with pytest.raises(ProgramError, match="device_data"):
+        program_in(b"\x08\x01")
