@@ -24,7 +24,6 @@ from softswitch.errors import ProgramError, SwitchError
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import unpin as give_up
-from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4i, p4r
@@ -33,6 +32,9 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import SwitchCounters, parse_impairment
 from softswitch.ports.report import describe
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
+from softswitch.runtime.interface import Runtime
+from softswitch.runtime.service import runtime_handlers
+from softswitch.runtime.switch import SwitchRuntime
 from softswitch.v1model import DROP_PORT
 from softswitch.words import counted
 
@@ -206,13 +208,14 @@ def command(
         if ports.kept is not None:
             _go_on(server, ports, ports.kept, program, p4info)
         elif program is not None:
-            _load(server, ports, program, p4info)
+            _load(server, program, p4info)
         if wanted is not Datapath.SOCKETS:
             print(f"softswitch: {ports.describe_datapath()}", file=sys.stderr, flush=True)
         count = partial(_count, ports, server)
         _write(count(), counters)
         report = partial(_report, count, counters)
-        asyncio.run(_serve(server, grpc_server_addr, credentials, len(interfaces), report))
+        runtime = SwitchRuntime[LivePipeline](server.pipelines, ports, device_id)
+        asyncio.run(_serve(server, runtime, grpc_server_addr, credentials, len(interfaces), report))
         ports.stop()
         for line in describe(count()):
             _LOG.info("%s", line)
@@ -230,6 +233,7 @@ def main() -> None:
 
 async def _serve(
     server: P4RuntimeServer[LivePipeline],
+    runtime: Runtime,
     address: str,
     credentials: grpc.ServerCredentials | None,
     ports: int,
@@ -239,7 +243,7 @@ async def _serve(
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, report)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    port = await server.start(address, credentials)
+    port = await server.start(address, credentials, [runtime_handlers(runtime, server.changed)])
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     host = address.rpartition(":")[0]
@@ -280,20 +284,15 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
     return load_credentials(cert, key, ca)
 
 
-def _load(
-    server: P4RuntimeServer[LivePipeline], ports: SwitchPorts, program: Path, p4info: Path | None
-) -> None:
+def _load(server: P4RuntimeServer[LivePipeline], program: Path, p4info: Path | None) -> None:
     data = _read(program)
     message = _p4info(p4info) if p4info is not None else None
     try:
         config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
         if message is not None:
             server.load(config)
-            return
-        pipeline = ports.make(load_program(data))
-        if (folder := ports.folder_of(pipeline)) is not None:
-            Kept(folder, config).close()
-        ports.start(pipeline)
+        else:
+            server.pipelines.load_bare(data)
     except (ProgramError, Refusal) as error:
         beside = "" if p4info is None else f" with {p4info}"
         raise SwitchError(f"{program}{beside}: {error}") from error
@@ -317,11 +316,7 @@ def _go_on(
     if p4info is not None and _p4info(p4info) != config.p4info:
         raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
     try:
-        if config.HasField("p4info"):
-            server.go_on(kept, ports.make_kept)
-        else:
-            kept.close()
-            ports.start(ports.make_kept(load_program(config.p4_device_config)))
+        server.go_on(kept, ports.make_kept)
     except KernelError as error:
         raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
     print(f"softswitch: goes on with what {folder.parent} keeps", file=sys.stderr, flush=True)

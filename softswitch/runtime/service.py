@@ -1,0 +1,48 @@
+"""The service over gRPC: a unary call for each method of `interface.Runtime`, in JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from grpc import StatusCode
+
+from softswitch.errors import SwitchError
+from softswitch.p4runtime.status import Context
+from softswitch.runtime.interface import SERVICE, Runtime
+
+METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]
+_Handler = Callable[[bytes, Context], Awaitable[Any]]
+
+
+def runtime_handlers(runtime: Runtime, changed: Callable[[], None] = lambda: None) -> grpc.GenericRpcHandler:
+    """What a gRPC server needs to serve the calls; after each `changed` is called, on the same thread."""
+    handlers: dict[str, Any] = {
+        name: grpc.unary_unary_rpc_method_handler(
+            _handler(getattr(runtime, name), changed),
+            response_serializer=lambda answer: json.dumps(answer).encode(),
+        )
+        for name in METHODS
+    }
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _handler(method: Callable[..., Any], changed: Callable[[], None]) -> _Handler:
+    signature = inspect.signature(method)
+
+    async def handle(request: bytes, context: Context) -> Any:
+        try:
+            bound = signature.bind(**json.loads(request or b"{}"))
+        except (TypeError, ValueError) as error:
+            await context.abort(StatusCode.INVALID_ARGUMENT, f"Error: {method.__name__}: {error}")
+        try:
+            answer = method(**bound.arguments)
+        except SwitchError as error:
+            await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
+        changed()
+        return answer
+
+    return handle
