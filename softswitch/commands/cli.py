@@ -90,7 +90,7 @@ def _address(grpc: str | None, thrift_port: int | None) -> str:
     noted = address_of(DEFAULT_THRIFT_PORT if thrift_port is None else thrift_port)
     if noted is None and thrift_port is not None:
         raise SwitchError(
-            f"no switch runs with --thrift-port {thrift_port} here: --grpc HOST:PORT names one by its gRPC server"
+            f"no switch runs with --thrift-port {thrift_port} here: --grpc HOST:PORT names one otherwise"
         )
     return noted or DEFAULT_ADDRESS
 

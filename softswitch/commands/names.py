@@ -1,4 +1,4 @@
-"""What a program has, from its BMv2 JSON: names in full, and by unique suffix (BMv2: tools/runtime_CLI.py)."""
+"""What a program has, from its BMv2 JSON: names in full, and by unique suffix (BMv2: runtime_CLI.py)."""
 
 from __future__ import annotations
 

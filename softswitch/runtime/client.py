@@ -27,7 +27,7 @@ class _Remote:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         signature = inspect.signature(getattr(Runtime, name))
-        rpc: Callable[[dict[str, Any]], Any] = self._channel.unary_unary(
+        rpc: Any = self._channel.unary_unary(
             f"/{SERVICE}/{name}",
             request_serializer=lambda arguments: json.dumps(arguments).encode(),
             response_deserializer=json.loads,
@@ -37,7 +37,7 @@ class _Remote:
             arguments = dict(signature.bind(self, *args, **kwargs).arguments)
             del arguments["self"]
             try:
-                return rpc(arguments)
+                return rpc(arguments)["answer"]
             except grpc.RpcError as error:
                 raise self._error(error) from None
 

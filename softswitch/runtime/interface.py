@@ -1,7 +1,7 @@
 """The calls of the service `softswitch.v1.Runtime`, and what they carry (docs/commands.md).
 
-A request is a JSON object with the arguments by name, an answer is the JSON of what is returned. A P4 value
-is text in hexadecimal (`"0x0a000101"`), a match of an entry `"0xa"`, `"0xa/8"`, `"0xa&&&0xff"` or
+A request is a JSON object with the arguments by name, a response `{"answer": ...}` with what is returned. A
+P4 value is text in hexadecimal (`"0x0a000101"`), a match of an entry `"0xa"`, `"0xa/8"`, `"0xa&&&0xff"` or
 `"0x1->0x5"`. Tables, actions, registers and so on have their fully qualified P4 names. Handles are BMv2's:
 numbers from 0, of entries for each table, of members and groups for each action profile. Priorities are
 BMv2's too: the smallest wins, and tables whose entries have none take 0.

@@ -15,16 +15,13 @@ from softswitch.p4runtime.status import Context
 from softswitch.runtime.interface import SERVICE, Runtime
 
 METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]
-_Handler = Callable[[bytes, Context], Awaitable[Any]]
+_Handler = Callable[[bytes, Context], Awaitable[bytes]]
 
 
 def runtime_handlers(runtime: Runtime, changed: Callable[[], None] = lambda: None) -> grpc.GenericRpcHandler:
     """What a gRPC server needs to serve the calls; after each `changed` is called, on the same thread."""
     handlers: dict[str, Any] = {
-        name: grpc.unary_unary_rpc_method_handler(
-            _handler(getattr(runtime, name), changed),
-            response_serializer=lambda answer: json.dumps(answer).encode(),
-        )
+        name: grpc.unary_unary_rpc_method_handler(_handler(getattr(runtime, name), changed))
         for name in METHODS
     }
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
@@ -33,7 +30,7 @@ def runtime_handlers(runtime: Runtime, changed: Callable[[], None] = lambda: Non
 def _handler(method: Callable[..., Any], changed: Callable[[], None]) -> _Handler:
     signature = inspect.signature(method)
 
-    async def handle(request: bytes, context: Context) -> Any:
+    async def handle(request: bytes, context: Context) -> bytes:
         try:
             bound = signature.bind(**json.loads(request or b"{}"))
         except (TypeError, ValueError) as error:
@@ -43,6 +40,6 @@ def _handler(method: Callable[..., Any], changed: Callable[[], None]) -> _Handle
         except SwitchError as error:
             await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
         changed()
-        return answer
+        return json.dumps({"answer": answer}).encode()
 
     return handle

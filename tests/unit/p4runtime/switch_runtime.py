@@ -9,10 +9,10 @@ from softswitch.commands.shell import Shell
 from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.runtime.switch import SwitchRuntime
 from tests.unit.p4runtime.harness import CONTROL, FakePorts, config
-from softswitch.p4runtime.messages import adopt
 
 
 class DevicePorts(FakePorts):
@@ -45,7 +45,9 @@ class DevicePorts(FakePorts):
 class Commanded:
     """A program that commands are about, with or without its P4Info."""
 
-    def __init__(self, program: Path = CONTROL, p4info: bool = False, make: Any = InterpretedPipeline) -> None:
+    def __init__(
+        self, program: Path = CONTROL, p4info: bool = False, make: Any = InterpretedPipeline
+    ) -> None:
         self.ports = DevicePorts()
         self.pipelines = Pipelines[Any](self.ports, make, lambda _: None)
         if p4info:
