@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import grpc
 from grpc import StatusCode
@@ -13,6 +13,7 @@ from grpc import StatusCode
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.status import Context
 from softswitch.runtime.interface import SERVICE, Runtime
+from softswitch.runtime.types import check_type
 
 METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]
 _Handler = Callable[[bytes, Context], Awaitable[bytes]]
@@ -28,11 +29,13 @@ def runtime_handlers(runtime: Runtime, changed: Callable[[], None] = lambda: Non
 
 
 def _handler(method: Callable[..., Any], changed: Callable[[], None]) -> _Handler:
-    signature = inspect.signature(method)
+    signature, kinds = inspect.signature(method), get_type_hints(method)
 
     async def handle(request: bytes, context: Context) -> bytes:
         try:
             bound = signature.bind(**json.loads(request or b"{}"))
+            for name, value in bound.arguments.items():
+                check_type(value, kinds[name], name)
         except (TypeError, ValueError) as error:
             await context.abort(StatusCode.INVALID_ARGUMENT, f"Error: {method.__name__}: {error}")
         try:

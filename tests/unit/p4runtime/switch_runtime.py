@@ -12,7 +12,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.runtime.switch import SwitchRuntime
-from tests.unit.p4runtime.harness import CONTROL, FakePorts, config
+from tests.unit.p4runtime.harness import CONTROL, Control, FakePorts, config
 
 
 class DevicePorts(FakePorts):
@@ -35,8 +35,8 @@ class DevicePorts(FakePorts):
     def remove(self, port: int) -> None:
         del self.interfaces[port]
 
-    def set_queues(self, *queue: int | None) -> None:
-        self.told.append(queue)
+    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
+        self.told.append((port, priority, rate, depth))
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
         self.told.append((calculation, crc))
@@ -58,6 +58,12 @@ class Commanded:
         self.said: list[str] = []
         self.shell = Shell(self.runtime, self.said.append)
 
+    def __enter__(self) -> Commanded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self.ports.close()
 
@@ -66,17 +72,29 @@ class Commanded:
         """What packets meet."""
         return self.ports.started[-1]
 
+    @property
+    def control(self) -> Control:
+        """What commands are about."""
+        return self.runtime.control()
+
     def does(self, *lines: str) -> list[str]:
         """Do commands; what the last one printed."""
         for line in lines:
             self.said.clear()
             self.shell.run(line)
-        return "\n".join(self.said).split("\n") if self.said else []
+        return list(self.said)
 
     def refuses(self, line: str) -> str:
         """The error of a command."""
+        return str(self._error(line))
+
+    def wrong_word(self, line: str) -> str:
+        """The word of a command that is to be mended."""
+        return str(getattr(self._error(line), "word", ""))
+
+    def _error(self, line: str) -> SwitchError:
         try:
             self.does(line)
         except SwitchError as error:
-            return str(error)
+            return error
         raise AssertionError(f"{line} was done")
