@@ -44,6 +44,15 @@ class CompiledPipeline(StatePipeline):
         self.waiting_address = self._memory.waiting_address
         self._out = (ctypes.c_char * OUT_CAPACITY)()
 
+    def run_by(self, code: MachineCode, program: ir.Program) -> None:
+        """Process packets by other code over the same state, while no loop runs the one before.
+
+        The code is of the program as it is, or of one that differs in what its calculations compute.
+        """
+        assert code.state_bytes == self.code.state_bytes
+        self.code, self.program = code, program
+        self.process_address, self.waiting_bytes = code.process_address, code.waiting_bytes
+
     def memory_image(self) -> Words:
         """All state, tables and registers, as it is now."""
         with self._memory.locked():

@@ -6,13 +6,19 @@ Which of the two is decided for each program anew: a construct that BPF cannot d
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import socket
+import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
+from softswitch.errors import SwitchError
+from softswitch.hashing import Crc
+from softswitch.jit import MachineCode
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import Pins
@@ -23,13 +29,16 @@ from softswitch.ports.ends import ControlEnds
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
 from softswitch.ports.qdiscs import DELAYS, shaped
-from softswitch.ports.report import SwitchCounters
+from softswitch.ports.report import SwitchCounters, describe, plus
 from softswitch.queues import Shape
+from softswitch.queues.shape import MOST_PACKETS, MOST_RATE
 from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
+_SIOCGIFFLAGS = 0x8913
+_UP_AND_RUNNING = 0x1 | 0x40
 LivePipeline = CompiledPipeline | AttachedPipeline
 
 
@@ -61,6 +70,9 @@ class SwitchPorts:
         warm_tables()  # it takes a while, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
+        self._buffers = bool(shapes)
+        self._running: CompiledPipeline | None = None
+        self._before: SwitchCounters | None = None
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
@@ -117,7 +129,7 @@ class SwitchPorts:
     def make(self, program: ir.Program) -> LivePipeline:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
-            buffered = bool(self._shapes or self._holding)
+            buffered = self._buffers or bool(self._holding)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
         try:
@@ -154,6 +166,7 @@ class SwitchPorts:
             self._use_kernel().start(pipeline)
         else:
             self._use_sockets().start(pipeline)
+            self._running = pipeline
 
     def _use_kernel(self) -> KernelPorts:
         if self._sockets is not None:
@@ -168,24 +181,114 @@ class SwitchPorts:
             self._kernel.close()
             self._kernel = None
         if self._sockets is None:
-            self._sockets = PortLoop(
-                self._names,
-                self._cpu_port,
-                self._impairments,
-                self._busy_poll,
-                self._ends,
-                self._shapes,
-                self._priority_queues,
-                self._holding,
-                self._pcap,
-            )
+            self._sockets = self._make_loop(self._names)
         return self._sockets
+
+    def _make_loop(self, names: Mapping[int, str], before: PortLoop | None = None) -> PortLoop:
+        return PortLoop(
+            names,
+            self._cpu_port,
+            self._impairments,
+            self._busy_poll,
+            self._ends,
+            self._shapes,
+            self._priority_queues,
+            self._holding,
+            self._pcap,
+            before,
+        )
 
     @property
     def _used(self) -> KernelPorts | PortLoop:
         used = self._kernel or self._sockets
         assert used is not None
         return used
+
+    # -- what commands change
+
+    def names(self) -> dict[int, str]:
+        """The interfaces of all ports, by number."""
+        return dict(self._names)
+
+    def is_up(self, port: int) -> bool:
+        """Whether a port's interface is up and has a carrier."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            request = struct.pack("16sH14x", self._names[port].encode(), 0)
+            try:
+                (flags,) = struct.unpack_from("H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request), 16)
+            except OSError:
+                return False
+        return int(flags) & _UP_AND_RUNNING == _UP_AND_RUNNING
+
+    def add(self, port: int, interface: str) -> None:
+        """Take one more interface as a port; `PortError` where it cannot be had."""
+        self._change_ports({**self._names, port: interface})
+
+    def remove(self, port: int) -> None:
+        """Give a port's interface back."""
+        if any(number == port for number, _ in self._impairments):
+            raise SwitchError(f"Error: port {port} is impaired, and cannot be removed")
+        self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
+        self._change_ports({number: name for number, name in self._names.items() if number != port})
+
+    def _change_ports(self, names: Mapping[int, str]) -> None:
+        """Go on with other ports. Packets that wait are dropped."""
+        old = self._need_sockets("ports that come and go")
+        check_ports(names, self._cpu_port, self._impairments, self._shapes)
+        self._holding = _holding(names, self._impairments)
+        new = self._make_loop(names, before=old)
+        old.stop()
+        self._before = plus(self._before, old.counters())
+        old.close()
+        self._names, self._sockets = names, new
+        if self._running is not None:
+            new.start(self._running)
+
+    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
+        """Set what queues send or hold (`Runtime.queue_set`); a switch without queues has them then."""
+        loop = self._need_sockets("rates and depths of queues")
+        if priority is not None and not 0 <= priority < self._priority_queues:
+            right = f"there are 0 to {self._priority_queues - 1} (--priority-queues)"
+            raise SwitchError(f"Error: priority {priority}: {right}")
+        if rate is not None and not 0 <= rate <= MOST_RATE:
+            raise SwitchError(f"Error: rate {rate}: 0 to {MOST_RATE} packets/s is right, 0 for no limit")
+        if depth is not None and not 1 <= depth <= MOST_PACKETS:
+            raise SwitchError(f"Error: depth {depth}: 1 to {MOST_PACKETS} packets is right")
+        running, self._buffers = self._running, True
+        self._unable = self._unable or "rates and queues of ports are the sockets'"
+        code = None
+        if running is not None and not running.waiting_bytes:
+            code = MachineCode(running.program, self._priority_queues, buffered=True)
+        pauses = code is not None or (depth is not None and not loop.has_room(depth, port, priority))
+        if pauses:
+            loop.stop()
+        if running is not None and code is not None:
+            running.run_by(code, running.program)
+        if rate is not None:
+            loop.set_rate(rate, port, priority)
+        if depth is not None:
+            loop.set_depth(depth, port, priority)
+        if pauses and running is not None:
+            loop.start(running)
+
+    def set_crc(self, calculation: str, crc: Crc) -> None:
+        """Compute a calculation of the program that runs by another CRC."""
+        loop, running = self._need_sockets("parameters of CRCs"), self._running
+        assert running is not None
+        changed = tuple(
+            replace(each, custom=crc) if each.name == calculation else each
+            for each in running.program.calculations
+        )
+        program = replace(running.program, calculations=changed)
+        code = MachineCode(program, self._priority_queues, buffered=running.waiting_bytes > 0)
+        loop.stop()
+        running.run_by(code, program)
+        loop.start(running)
+
+    def _need_sockets(self, what: str) -> PortLoop:
+        if self._sockets is None:
+            raise SwitchError(f"Error: {what} are the sockets': start the switch with --datapath sockets")
+        return self._sockets
 
     def stop(self) -> None:
         """Stop forwarding; harmless when it does not run."""
@@ -204,11 +307,11 @@ class SwitchPorts:
 
     def counters(self) -> SwitchCounters:
         """Read the counters of all ports, and of the switch as a whole."""
-        return self._used.counters()
+        return plus(self._before, self._used.counters())
 
     def describe(self) -> list[str]:
         """The counters as text, a line a port."""
-        return self._used.describe()
+        return describe(self.counters())
 
     def describe_datapath(self) -> str:
         """One line: which it is, and why not the kernel."""

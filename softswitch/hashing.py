@@ -175,4 +175,4 @@ ALGORITHMS: dict[str, Algorithm] = {
     "toeplitz": Toeplitz(),
     "xxh64": Xxh64(),
 }
-"""Algorithms of `Calculation`. Custom CRCs have BMv2's initial parameters; P4Runtime cannot set others."""
+"""Algorithms of `Calculation`; custom CRCs with BMv2's initial parameters."""

@@ -17,12 +17,12 @@ from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
-from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
+from softswitch.runtime.switch import SwitchRuntime
 from softswitch.settings import Datapath, Settings
 from softswitch.warm import is_cold, warm
 
@@ -53,6 +53,7 @@ class Machine:
         )
         try:
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
+            self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
             self._load()
             self._write(self.counters())
         except BaseException:
@@ -104,11 +105,8 @@ class Machine:
             config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
             if message is not None:
                 self._server.load(config)
-                return
-            pipeline = self.ports.make(load_program(data))
-            if (folder := self.ports.folder_of(pipeline)) is not None:
-                Kept(folder, config).close()
-            self.ports.start(pipeline)
+            else:
+                self._server.pipelines.load_bare(data)
         except (ProgramError, Refusal) as error:
             beside = "" if p4info is None else f" with {p4info}"
             raise SwitchError(f"{program}{beside}: {error}") from error
@@ -126,11 +124,7 @@ class Machine:
         if p4info is not None and _p4info(p4info) != config.p4info:
             raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
         try:
-            if config.HasField("p4info"):
-                self._server.go_on(kept, self.ports.make_kept)
-            else:
-                kept.close()
-                self.ports.start(self.ports.make_kept(load_program(config.p4_device_config)))
+            self._server.go_on(kept, self.ports.make_kept)
         except KernelError as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
         _say(f"goes on with what {folder.parent} keeps")

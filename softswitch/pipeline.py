@@ -138,9 +138,9 @@ class StoredEntry(NamedTuple):
 class MeterConfig(NamedTuple):
     """Rates of a meter in packets or bytes a second, bursts in packets or bytes (RFC 2698)."""
 
-    committed_rate: int
+    committed_rate: float
     committed_burst: int
-    peak_rate: int
+    peak_rate: float
     peak_burst: int
 
 

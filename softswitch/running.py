@@ -18,6 +18,8 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from softswitch.p4runtime import P4RuntimeServer
+from softswitch.runtime.interface import Runtime
+from softswitch.runtime.service import runtime_handlers
 from softswitch.settings import Settings
 from softswitch.words import counted
 
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 class Closable(Protocol):
     """What `serve` knows of `softswitch.machine.Machine`."""
+
+    runtime: Runtime
 
     def report(self) -> None:
         """Print the counters."""
@@ -62,7 +66,9 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, lambda: None)
     first, *more = settings.addresses
-    port = await server.start(first, settings.credentials, *more)
+    runtime: asyncio.Future[Runtime] = loop.create_future()
+    beside = [runtime_handlers(runtime, server.changed)]
+    port = await server.start(first, settings.credentials, *more, beside=beside)
     try:
         making, stopped = in_thread(make), asyncio.ensure_future(stop.wait())
         await asyncio.wait((making, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -70,6 +76,7 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
             return False
         with contextlib.closing(making.result()) as machine:
             server.begin()
+            runtime.set_result(machine.runtime)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLDS)

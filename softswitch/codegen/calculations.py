@@ -14,7 +14,7 @@ from softswitch.codegen.hashes import hash_function
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import join, store_bits
 from softswitch.errors import UnsupportedConstruct
-from softswitch.hashing import ALGORITHMS, InternetChecksum
+from softswitch.hashing import InternetChecksum
 from softswitch.llvmir import I8, I64, byte_offset, integer, resize
 from softswitch.target import target_of
 
@@ -33,7 +33,7 @@ class Calculations:
         """The result as a word; `valid` is a header that is known to be valid here."""
         calculation = self.packet.program.calculations[number]
         runs = [_Run(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)]
-        is_sum = isinstance(ALGORITHMS[calculation.algorithm], InternetChecksum) and not calculation.payload
+        is_sum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
         if is_sum and all(run.fits_words for run in runs):
             return self._sum_of_words(runs)
         return self._of_bytes(calculation, runs)
@@ -88,7 +88,7 @@ class Calculations:
         if calculation.payload:
             end = self._append_payload(end)
         length = target.forget(b, b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64)))
-        result = b.call(hash_function(b.module, ALGORITHMS[calculation.algorithm]), [buffer, length])
+        result = b.call(hash_function(b.module, calculation.function), [buffer, length])
         return resize(b, result, 64)
 
     def _append_bits(self, runs: list[_Run], buffer: llvm.Value, most: int) -> llvm.Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.hashing import ALGORITHMS
 from softswitch.interpreter.packet import Packet
 
 
@@ -15,7 +14,7 @@ def calculate(packet: Packet, calculation: ir.Calculation) -> int:
         joined, width = joined << part_width | bits, width + part_width
     padding = -width % 8
     data = (joined << padding).to_bytes((width + padding) // 8, "big")
-    return ALGORITHMS[calculation.algorithm](data + (packet.payload if calculation.payload else b""))
+    return calculation.function(data + (packet.payload if calculation.payload else b""))
 
 
 def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from softswitch.hashing import ALGORITHMS, Algorithm, Crc
 from softswitch.ir.expressions import Expression, FieldRef
 
 
@@ -38,6 +39,13 @@ class Calculation:
     inputs: tuple[CalculationInput, ...]
     payload: bool = False
     location: str = ""
+    custom: Crc | None = None
+    """What a custom CRC computes, where it has been told other parameters than BMv2's initial ones."""
+
+    @property
+    def function(self) -> Algorithm:
+        """What is computed over the bytes."""
+        return self.custom or ALGORITHMS[self.algorithm]
 
 
 @dataclass(frozen=True, slots=True)

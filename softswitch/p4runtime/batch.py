@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from softswitch.p4runtime.messages import p4r
@@ -11,6 +11,8 @@ from softswitch.pipeline import Change, ControlPlane, EntryKey, EntryWrite, Stor
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 
 Step = Callable[[ControlPlane], None]
+Follow = Callable[[Sequence[EntryWrite], Sequence[Exception | None]], None]
+"""Who is told of writes that the pipeline has done, and which of them failed."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -31,8 +33,11 @@ class Batch:
     or nothing is undone before the pipeline has heard of it.
     """
 
-    def __init__(self, pipeline: ControlPlane, may_roll_back: bool = True) -> None:
+    def __init__(
+        self, pipeline: ControlPlane, may_roll_back: bool = True, follow: Follow = lambda _, __: None
+    ) -> None:
         self._pipeline = pipeline
+        self._follow = follow
         self._may_roll_back = may_roll_back
         self._kept: set[int] = set()
         self._steps: list[EntryWrite | Step] = []
@@ -112,7 +117,9 @@ class Batch:
     def _write(self, entries: list[EntryWrite]) -> None:
         if not entries:
             return
-        for failure in self._pipeline.write_entries(entries):
+        failures = self._pipeline.write_entries(entries)
+        self._follow(entries, failures)
+        for failure in failures:
             if failure is not None:  # it was checked: server and pipeline disagree
                 raise failure
 

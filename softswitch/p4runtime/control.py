@@ -19,6 +19,7 @@ from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
 from softswitch.p4runtime.entities.direct_meters import DirectMeterEntries
 from softswitch.p4runtime.entities.groups import Groups
+from softswitch.p4runtime.entities.handles import Handles
 from softswitch.p4runtime.entities.idle_timeouts import IdleTimers
 from softswitch.p4runtime.entities.members import Members
 from softswitch.p4runtime.entities.meters import MeterEntries
@@ -75,20 +76,25 @@ class ControlledPipeline(Generic[PL]):
         self.packet_out = ControllerHeader(p4info.packet_out)
         self.timers = IdleTimers(self.pipeline.last_hits)
         self.digests = DigestEntries(p4info.digests, [digest.name for digest in program.digests])
-        profiles = Profiles(p4info, program)
-        stores = Stores(p4info, program, profiles)
-        self.tables = TableEntries(stores, p4info.actions, self.pipeline, self.timers, clock)
+        self.p4info = p4info
+        self.profiles = Profiles(p4info, program)
+        self.stores = Stores(p4info, program, self.profiles)
+        self.handles = Handles(self.pipeline.read_entries)
+        self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
+        self.meters = MeterEntries(p4info.meters, self.pipeline)
+        self.replication = PacketReplication()
+        self.value_sets = ValueSetEntries(p4info.value_sets)
         self._kinds: dict[str, EntityKind] = {
-            "action_profile_member": Members(profiles, p4info.actions),
-            "action_profile_group": Groups(profiles),
+            "action_profile_member": Members(self.profiles, p4info.actions),
+            "action_profile_group": Groups(self.profiles),
             "table_entry": self.tables,
-            "direct_counter_entry": DirectCounterEntries(stores, self.pipeline),
-            "direct_meter_entry": DirectMeterEntries(stores, self.pipeline),
+            "direct_counter_entry": DirectCounterEntries(self.stores, self.pipeline),
+            "direct_meter_entry": DirectMeterEntries(self.stores, self.pipeline),
             "counter_entry": CounterEntries(p4info.counters, self.pipeline),
-            "meter_entry": MeterEntries(p4info.meters, self.pipeline),
+            "meter_entry": self.meters,
             "register_entry": RegisterEntries(p4info.registers, self.pipeline),
-            "packet_replication_engine_entry": PacketReplication(),
-            "value_set_entry": ValueSetEntries(p4info.value_sets),
+            "packet_replication_engine_entry": self.replication,
+            "value_set_entry": self.value_sets,
             "digest_entry": self.digests,
         }
 
@@ -106,7 +112,20 @@ class ControlledPipeline(Generic[PL]):
             self.config = config
         return same
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether another process is to make all this again from what `write` was told."""
+        return self._kept is not None
+
+    def now(self) -> int:
+        """The time that packets have, in µs since start."""
+        return self._clock()
+
     # -- writes
+
+    def batch(self) -> Batch:
+        """An update of the caller's own, which is not kept: `apply` it."""
+        return Batch(self.pipeline, may_roll_back=False, follow=self.handles.follow)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Do a batch of updates in order, as its atomicity asks; a result for each update."""
@@ -114,7 +133,7 @@ class ControlledPipeline(Generic[PL]):
             self._kept.add(self._clock(), request)
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
-        batch = Batch(self.pipeline)
+        batch = Batch(self.pipeline, follow=self.handles.follow)
         results = [self._accept(update, batch) for update in request.updates]
         if any(results):
             batch.roll_back()
@@ -141,7 +160,7 @@ class ControlledPipeline(Generic[PL]):
                 continue
             self._write_plain(plain, results)
             plain = []
-            batch = Batch(self.pipeline, may_roll_back=False)
+            batch = self.batch()
             results[index] = self._accept(update, batch)
             batch.apply()
         self._write_plain(plain, results)
@@ -149,7 +168,9 @@ class ControlledPipeline(Generic[PL]):
 
     def _write_plain(self, plain: list[tuple[int, EntryWrite]], results: list[Refusal | None]) -> None:
         if plain:
-            failures = self.pipeline.write_entries([write for _, write in plain])
+            writes = [write for _, write in plain]
+            failures = self.pipeline.write_entries(writes)
+            self.handles.follow(writes, failures)
             for (index, write), failure in zip(plain, failures, strict=True):
                 results[index] = self.tables.plain_result(write, failure)
 

@@ -12,7 +12,9 @@ from typing import Generic, Protocol, TypeVar
 from grpc import StatusCode
 
 from softswitch.ir import Program
+from softswitch.load import load_program
 from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.described import described
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
@@ -69,7 +71,10 @@ class Ports(Protocol[RUNS]):
 
 
 class Pipelines(Generic[PL]):
-    """`saved` is what reads and writes are about, `running` what packets meet; a commit makes them one."""
+    """`saved` is what reads and writes are about, `running` what packets meet; a commit makes them one.
+
+    A program that came without P4Info is `bare`: P4Runtime does not know of it.
+    """
 
     def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
         self._ports = ports
@@ -77,6 +82,12 @@ class Pipelines(Generic[PL]):
         self._folder_of = folder_of
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
+        self.bare: ControlledPipeline[PL] | None = None
+
+    @property
+    def met(self) -> ControlledPipeline[PL] | None:
+        """What packets meet, with or without a P4Info."""
+        return self.running or self.bare
 
     def need_saved(self) -> ControlledPipeline[PL]:
         """What reads and writes are about; `Refusal` where there is none."""
@@ -95,21 +106,39 @@ class Pipelines(Generic[PL]):
         self.saved = self._controlled(config)
         self._commit(self.saved)
 
+    def load_bare(self, data: bytes) -> None:
+        """Run a program by its BMv2 JSON alone; `SwitchError` where that fails."""
+        self.run_bare(self.make_bare(data))
+
+    def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
+        """A program by its BMv2 JSON alone, under control."""
+        return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
+
+    def run_bare(self, control: ControlledPipeline[PL]) -> None:
+        """Run a program of `make_bare`; P4Runtime has none then."""
+        self._commit(control)
+        self.bare, self.saved, self.running = control, None, None
+
     def go_on(self, kept: Kept, make: MakePipeline[PL]) -> None:
         """Go on with the pipeline that `make` has kept: all that it was told is told again."""
         at: int | None = 0
+        config = kept.config()
+        is_bare = not config.HasField("p4info")
 
         def clock() -> int:
             return self._ports.now() if at is None else at
 
-        control = ControlledPipeline(kept.config(), make, clock)
+        control = ControlledPipeline(_bare(config.p4_device_config) if is_bare else config, make, clock)
         for at, request in kept.requests():  # noqa: B007  # the clock reads it
             with contextlib.suppress(Refusal):  # as it was then
                 control.write(request)
         at = None
         control.keep(kept)
         self._ports.start(control.pipeline)
-        self.saved = self.running = control
+        if is_bare:
+            self.bare = control
+        else:
+            self.saved = self.running = control
 
     def set(self, request: SetRequest) -> None:
         """Verify, save or commit a config."""
@@ -142,17 +171,20 @@ class Pipelines(Generic[PL]):
                 response.config.ClearField("p4_device_config")
         return response
 
-    def _controlled(self, config: p4r.ForwardingPipelineConfig) -> ControlledPipeline[PL]:
+    def _controlled(
+        self, config: p4r.ForwardingPipelineConfig, given: p4r.ForwardingPipelineConfig | None = None
+    ) -> ControlledPipeline[PL]:
+        """A config under control; `given` is what is kept of it, where that is another."""
         control = ControlledPipeline(config, self._make, self._ports.now)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.keep(Kept(folder, config))
+            control.keep(Kept(folder, given or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
         self._ports.stop()
         _drain(self._ports.notice_socket)
         self._ports.start(control.pipeline)
-        self.running = control
+        self.running, self.bare = control, None
         log.info("pipeline committed")
 
     def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
@@ -168,6 +200,10 @@ class Pipelines(Generic[PL]):
             self.saved = fresh
         if self.saved is not self.running:
             self._commit(self.saved)
+
+
+def _bare(data: bytes) -> p4r.ForwardingPipelineConfig:
+    return described(data, load_program(data))
 
 
 def _drain(notices: socket.socket) -> None:

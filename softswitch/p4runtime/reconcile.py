@@ -16,7 +16,7 @@ from softswitch.p4runtime.status import Refusal
 BATCH = 1000
 
 # In this order, what is referred to is there before what refers to it.
-_ENTITIES = [
+ENTITIES = [
     p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
     p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
     p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
@@ -64,7 +64,7 @@ def _do(new: ControlledPipeline[Any], updates: Sequence[p4r.Update]) -> list[Ref
 
 def _updates(old: ControlledPipeline[Any]) -> Iterator[p4r.Update]:
     """The updates that make a fresh pipeline what `old` is."""
-    responses, _ = old.read(p4r.ReadRequest(entities=_ENTITIES))
+    responses, _ = old.read(p4r.ReadRequest(entities=ENTITIES))
     for response in responses:
         for entity in response.entities:
             kind = entity.WhichOneof("entity")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic
 
@@ -55,7 +55,7 @@ class P4RuntimeServer(Generic[PL]):
     ) -> None:
         self._device_id = device_id
         self._ports: Ports[PL]
-        self._pipelines: Pipelines[PL]
+        self.pipelines: Pipelines[PL]
         self._is_attached = False
         self._begun = asyncio.Event()
         self._notifications = Notifications(self._running, self._tell, lambda: self._ports.now())
@@ -76,21 +76,28 @@ class P4RuntimeServer(Generic[PL]):
     ) -> None:
         """Have the ports that everything is about; from any thread."""
         self._ports = ports
-        self._pipelines = Pipelines(ports, make_pipeline, folder_of)
+        self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
-        self._pipelines.load(config)
+        self.pipelines.load(config)
 
     def go_on(self, kept: Kept, make_kept: MakePipeline[PL]) -> None:
         """Go on with the pipeline that `make_kept` gives, which packets meet already."""
-        self._pipelines.go_on(kept, make_kept)
+        self.pipelines.go_on(kept, make_kept)
 
-    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
+    async def start(
+        self,
+        address: str,
+        credentials: grpc.ServerCredentials | None = None,
+        *more: str,
+        beside: Sequence[grpc.GenericRpcHandler] = (),
+    ) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
 
-        With credentials clients need TLS. It listens on `more` addresses likewise.
+        With credentials clients need TLS. It listens on `more` addresses likewise. Services `beside` P4Runtime
+        have the same ports.
         """
         for each in (address, *more):
             _check_address(each)
@@ -100,7 +107,7 @@ class P4RuntimeServer(Generic[PL]):
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
         self._server = grpc.aio.server(options=options)
-        self._server.add_generic_rpc_handlers((method_handlers(self),))
+        self._server.add_generic_rpc_handlers((method_handlers(self), *beside))
         port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
         await self._server.start()
         if self._is_attached:
@@ -114,6 +121,10 @@ class P4RuntimeServer(Generic[PL]):
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
         self._notifications.set_alarm()
         self._begun.set()
+
+    def changed(self) -> None:
+        """Somebody else has changed what runs, or how long its entries may be idle."""
+        self._notifications.set_alarm()
 
     async def stop(self) -> None:
         """Close all streams and stop listening."""
@@ -134,7 +145,7 @@ class P4RuntimeServer(Generic[PL]):
         async with _refusals(context):
             await self._reach(request.device_id)
             self._check_primary(request)
-            results = self._pipelines.need_saved().write(request)
+            results = self.pipelines.need_saved().write(request)
             self._notifications.set_alarm()
         if any(results):
             await abort_batch(context, "update", results)
@@ -144,7 +155,7 @@ class P4RuntimeServer(Generic[PL]):
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read everything."""
         async with _refusals(context):
             await self._reach(request.device_id)
-            responses, results = self._pipelines.need_saved().read(request)
+            responses, results = self.pipelines.need_saved().read(request)
         for response in responses:
             yield response
         if any(results):
@@ -157,7 +168,7 @@ class P4RuntimeServer(Generic[PL]):
         async with _refusals(context):
             await self._reach(request.device_id)
             self._check_primary(request)
-            self._pipelines.set(request)
+            self.pipelines.set(request)
             self._notifications.set_alarm()
         return p4r.SetForwardingPipelineConfigResponse()
 
@@ -167,7 +178,7 @@ class P4RuntimeServer(Generic[PL]):
         """The saved pipeline config, or no config (P4Runtime 1.4 §15)."""
         async with _refusals(context):
             await self._reach(request.device_id)
-        return self._pipelines.get(request)
+        return self.pipelines.get(request)
 
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: Context
@@ -224,7 +235,7 @@ class P4RuntimeServer(Generic[PL]):
             elif kind == "digest_ack":
                 error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
                 self._sessions.check_primary(stream, "digest acknowledgement")
-                self._pipelines.need_running().digests.acknowledge(request.digest_ack)
+                self.pipelines.need_running().digests.acknowledge(request.digest_ack)
             else:
                 error.other.other.CopyFrom(request.other)
                 raise unimplemented(f"{kind or 'an empty stream message'} is not supported by softswitch")
@@ -233,7 +244,7 @@ class P4RuntimeServer(Generic[PL]):
             stream.send(p4r.StreamMessageResponse(error=error))
 
     def _packet_out(self, packet: p4r.PacketOut) -> None:
-        frame = self._pipelines.need_running().packet_out.frame(packet)
+        frame = self.pipelines.need_running().packet_out.frame(packet)
         try:
             self._ports.cpu_socket.send(frame, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -242,7 +253,7 @@ class P4RuntimeServer(Generic[PL]):
             raise invalid(f"packet-out of {counted(len(frame), 'byte')}: {error.strerror}") from None
 
     def _running(self) -> ControlledPipeline[PL] | None:
-        return self._pipelines.running if self._is_attached else None
+        return self.pipelines.running if self._is_attached else None
 
     def _packets_in(self) -> None:
         for frame in _datagrams(self._ports.cpu_socket):

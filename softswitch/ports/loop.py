@@ -38,13 +38,14 @@ from softswitch.ports.layout import (
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
-from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, make_queues
-from softswitch.queues.shape import UNLIMITED
+from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, keep_settings, make_queues
+from softswitch.queues.shape import UNLIMITED, of_packets
 from softswitch.v1model import PORT_NUMBERS
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 TELL_EVERY_US = 10_000_000  # between two warnings of lost notices
+_NS = 1_000_000_000
 _CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
 
 
@@ -87,6 +88,7 @@ class PortLoop:
     `shapes` are of the queues that a buffered pipeline has before egress, one of each of its priorities for
     each port; others are for 64 packets and have no rate. Packets for the ports in `holding` wait there, one
     after another, while the interface does not take them. Frames are written to files in the folder `pcap`.
+    The loop `before` had some of the same ports: its time goes on, and so do its queues' settings.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class PortLoop:
         priority_queues: int = 1,
         holding: Mapping[int, bool] = {},
         pcap: Path | None = None,
+        before: "PortLoop | None" = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         self._thread: threading.Thread | None = None
@@ -124,8 +127,16 @@ class PortLoop:
             self._switch = np.zeros(1, SWITCH)[0]
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
             of_each = [shapes.get(number, unshaped) for number in self._numbers]
+            self._shapes = of_each
             self._queues = make_queues(of_each, priority_queues)
             self._fill(self._switch, busy_poll)
+            if before is not None:
+                self._switch["start_ns"] = before._switch["start_ns"]
+                same = [
+                    (self._numbers.index(n), p) for p, n in enumerate(before._numbers) if n in self._numbers
+                ]
+                self._make_room(int(before._queues.queues["most"].sum()))
+                keep_settings(self._queues, before._queues, same)
             self._shelf_frames = self._impair(self._switch, impairments)
             self._held_frames = self._hold(self._switch, holding)
             self._captured = 0 if pcap is None else self._capture(self._switch, pcap, opened)
@@ -160,6 +171,43 @@ class PortLoop:
             os.eventfd_read(self._stop_event)
             self._thread = None
             forwarding.discard(self._switch, self._queues)
+
+    def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
+        """Have queues send so many packets/s at most (0: no limit), from the next packet on."""
+        gap = _NS // rate if rate else 0
+        for queue in self._chosen(port, priority):
+            queue["gap"] = gap
+
+    def has_room(self, depth: int, port: int | None, priority: int | None) -> bool:
+        """Whether queues can hold so many packets as things are."""
+        return self._needed(depth, port, priority) <= len(self._queues.slots)
+
+    def set_depth(self, depth: int, port: int | None, priority: int | None) -> None:
+        """Have queues hold so many packets; where they have no room for that, while no loop runs."""
+        if not self.has_room(depth, port, priority):
+            assert self._thread is None
+            self._make_room(self._needed(depth, port, priority))
+        for queue in self._chosen(port, priority):
+            queue["most"], queue["most_bytes"] = of_packets(depth)
+
+    def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
+        """Slots for all queues, with this depth of the chosen ones."""
+        chosen = self._chosen(port, priority)
+        others = int(self._queues.queues["most"].sum()) - sum(int(queue["most"]) for queue in chosen)
+        return others + depth * len(chosen)
+
+    def _make_room(self, slots: int) -> None:
+        """Have so many slots, in queues with the same settings."""
+        old = self._queues
+        self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
+        keep_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
+        self._queues.queues["dropped"] = old.queues["dropped"]
+
+    def _chosen(self, port: int | None, priority: int | None) -> list[Any]:
+        """The records of the queues of a port's priority, of a port, or of all ports."""
+        ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
+        priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
+        return [self._queues.queues[p, k] for p in ports for k in priorities]
 
     def close(self) -> None:
         """Stop, and close all sockets; harmless when repeated."""

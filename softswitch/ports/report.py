@@ -53,6 +53,25 @@ class SwitchCounters(NamedTuple):
             raise SwitchError(f"counters cannot be written to {path}: {error.strerror}") from None
 
 
+def plus(before: SwitchCounters | None, now: SwitchCounters) -> SwitchCounters:
+    """What the ports of `now` have counted, with what they had counted before."""
+    if before is None:
+        return now
+    ports = {
+        number: _sum(before.ports[number], port) if number in before.ports else port
+        for number, port in now.ports.items()
+    }
+    return now._replace(
+        ports=ports,
+        no_such_port=before.no_such_port + now.no_such_port,
+        lost_notices=before.lost_notices + now.lost_notices,
+    )
+
+
+def _sum(before: PortCounters, now: PortCounters) -> PortCounters:
+    return PortCounters(now.name, *(a + b for a, b in zip(before[1:], now[1:], strict=True)))
+
+
 _REASONS = {
     "rx_dropped": "dropped on arrival (no room, or no program)",
     "tx_dropped": "not taken by the interface (slow, or down)",

@@ -44,9 +44,9 @@ class Queues(NamedTuple):
     """SLOT[s]: as many as all queues together may hold."""
 
 
-def make_queues(shapes: Sequence[Shape], priorities: int = 1) -> Queues:
-    """Empty queues of ports with these shapes."""
-    count = priorities * sum(shape.depth.packets for shape in shapes)
+def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) -> Queues:
+    """Empty queues of ports with these shapes; of all together at least so many slots."""
+    count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
     made = Queues(
         pool=_records(1, POOL)[0],
         ports=_records(len(shapes), PORT),
@@ -63,6 +63,14 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1) -> Queues:
     made.slots["following"][-1:] = NONE
     made.pool["free"] = 0 if count else NONE
     return made
+
+
+def keep_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
+    """Give queues the rates and depths of others; `ports` pairs their numbers with those."""
+    for new_port, old_port in ports:
+        queues.ports[new_port]["bits"] = old.ports[old_port]["bits"]
+        for name in ("most", "most_bytes", "gap"):
+            queues.queues[name][new_port] = old.queues[name][old_port]
 
 
 def _records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> Any:

@@ -52,6 +52,11 @@ def read_entries(
     )
 
 
+def idle_time(note: Note, entry: StoredEntry, now: int) -> int:
+    """How long an entry of a table with idle timeouts has not been hit, in µs, at a time since start."""
+    return max(0, now - max(note.since, entry.last_hit))
+
+
 def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
     """The entries of one table, as they are now: of what is kept beside the pipeline a copy is made."""
     matches = None
@@ -114,12 +119,12 @@ def _entity(found: Found, actions: Mapping[str, ActionInfo], wanted: p4r.TableEn
     if note.meter is not None and wanted.HasField("meter_config"):
         encode_config(note.meter, message.meter_config)
     if store.table.has_idle_timeout and wanted.HasField("time_since_last_hit"):
-        message.time_since_last_hit.elapsed_ns = 1000 * max(0, now - max(note.since, entry.last_hit))
+        message.time_since_last_hit.elapsed_ns = 1000 * idle_time(note, entry, now)
     return entity
 
 
 def _default(
-    store: TableStore, action: ActionCall | None, note: Note, actions: Mapping[str, ActionInfo]
+    store: TableStore, action: EntryAction | None, note: Note, actions: Mapping[str, ActionInfo]
 ) -> p4r.Entity:
     entity = p4r.Entity()
     message = entity.table_entry

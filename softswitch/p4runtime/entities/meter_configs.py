@@ -27,8 +27,8 @@ def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, lo
 
 
 def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
-    """Fill in a configuration."""
-    message.cir, message.cburst, message.pir, message.pburst = config
+    """Fill in a configuration; fractions of a unit a second, which a message cannot have, are rounded."""
+    message.cir, message.cburst, message.pir, message.pburst = map(round, config)
 
 
 def _show(given: p4r.MeterConfig) -> str:

@@ -27,6 +27,10 @@ class MeterEntries(Arrays[MeterInfo]):
         config = None
         if message.HasField("config"):
             config = decode_config(message.config, array.type, f"meter {array.name}")
+        self.configure(array, indices, config, batch)
+
+    def configure(self, array: MeterInfo, indices: range, config: MeterConfig | None, batch: Batch) -> None:
+        """Add to the batch that these cells have this configuration, or none."""
         for index in indices:
             batch.put(self._configs, (array.id, index), config)
 
@@ -35,6 +39,10 @@ class MeterEntries(Arrays[MeterInfo]):
                 pipeline.write_meter(array.name, index, config)
 
         batch.add(step)
+
+    def config(self, array: MeterInfo, index: int) -> MeterConfig | None:
+        """What a cell is configured to; None for nothing."""
+        return self._configs.get((array.id, index))
 
     def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
         """One cell, all cells of a meter, or (ID 0) all cells of all meters."""

@@ -123,6 +123,10 @@ class Profiles:
             raise invalid(f"no action profile has ID {identity}")
         return store
 
+    def find_named(self, name: str) -> ProfileStore | None:
+        """The profile with a P4 name, or None."""
+        return next((store for store in self._stores.values() if store.name == name), None)
+
     def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:
         """The profiles that a query is about: the one with its ID, or all where that is 0."""
         if profile:

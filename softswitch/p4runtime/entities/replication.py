@@ -30,7 +30,7 @@ class _Replicated(ABC, Generic[M]):
     most: int
 
     def __init__(self, counts: dict[tuple[str, int], int]) -> None:
-        self._entries: dict[int, tuple[M, list[Replica]]] = {}
+        self.entries: dict[int, tuple[M, list[Replica]]] = {}
         self._counts = counts
 
     @abstractmethod
@@ -55,42 +55,49 @@ class _Replicated(ABC, Generic[M]):
         location = f"{self.name} {identity}"
         if not 0 < identity <= self.most:
             raise invalid(f"{location}: IDs go from 1 to {self.most}")
-        if kind == INSERT and identity in self._entries:
+        if kind == INSERT and identity in self.entries:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"{location} is already there")
         if kind != INSERT:
             self._check_there(identity)
         if kind == DELETE:
-            batch.put(self._entries, identity, None)
+            batch.put(self.entries, identity, None)
             batch.put(self._counts, (self.name, identity), None)
             batch.add(lambda pipeline: self.apply(pipeline, message, []))
             return
         self.check(message, location)
-        _, before = self._entries.get(identity, (None, []))
+        _, before = self.entries.get(identity, (None, []))
         replicas = copying_order(decode_replicas(message.replicas, location), before)
-        others = sum(count for key, count in self._counts.items() if key != (self.name, identity))
-        if others + len(replicas) > MAX_REPLICAS:
-            text = f"{location}: all groups and sessions together have room for {MAX_REPLICAS} replicas"
-            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
         kept = type(message)()
         kept.CopyFrom(message)
-        batch.put(self._entries, identity, (kept, replicas))
-        batch.put(self._counts, (self.name, identity), len(replicas))
-        batch.add(lambda pipeline: self.apply(pipeline, kept, replicas))
+        self.put(kept, replicas, batch)
+
+    def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
+        """Add to the batch that an entry makes these copies, in this order; `Refusal` for too many."""
+        key = (self.name, self.identity(message))
+        others = sum(count for other, count in self._counts.items() if other != key)
+        if others + len(replicas) > MAX_REPLICAS:
+            text = f"all groups and sessions together have room for {MAX_REPLICAS} replicas"
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"{key[0]} {key[1]}: {text}")
+        batch.put(self.entries, key[1], (message, replicas))
+        batch.put(self._counts, key, len(replicas))
+        batch.add(lambda pipeline: self.apply(pipeline, message, replicas))
 
     def read(self, wanted: M) -> Iterator[p4r.Entity]:
         """One entry, or (ID 0) all."""
         identity = self.identity(wanted)
         if identity:
             self._check_there(identity)
-        chosen = [self._entries[identity]] if identity else list(self._entries.values())
+        chosen = [self.entries[identity]] if identity else list(self.entries.values())
         return (p4r.Entity(packet_replication_engine_entry=self.entry(message)) for message, _ in chosen)
 
     def _check_there(self, identity: int) -> None:
-        if identity not in self._entries:
+        if identity not in self.entries:
             raise Refusal(StatusCode.NOT_FOUND, f"{self.name} {identity} is not there")
 
 
 class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
+    """The multicast groups."""
+
     name, most = "multicast group", MULTICAST_GROUPS - 1
 
     def identity(self, message: p4r.MulticastGroupEntry) -> int:
@@ -134,16 +141,16 @@ class PacketReplication:
 
     def __init__(self) -> None:
         counts: dict[tuple[str, int], int] = {}
-        self._groups = _MulticastGroups(counts)
-        self._sessions = _CloneSessions(counts)
+        self.groups = _MulticastGroups(counts)
+        self.sessions = _CloneSessions(counts)
 
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
         """Check one update and add it to the batch."""
         match message.WhichOneof("type"):
             case "multicast_group_entry":
-                self._groups.write(kind, message.multicast_group_entry, batch)
+                self.groups.write(kind, message.multicast_group_entry, batch)
             case "clone_session_entry":
-                self._sessions.write(kind, message.clone_session_entry, batch)
+                self.sessions.write(kind, message.clone_session_entry, batch)
             case _:
                 raise _untyped()
 
@@ -151,9 +158,9 @@ class PacketReplication:
         """One group or session, or (ID 0) all groups or all sessions."""
         match wanted.WhichOneof("type"):
             case "multicast_group_entry":
-                return self._groups.read(wanted.multicast_group_entry)
+                return self.groups.read(wanted.multicast_group_entry)
             case "clone_session_entry":
-                return self._sessions.read(wanted.clone_session_entry)
+                return self.sessions.read(wanted.clone_session_entry)
             case _:
                 raise _untyped()
 

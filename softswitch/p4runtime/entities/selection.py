@@ -35,7 +35,7 @@ class MemberNumbers:
     """BMv2's numbers of the members of one profile, and so the order of each group.
 
     Members and groups are the controller's IDs. What one-shots make has only numbers; `groups` has those of
-    their groups.
+    all groups.
     """
 
     def __init__(self) -> None:
@@ -43,6 +43,7 @@ class MemberNumbers:
         self._free = LowestFree()
         self._copies: dict[int, list[int]] = {}
         self._groups: dict[int, dict[int, int]] = {}
+        self._group_numbers: dict[int, int] = {}
 
     def keep(self) -> Callable[[], None]:
         """Copy the state, and return what makes it again what it is now."""
@@ -60,6 +61,8 @@ class MemberNumbers:
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
         """A group is inserted or modified to have these members; they in the order in which it picks them."""
         before = self._groups.get(group, {})
+        if group not in self._groups:
+            self._group_numbers[group] = self.groups.take()
         for member in sorted(weights):
             copies = self._copies[member]
             copies += [self._free.take() for _ in range(weights[member] - len(copies))]
@@ -73,6 +76,15 @@ class MemberNumbers:
         """A group is deleted."""
         for member in sorted(self._groups.pop(group)):
             self._purge(member)
+        self.groups.give(self._group_numbers.pop(group))
+
+    def member_numbers(self) -> dict[int, int]:
+        """BMv2's numbers of the controller's members, by its IDs: of copies the first."""
+        return {member: copies[0] for member, copies in self._copies.items()}
+
+    def group_numbers(self) -> dict[int, int]:
+        """BMv2's numbers of the controller's groups, by its IDs."""
+        return dict(self._group_numbers)
 
     def take(self, count: int) -> list[int]:
         """Numbers of new members without ID."""

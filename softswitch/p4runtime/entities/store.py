@@ -11,7 +11,7 @@ from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import ActionCall, EntryKey, MeterConfig
+from softswitch.pipeline import ActionCall, EntryAction, EntryKey, MeterConfig
 from softswitch.words import counted
 
 
@@ -43,9 +43,9 @@ DEFAULT = Key(())
 
 
 class DefaultEntry(NamedTuple):
-    """A table's default action, None for none, and the controller's cookies."""
+    """What a miss does, None for nothing, and the controller's cookies."""
 
-    action: ActionCall | None
+    action: EntryAction | None
     note: Note = PLAIN
 
 
@@ -143,6 +143,10 @@ class Stores:
     def named(self, name: str) -> TableStore:
         """The table with a P4 name."""
         return self._by_name[name]
+
+    def find_named(self, name: str) -> TableStore | None:
+        """The table with a P4 name, or None."""
+        return self._by_name.get(name)
 
     def selected(self, wanted: p4r.TableEntry) -> list[TableStore]:
         """The tables that a query is about: the one with its table ID, or all where that is 0."""

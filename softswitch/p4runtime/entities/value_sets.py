@@ -43,6 +43,10 @@ class ValueSetEntries:
         chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
         return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
 
+    def members(self, identity: int) -> tuple[Member, ...]:
+        """The members of a value set."""
+        return self._members[self._value_set(identity).id]
+
     def _value_set(self, identity: int) -> ValueSetInfo:
         value_set = self._value_sets.get(identity)
         if value_set is None:

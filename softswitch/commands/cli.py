@@ -1,0 +1,158 @@
+"""`softswitch cli`: commands for a switch that runs, typed or from files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import click
+
+from softswitch.commands.shell import INTRO, PROMPT, FileError, Shell
+from softswitch.errors import SwitchError
+from softswitch.runtime.addresses import DEFAULT_THRIFT_PORT, address_of
+from softswitch.runtime.client import connect
+
+DEFAULT_ADDRESS = "127.0.0.1:9559"
+_HISTORY_LINES = 10_000
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--grpc", metavar="HOST:PORT", help=f"The switch's gRPC server; {DEFAULT_ADDRESS} by default.")
+@click.option(
+    "--keep-going", is_flag=True, help="Go on behind a mistake in a file; the status is 1 at the end."
+)
+@click.option("--thrift-port", type=int, metavar="N", help="As BMv2's: the switch that was started with it.")
+@click.option("--thrift-ip", metavar="HOST", help="As BMv2's; not used.")
+@click.option("--json", "program", type=click.Path(path_type=Path), help="Names from this BMv2 JSON.")
+@click.option("--pre", metavar="KIND", help="As BMv2's; not used, SimplePreLAG holds.")
+def command(
+    files: Sequence[Path],
+    grpc: str | None,
+    keep_going: bool,
+    thrift_port: int | None,
+    thrift_ip: str | None,
+    program: Path | None,
+    pre: str | None,
+) -> None:
+    """Read BMv2's commands from FILES, or what is typed or piped in, and do them on a running switch.
+
+    `help` lists the commands. A mistake in a file ends the work there.
+    """
+    with connect(_address(grpc, thrift_port)) as switch:
+        shell = Shell(switch)
+        if program is not None:
+            shell.use_names(_read(program))
+        mistakes = _Mistakes(keep_going)
+        if files:
+            for file in files:
+                shell.run_all(_read(file).splitlines(), str(file), mistakes)
+        elif sys.stdin.isatty():
+            _type(shell)
+        else:
+            _pipe(shell, mistakes)
+        mistakes.end()
+
+
+def main(arguments: list[str]) -> None:
+    """Run it; errors are one line on stderr, and the exit status is not 0."""
+    try:
+        command.main(arguments, prog_name="softswitch cli")
+    except SwitchError as error:
+        sys.exit(f"softswitch: error: {error}")
+
+
+class _Mistakes:
+    """What becomes of mistakes in files: the first ends the work, or all are told and counted."""
+
+    def __init__(self, keep_going: bool) -> None:
+        self._keep_going = keep_going
+        self._count = 0
+
+    def __call__(self, error: FileError) -> None:
+        if not self._keep_going:
+            raise error
+        self._count += 1
+        print(f"softswitch: error: {error}", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Exit with status 1 where there were any."""
+        if self._count:
+            sys.exit(1)
+
+
+def _address(grpc: str | None, thrift_port: int | None) -> str:
+    if grpc is not None:
+        return grpc
+    noted = address_of(DEFAULT_THRIFT_PORT if thrift_port is None else thrift_port)
+    if noted is None and thrift_port is not None:
+        raise SwitchError(
+            f"no switch runs with --thrift-port {thrift_port} here: --grpc HOST:PORT names one otherwise"
+        )
+    return noted or DEFAULT_ADDRESS
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SwitchError(f"{path} is no text: {error.reason} at byte {error.start}") from None
+
+
+def _pipe(shell: Shell, wrong: Callable[[FileError], None]) -> None:
+    """Standard input, with a prompt before each line, which BMv2's scripts look for."""
+    print(INTRO)
+
+    def told(error: FileError) -> None:
+        print(error.__cause__ or error)
+        wrong(error)
+
+    shell.run_all(_prompted(sys.stdin), "<stdin>", told)
+
+
+def _prompted(lines: Iterator[str]) -> Iterator[str]:
+    while True:
+        print(PROMPT, end="", flush=True)
+        line = next(lines, None)
+        if line is None:
+            print(flush=True)
+            return
+        yield line
+
+
+def _type(shell: Shell) -> None:
+    with _history():
+        while True:
+            try:
+                shell.cmdloop()
+                return
+            except KeyboardInterrupt:  # the line is dropped
+                print()
+                shell.intro = ""
+
+
+@contextmanager
+def _history() -> Iterator[None]:
+    """Lines typed before, and from now on; completion of names with dots in them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    readline.set_completer_delims(" \t\n")
+    above = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    file = Path(above, "softswitch", "history")
+    with suppress(OSError):
+        readline.read_history_file(file)
+    try:
+        yield
+    finally:
+        readline.set_history_length(_HISTORY_LINES)
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(file)

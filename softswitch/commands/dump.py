@@ -1,0 +1,88 @@
+"""Entries, members and groups as BMv2 shows them (BMv2: tools/runtime_CLI.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from softswitch.commands.names import Action, KeyField, Program, Table
+from softswitch.commands.values import match_parts, octets
+from softswitch.runtime.interface import Doing, Entry, Group, Member
+
+_LEAST_NAME = 20
+STARS, LINE = "**********", "=========="
+
+
+def key_line(table: Table, matches: Sequence[str]) -> str:
+    """A key as `table_add` repeats it: `LPM-0a:00:00:01/32`."""
+    return "\t".join(
+        f"{field.kind.upper()}-{_joined(field, match, ':')}"
+        for field, match in zip(table.key, matches, strict=True)
+    )
+
+
+def data_line(action: Action, data: Sequence[str]) -> str:
+    """The data of an action as `table_add` repeats it."""
+    return "\t".join(each.hex(":") for each in _data(action, data))
+
+
+def entry_lines(program: Program, table: Table, entry: Entry) -> Iterator[str]:
+    """An entry of a table."""
+    width = max([_LEAST_NAME, *(len(field.name) for field in table.key)])
+    yield f"Dumping entry {entry['handle']:#x}"
+    yield "Match key:"
+    for field, match in zip(table.key, entry["match"], strict=True):
+        yield f"* {field.name:{width}}: {field.kind.upper():10}{_joined(field, match, '')}"
+    if entry["priority"] >= 0:
+        yield f"Priority: {entry['priority']}"
+    yield doing_line(program, entry["doing"])
+    life = entry["life"]
+    if life is not None:
+        yield f"Life: {life['idle']}ms since hit, timeout is {life['timeout']}ms"
+
+
+def doing_line(program: Program, doing: Doing | None) -> str:
+    """What an entry or a miss does."""
+    if doing is None:
+        return "EMPTY"
+    if "member" in doing:
+        return f"Index: member({doing['member']})"
+    if "group" in doing:
+        return f"Index: group({doing['group']})"
+    return _action_line(program, doing["action"], doing["data"])
+
+
+def member_lines(program: Program, member: Member) -> Iterator[str]:
+    """A member of an action profile."""
+    yield f"Dumping member {member['handle']}"
+    yield _action_line(program, member["action"], member["data"])
+
+
+def group_lines(group: Group) -> Iterator[str]:
+    """A group of an action profile."""
+    yield f"Dumping group {group['handle']}"
+    yield f"Members: [{', '.join(map(str, group['members']))}]"
+
+
+def _action_line(program: Program, name: str, data: Sequence[str]) -> str:
+    values = _data(program.actions.all[name], data)
+    return f"Action entry: {name} - {', '.join(value.hex() for value in values)}"
+
+
+def _data(action: Action, data: Sequence[str]) -> list[bytes]:
+    return [octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True)]
+
+
+def _joined(field: KeyField, match: str, between: str) -> str:
+    parts = [_spread(part, between) for part in match_parts(field, match)]
+    match field.kind:
+        case "lpm":
+            return f"{parts[0]}/{match_parts(field, match)[1]}"
+        case "ternary":
+            return " &&& ".join(parts)
+        case "range":
+            return " -> ".join(parts)
+    return parts[0]
+
+
+def _spread(part: str, between: str) -> str:
+    return between.join(part[i : i + 2] for i in range(0, len(part), 2)) if between else part

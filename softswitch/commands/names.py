@@ -1,0 +1,206 @@
+"""What a program has, from its BMv2 JSON: names in full, and by unique suffix (BMv2: runtime_CLI.py)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from softswitch.commands.errors import CommandError, wrong_name
+from softswitch.errors import ProgramError
+
+T = TypeVar("T")
+_WITH_PRIORITY = ("ternary", "range")
+_CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
+
+
+class KeyField(NamedTuple):
+    """A match field; `kind` is BMv2's: exact, lpm, ternary, range or valid."""
+
+    name: str
+    kind: str
+    width: int
+
+
+class Parameter(NamedTuple):
+    """A parameter of an action; `width` in bits."""
+
+    name: str
+    width: int
+
+
+class Action(NamedTuple):
+    """An action."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def described(self) -> str:
+        """As BMv2 shows it."""
+        data = ",\t".join(f"{name}({width})" for name, width in self.parameters)
+        return f"{self.name:30} [{data}]"
+
+
+@dataclass
+class Profile:
+    """An action profile; `has_selector` where it has groups."""
+
+    name: str
+    has_selector: bool
+    actions: dict[str, Action] = field(default_factory=dict)
+    users: int = 0
+
+
+class Table(NamedTuple):
+    """A table."""
+
+    name: str
+    kind: str
+    key: tuple[KeyField, ...]
+    actions: dict[str, Action]
+    profile: Profile | None
+    has_timeout: bool
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether its entries have priorities."""
+        return self.kind in _WITH_PRIORITY
+
+    def described(self) -> str:
+        """As BMv2 shows it."""
+        key = ",\t".join(f"{name}({kind}, {width})" for name, kind, width in self.key)
+        return f"{self.name:30} [implementation={self.profile and self.profile.name}, mk={key}]"
+
+
+class Array(NamedTuple):
+    """A counter, meter or register; `binding` is the table whose entries have it, where it is direct."""
+
+    name: str
+    binding: str | None = None
+
+
+class ValueSet(NamedTuple):
+    """A parser value set; `width` is that of all parts without padding."""
+
+    name: str
+    width: int
+
+
+class Names(Generic[T]):
+    """Things of one kind by name, or by a suffix of whole parts that no other has."""
+
+    def __init__(self, kind: str, things: Mapping[str, T]) -> None:
+        self._kind = kind
+        self.all = dict(things)
+        suffixes = [(suffix, name) for name in self.all for suffix in _suffixes(name)]
+        times = Counter(suffix for suffix, _ in suffixes)
+        self._by_suffix = {suffix: self.all[name] for suffix, name in suffixes if times[suffix] == 1}
+        # A full name is never ambiguous, even where it ends another.
+        self._by_suffix.update(self.all)
+
+    def find(self, name: str) -> T | None:
+        """The one with a name or unique suffix; None where there is none or are many."""
+        return self._by_suffix.get(name)
+
+    def __getitem__(self, name: str) -> T:
+        found = self.find(name)
+        if found is None:
+            raise wrong_name(self._kind, name)
+        return found
+
+
+class Program:
+    """All names of a program."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._load(json.loads(text))
+        except (KeyError, TypeError, ValueError, StopIteration) as error:
+            raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from None
+
+    def _load(self, program: Any) -> None:
+        actions = {item["name"]: _action(item) for item in program["actions"]}
+        profiles = {
+            item["name"]: Profile(item["name"], "selector" in item)
+            for pipeline in program["pipelines"]
+            for item in pipeline.get("action_profiles", [])
+        }
+        types = {each["name"]: {f[0]: f[1] for f in each["fields"]} for each in program["header_types"]}
+        headers = {each["name"]: types[each["header_type"]] for each in program["headers"]}
+        tables = {
+            item["name"]: _table(item, actions, profiles, headers)
+            for pipeline in program["pipelines"]
+            for item in pipeline["tables"]
+        }
+        self.actions = Names("action", actions)
+        self.profiles = Names("action profile", profiles)
+        self.tables = Names("table", tables)
+        self.counters = Names("counter", _arrays(program["counter_arrays"]))
+        self.meters = Names("meter", _arrays(program["meter_arrays"]))
+        self.registers = Names("register", _arrays(program["register_arrays"]))
+        self.value_sets = Names(
+            "parser value set",
+            {
+                item["name"]: ValueSet(item["name"], item["compressed_bitwidth"])
+                for item in program.get("parse_vsets", [])
+            },
+        )
+        self.crcs = {
+            item["name"]: _CUSTOM_CRCS[item["algo"]]
+            for item in program["calculations"]
+            if item["algo"] in _CUSTOM_CRCS
+        }
+
+    def action_of(self, listed: Mapping[str, Action], name: str, where: str) -> Action:
+        """One of some actions; `where` ("Table t") begins the error."""
+        found = self.actions.find(name)
+        if found is None or found.name not in listed:
+            found = Names("action", listed).find(name)
+        if found is None:
+            raise CommandError(f"Error: {where} has no action {name}", name)
+        return found
+
+
+def _suffixes(name: str) -> Iterable[str]:
+    parts = name.split(".")
+    return (".".join(parts[i:]) for i in range(len(parts)))
+
+
+def _action(item: Any) -> Action:
+    return Action(item["name"], tuple(Parameter(p["name"], p["bitwidth"]) for p in item["runtime_data"]))
+
+
+def _table(
+    item: Any, actions: Mapping[str, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Any]
+) -> Table:
+    profile = profiles[item["action_profile"]] if item["type"] != "simple" else None
+    listed = {name: actions[name] for name in item["actions"]}
+    if profile is not None:
+        profile.actions.update(listed)
+        profile.users += 1
+    return Table(
+        name=item["name"],
+        kind=item["match_type"],
+        key=tuple(_field(part, headers) for part in item["key"]),
+        actions=listed,
+        profile=profile,
+        has_timeout=bool(item.get("support_timeout")),
+    )
+
+
+def _field(part: Any, headers: Mapping[str, Any]) -> KeyField:
+    target, kind = part["target"], part["match_type"]
+    if kind == "valid":
+        return KeyField(f"{target}_valid", kind, 1)
+    if target[1] == "$valid$":
+        return KeyField(f"{target[0]}_valid", kind, 1)
+    return KeyField(".".join(target), kind, headers[target[0]][target[1]])
+
+
+def _arrays(items: Iterable[Any]) -> dict[str, Array]:
+    return {
+        item["name"]: Array(item["name"], item["binding"] if item.get("is_direct") else None)
+        for item in items
+    }

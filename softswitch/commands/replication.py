@@ -1,0 +1,155 @@
+"""Commands on multicast groups and mirroring sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softswitch.commands.base import Base, at_least, exactly
+from softswitch.commands.errors import CommandError
+from softswitch.commands.values import parse_int
+
+
+class ReplicationCommands(Base):
+    """The packet replication engine."""
+
+    # -- groups
+
+    def do_mc_mgrp_create(self, line: str) -> None:
+        """Create multicast group: mc_mgrp_create <group id>"""
+        (text,) = exactly(line, 1)
+        group = parse_int(text, "multicast group id")
+        self.say(f"Creating multicast group {group}")
+        self.switch.mc_group_create(group)
+
+    def do_mc_mgrp_destroy(self, line: str) -> None:
+        """Destroy multicast group: mc_mgrp_destroy <group id>"""
+        (text,) = exactly(line, 1)
+        group = parse_int(text, "multicast group id")
+        self.say(f"Destroying multicast group {group}")
+        self.switch.mc_group_destroy(group)
+
+    # -- nodes
+
+    def do_mc_node_create(self, line: str) -> None:
+        """Create multicast node: mc_node_create <rid> <space-separated port list> [ | <space-separated lag
+        list> ]
+        """
+        words = at_least(line, 1)
+        rid = parse_int(words[0], "rid")
+        ports, lags = _ports_and_lags(words[1:])
+        self.say(f"Creating node with rid {rid} , port map {_bits(ports)} and lag map {_bits(lags)}")
+        self.say(f"node was created with handle {self.switch.mc_node_create(rid, ports, lags)}")
+
+    def do_mc_node_update(self, line: str) -> None:
+        """Update multicast node: mc_node_update <node handle> <space-separated port list> [ | <space-
+        separated lag list> ]
+        """
+        words = at_least(line, 2)
+        node = parse_int(words[0], "node handle")
+        ports, lags = _ports_and_lags(words[1:])
+        self.say(f"Updating node {node} with port map {_bits(ports)} and lag map {_bits(lags)}")
+        self.switch.mc_node_update(node, ports, lags)
+
+    def do_mc_node_associate(self, line: str) -> None:
+        """Associate node to multicast group: mc_node_associate <group handle> <node handle>"""
+        group, node = _group_and_node(line)
+        self.say(f"Associating node {node} to multicast group {group}")
+        self.switch.mc_node_associate(group, node)
+
+    def do_mc_node_dissociate(self, line: str) -> None:
+        """Dissociate node from multicast group: mc_node_dissociate <group handle> <node handle>"""
+        group, node = _group_and_node(line)
+        self.say(f"Dissociating node {node} from multicast group {group}")
+        self.switch.mc_node_dissociate(group, node)
+
+    def do_mc_node_destroy(self, line: str) -> None:
+        """Destroy multicast node: mc_node_destroy <node handle>"""
+        (text,) = exactly(line, 1)
+        node = parse_int(text, "node handle")
+        self.say(f"Destroying node {node}")
+        self.switch.mc_node_destroy(node)
+
+    def do_mc_set_lag_membership(self, line: str) -> None:
+        """Set lag membership of port list: mc_set_lag_membership <lag index> <space-separated port list>"""
+        words = at_least(line, 2)
+        lag, ports = parse_int(words[0], "lag index"), _numbers(words[1:], "lag")
+        self.say(f"Setting lag membership: {lag} <- {_bits(ports)}")
+        self.switch.mc_set_lag(lag, ports)
+
+    def do_mc_dump(self, line: str) -> None:
+        """Dump entries in multicast engine: mc_dump"""
+        exactly(line, 0)
+        multicast = self.switch.multicast()
+        self.say("==========")
+        self.say("MC ENTRIES")
+        for group in multicast["groups"]:
+            self.say("**********")
+            self.say(f"mgrp({group['group']})")
+            for node in group["nodes"]:
+                self.say(
+                    f"  -> (L1h={node['handle']}, rid={node['rid']}) "
+                    f"-> (ports=[{_joined(node['ports'])}], lags=[{_joined(node['lags'])}])"
+                )
+        self.say("==========")
+        self.say("LAGS")
+        for lag in multicast["lags"]:
+            self.say(f"lag({lag['lag']}) -> ports=[{_joined(lag['ports'])}]")
+        self.say("==========")
+
+    # -- mirroring
+
+    def do_mirroring_add(self, line: str) -> None:
+        """Add mirroring session to unicast port: mirroring_add <mirror_id> <egress_port>"""
+        session, port = exactly(line, 2)
+        self.switch.mirror_set(_session(session), parse_int(port, "egress_port, expected integer"), None)
+
+    def do_mirroring_add_mc(self, line: str) -> None:
+        """Add mirroring session to multicast group: mirroring_add_mc <mirror_id> <mgrp>"""
+        session, group = exactly(line, 2)
+        self.switch.mirror_set(_session(session), None, parse_int(group, "mgrp, expected integer"))
+
+    def do_mirroring_delete(self, line: str) -> None:
+        """Delete mirroring session: mirroring_delete <mirror_id>"""
+        (session,) = exactly(line, 1)
+        self.switch.mirror_delete(_session(session))
+
+    def do_mirroring_get(self, line: str) -> None:
+        """Display mirroring session: mirroring_get <mirror_id>"""
+        (session,) = exactly(line, 1)
+        mirror = self.switch.mirror(_session(session))
+        self.say(f"MirroringSessionConfig(port={mirror['port']}, mgid={mirror['group']})")
+
+
+def _session(word: str) -> int:
+    return parse_int(word, "mirror_id, expected integer")
+
+
+def _group_and_node(line: str) -> tuple[int, int]:
+    group, node = exactly(line, 2)
+    return parse_int(group, "multicast group id"), parse_int(node, "node handle")
+
+
+def _ports_and_lags(words: list[str]) -> tuple[list[int], list[int]]:
+    at = words.index("|") if "|" in words else len(words)
+    return _numbers(words[:at], "port"), _numbers(words[at + 1 :], "lag")
+
+
+def _numbers(words: Sequence[str], what: str) -> list[int]:
+    numbers: list[int] = []
+    for word in words:
+        number = int(word) if word.isascii() and word.isdigit() else -1
+        if number < 0:
+            raise CommandError(f"Error: '{word}' is not a valid {what} number", word)
+        if number in numbers:
+            raise CommandError(f"Error: Found duplicate {what} number '{word}'", word)
+        numbers.append(number)
+    return sorted(numbers)
+
+
+def _bits(numbers: Sequence[int]) -> str:
+    """Numbers as BMv2 shows them: a 1 for each, the lowest last."""
+    return f"{sum(1 << number for number in numbers):b}" if numbers else ""
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

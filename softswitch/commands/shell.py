@@ -1,0 +1,155 @@
+"""All commands, as lines of text: typed, piped in, or from a file."""
+
+from __future__ import annotations
+
+import cmd
+import inspect
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+
+from softswitch.commands.base import Say
+from softswitch.commands.cells import CellCommands
+from softswitch.commands.device import DeviceCommands
+from softswitch.commands.errors import CommandError
+from softswitch.commands.profiles import ProfileCommands
+from softswitch.commands.replication import ReplicationCommands
+from softswitch.commands.tables import TableCommands
+from softswitch.errors import SwitchError
+from softswitch.runtime.interface import Runtime
+
+COMMENTS = ("#", "//")
+PROMPT = "RuntimeCmd: "
+INTRO = "Control utility for runtime P4 table manipulation"
+
+
+class FileError(SwitchError):
+    """A mistake in a line of a file."""
+
+    def __init__(self, file: str, number: int, line: str, error: SwitchError) -> None:
+        word = getattr(error, "word", "") or line.split()[0]
+        super().__init__(f"{file}:{number}: {word!r}: {error}")
+
+
+class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, DeviceCommands, cmd.Cmd):
+    """Commands on a switch; what they print goes to `say`. `runs_shell` is whether `shell` is one of them."""
+
+    prompt, intro = PROMPT, INTRO
+
+    def __init__(self, switch: Runtime, say: Say = print, runs_shell: bool = True) -> None:
+        cmd.Cmd.__init__(self)
+        super().__init__(switch, say)
+        self._runs_shell = runs_shell
+
+    # -- running lines
+
+    def run(self, line: str) -> bool:
+        """Do what a line says; whether it was the last. `SwitchError` where that cannot be done."""
+        stripped = line.strip()
+        if not stripped or stripped.startswith(COMMENTS):
+            return False
+        return bool(super().onecmd(stripped))
+
+    def run_all(self, lines: Iterable[str], file: str, wrong: Callable[[FileError], None]) -> None:
+        """Do what the lines of a file say; `wrong` is told of each mistake, and raises to end it there."""
+        for number, line in enumerate(lines, start=1):
+            try:
+                if self.run(line):
+                    return
+            except SwitchError as error:
+                mistake = FileError(file, number, line, error)
+                mistake.__cause__ = error
+                wrong(mistake)
+
+    def onecmd(self, line: str) -> bool:
+        """What is typed: a mistake is told, and the next line follows."""
+        try:
+            return self.run(line)
+        except SwitchError as error:
+            self.say(str(error))
+            return False
+
+    def emptyline(self) -> bool:
+        """Nothing; BMv2 repeats the last command."""
+        return False
+
+    def default(self, line: str) -> None:
+        """A line that is no command."""
+        word = line.split()[0]
+        raise CommandError(f"*** Unknown syntax: {line}", word)
+
+    def do_help(self, line: str) -> None:
+        """List available commands with "help" or detailed help with "help cmd"."""
+        method = getattr(self, f"do_{line.strip()}", None)
+        if method is None:
+            super().do_help(line)
+            return
+        for paragraph in (inspect.getdoc(method) or "").split("\n\n"):
+            self.say(" ".join(paragraph.split()))
+
+    # -- what belongs to no part of the switch
+
+    def do_shell(self, line: str) -> None:
+        """Run a shell command: shell <command>"""
+        if not self._runs_shell:
+            raise CommandError("Error: shell commands are not run here")
+        done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, text=True, check=False)
+        self.say(done.stdout)
+
+    def do_greet(self, line: str) -> None:
+        """Say hello: greet"""
+        self.say("hello")
+
+    def do_EOF(self, line: str) -> bool:
+        """End, as Ctrl-D does: EOF"""
+        self.say("")
+        return True
+
+    # -- completion
+
+    def completedefault(self, *ignored: object) -> list[str]:
+        """What may follow in a line: names by what the command takes."""
+        text, line, begin, _ = ignored
+        assert isinstance(text, str) and isinstance(line, str) and isinstance(begin, int)
+        words = line[:begin].split()
+        try:
+            return sorted(name for name in self._names(words) if name.startswith(text))
+        except SwitchError:
+            return []
+
+    def _names(self, words: list[str]) -> Iterable[str]:
+        """Names that may be next behind some words."""
+        command, *given = words
+        named = next((named for start, named in self._first.items() if command.startswith(start)), None)
+        if named is None:
+            return []
+        things = named()
+        if not given:
+            return things
+        thing = things.get(given[0])
+        takes_action = command in _TAKES_ACTION and len(given) == 1
+        return getattr(thing, "actions", {}) if takes_action else []
+
+    @property
+    def _first(self) -> dict[str, Callable[[], Mapping[str, object]]]:
+        """What the first word behind a command names, by the command's beginning."""
+        program = self.program
+        return {
+            "table_": lambda: program.tables.all,
+            "act_prof_": lambda: program.profiles.all,
+            "register_": lambda: program.registers.all,
+            "counter_": lambda: program.counters.all,
+            "meter_": lambda: program.meters.all,
+            "pvs_": lambda: program.value_sets.all,
+            "set_crc": lambda: program.crcs,
+        }
+
+
+_TAKES_ACTION = {
+    "table_add",
+    "table_set_default",
+    "table_modify",
+    "table_indirect_create_member",
+    "table_indirect_modify_member",
+    "act_prof_create_member",
+    "act_prof_modify_member",
+}

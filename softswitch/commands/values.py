@@ -1,0 +1,105 @@
+"""Numbers, addresses and matches, as BMv2's users write them (BMv2: tools/runtime_CLI.py)."""
+
+from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from softswitch.commands.errors import CommandError
+from softswitch.commands.names import KeyField
+
+IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
+BETWEEN = {"lpm": "/", "ternary": "&&&", "range": "->"}
+"""What stands between the two parts of a match."""
+
+
+def parse_value(text: str, width: int) -> int:
+    """A number in decimal or with a prefix, or an address of that width; ValueError says what is wrong."""
+    if width == IPV4_BITS and "." in text:
+        try:
+            return int(IPv4Address(text))
+        except AddressValueError:
+            raise ValueError("Invalid IPv4 address") from None
+    if width == MAC_BITS and ":" in text:
+        return _mac(text)
+    if width == IPV6_BITS and ":" in text:
+        try:
+            return int(IPv6Address(text))
+        except AddressValueError:
+            raise ValueError("Invalid IPv6 address") from None
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise ValueError("Invalid input, could not cast to integer, try in hex with 0x prefix") from None
+    if value < 0:
+        raise ValueError("Parameter is negative")
+    if value >> width:
+        raise ValueError(f"Parameter is too large, it has to fit in bit<{width}>")
+    return value
+
+
+def parse_match(field: KeyField, text: str) -> str:
+    """A match as `softswitch.runtime` takes it."""
+    between = BETWEEN.get(field.kind)
+    if between is None:
+        return f"{_key_part(text, field.width, text):#x}"
+    parts = text.split(between)
+    if len(parts) != 2:
+        raise CommandError(f"Invalid match key: {_WRONG[field.kind].format(text)}", text)
+    first = _key_part(parts[0], field.width, text)
+    if field.kind == "lpm":
+        length = _key_part(parts[1], 16, text)
+        if length > field.width:
+            raise CommandError(
+                f"Invalid match key: prefix length {length} of {text} is above {field.width}", text
+            )
+        return f"{first:#x}/{length}"
+    second = _key_part(parts[1], field.width, text)
+    if field.kind == "range" and first > second:
+        raise CommandError(f"Invalid match key: start is behind end in expression {text}", text)
+    return f"{first:#x}{between}{second:#x}"
+
+
+def parse_int(text: str, name: str) -> int:
+    """A number in decimal or with a prefix."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise CommandError(f"Error: Bad format for {name}", text) from None
+
+
+def octets(value: int, width: int) -> bytes:
+    """The bytes of a value of so many bits."""
+    return value.to_bytes((width + 7) // 8, "big")
+
+
+def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
+    """The parts of a match as `softswitch.runtime` gives it, in bytes without prefix; a length is decimal."""
+    between = BETWEEN.get(field.kind)
+    parts = [match] if between is None else match.split(between)
+    if field.kind == "lpm":
+        return octets(int(parts[0], 16), field.width).hex(), parts[1]
+    return tuple(octets(int(part, 16), field.width).hex() for part in parts)
+
+
+def _mac(text: str) -> int:
+    try:
+        found = bytes(int(part, 16) for part in text.split(":"))
+    except ValueError:
+        found = b""
+    if len(found) != MAC_BITS // 8:
+        raise ValueError("Invalid MAC address")
+    return int.from_bytes(found, "big")
+
+
+def _key_part(text: str, width: int, word: str) -> int:
+    try:
+        return parse_value(text, width)
+    except ValueError as error:
+        raise CommandError(f"Invalid match key: Error while parsing {text} - {error}", word) from None
+
+
+_WRONG = {
+    "lpm": "Invalid LPM value {}, use '/' to separate prefix and length",
+    "ternary": "Invalid ternary value {}, use '&&&' to separate key and mask",
+    "range": "Invalid range value {}, use '->' to separate range start and range end",
+}

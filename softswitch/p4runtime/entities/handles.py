@@ -1,0 +1,99 @@
+"""BMv2's numbers of table entries, for those who call entries by them.
+
+BMv2 gives an entry the lowest free number. With each reuse of a number its version grows, and a handle is
+version << 24 | number (BMv2: match_units.cpp). What came before the first question is numbered in the order
+of the table; from then on every write is followed, whoever made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from softswitch.p4runtime.entities.selection import LowestFree
+from softswitch.p4runtime.entities.store import Key
+from softswitch.pipeline import Change, EntryWrite, StoredEntry
+
+_NUMBER_BITS = 24
+_NUMBERS = (1 << _NUMBER_BITS) - 1
+_VERSIONS = 1 << 8
+
+
+class _Numbers:
+    """The numbers of one table's entries."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Key, int] = {}
+        self.keys: dict[int, Key] = {}
+        self._versions: dict[int, int] = {}
+        self._free = LowestFree()
+
+    def add(self, key: Key) -> None:
+        """An entry is inserted."""
+        number = self._free.take()
+        self.numbers[key], self.keys[number] = number, key
+
+    def remove(self, key: Key) -> None:
+        """An entry is deleted."""
+        number = self.numbers.pop(key)
+        del self.keys[number]
+        self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSIONS
+        self._free.give(number)
+
+    def handle(self, number: int) -> int:
+        """The handle of an entry by its number."""
+        return self._versions.get(number, 0) << _NUMBER_BITS | number
+
+
+class Handles:
+    """The handles of the entries of all tables that were asked about."""
+
+    def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
+        self._entries = entries
+        self._tables: dict[str, _Numbers] = {}
+
+    def follow(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
+        """The pipeline has done these writes, but for those that failed."""
+        if not self._tables:
+            return
+        for write, failure in zip(writes, failures, strict=True):
+            numbers = self._tables.get(write.table)
+            if numbers is None or failure is not None:
+                continue
+            if write.change is Change.INSERT:
+                numbers.add(Key(write.key, write.priority))
+            elif write.change is Change.DELETE:
+                numbers.remove(Key(write.key, write.priority))
+
+    def forget(self, table: str) -> None:
+        """The table is cleared: numbers and versions begin anew."""
+        self._tables[table] = _Numbers()
+
+    def of(self, table: str, key: Key) -> int | None:
+        """The handle of the entry with a key; None where there is none."""
+        numbers = self._numbers(table)
+        number = numbers.numbers.get(key)
+        return None if number is None else numbers.handle(number)
+
+    def key(self, table: str, handle: int) -> Key | None:
+        """The key of the entry with a handle; None where there is none."""
+        numbers = self._numbers(table)
+        number = handle & _NUMBERS
+        return numbers.keys.get(number) if numbers.handle(number) == handle else None
+
+    def is_expired(self, table: str, handle: int) -> bool:
+        """Whether the handle was that of an entry which is there no longer, and another has its number."""
+        numbers = self._numbers(table)
+        number = handle & _NUMBERS
+        return number in numbers.keys and numbers.handle(number) != handle
+
+    def ordered(self, table: str) -> Iterator[tuple[int, Key]]:
+        """Handles and keys of all entries, by number."""
+        numbers = self._numbers(table)
+        return ((numbers.handle(number), numbers.keys[number]) for number in sorted(numbers.keys))
+
+    def _numbers(self, table: str) -> _Numbers:
+        if table not in self._tables:
+            numbers = self._tables[table] = _Numbers()
+            for entry in self._entries(table):
+                numbers.add(Key(entry.key, entry.priority))
+        return self._tables[table]

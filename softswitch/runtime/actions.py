@@ -1,0 +1,93 @@
+"""What entries and members do: by names and handles, and as P4Runtime has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.profiles import ProfileStore
+from softswitch.p4runtime.entities.store import TableStore
+from softswitch.p4runtime.messages import p4r
+from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
+from softswitch.runtime.interface import Doing
+from softswitch.runtime.keys import value_of
+from softswitch.runtime.refusals import TABLE, RuntimeRefusal
+
+
+def fill_action(
+    control: ControlledPipeline[Any], store: TableStore, doing: Doing, entry: p4r.TableEntry
+) -> None:
+    """Fill in what an entry does, which has to be of the kind that its table takes."""
+    if store.profile is not None:
+        use = use_of(store.profile, doing)
+        if isinstance(use, UseMember):
+            entry.action.action_profile_member_id = use.member
+        else:
+            entry.action.action_profile_group_id = use.group
+        return
+    if "action" not in doing:
+        raise RuntimeRefusal(TABLE, "WRONG_TABLE_TYPE", f"table {store.name} takes actions, not members")
+    fill_call(control, doing["action"], doing.get("data", []), entry.action.action)
+
+
+def fill_call(control: ControlledPipeline[Any], name: str, data: list[str], call: p4r.Action) -> None:
+    """Fill in the call of an action by its name."""
+    action = control.p4info.actions.get(name)
+    if action is None:
+        raise RuntimeRefusal(TABLE, "INVALID_ACTION_NAME", f"the program has no action {name}")
+    fields = action.params.fields
+    if len(data) != len(fields):
+        text = f"action {name} needs {len(fields)} parameters, not {len(data)}"
+        raise RuntimeRefusal(TABLE, "BAD_ACTION_DATA", text)
+    values = [
+        value_of(text, field.width, f"action {name}, parameter {field.name}")
+        for text, field in zip(data, fields, strict=True)
+    ]
+    call.action_id = action.id
+    for identity, value in action.params.encode(values):
+        call.params.add(param_id=identity, value=value)
+
+
+def use_of(profile: ProfileStore, doing: Doing) -> UseMember | UseGroup:
+    """The member or group that an entry is to use."""
+    if "member" in doing:
+        return UseMember(member_of(profile, doing["member"]))
+    if "group" in doing:
+        return UseGroup(group_of(profile, doing["group"]))
+    text = f"the table takes members or groups of action profile {profile.name}, not actions"
+    raise RuntimeRefusal(TABLE, "WRONG_TABLE_TYPE", text)
+
+
+def doing_of(store: TableStore, action: EntryAction) -> Doing:
+    """What an entry does."""
+    if isinstance(action, ActionCall):
+        return Doing(action=action.name, data=data_of(action))
+    assert store.profile is not None
+    numbers = store.profile.numbers
+    if isinstance(action, UseMember):
+        return Doing(member=numbers.member_numbers()[action.member])
+    # A group that came with its entry has no ID but its number.
+    return Doing(group=numbers.group_numbers().get(action.group, action.group))
+
+
+def data_of(call: ActionCall) -> list[str]:
+    """The data of an action as text."""
+    return [f"{value:#x}" for value in call.args]
+
+
+def member_of(profile: ProfileStore, handle: int) -> int:
+    """The member with a handle."""
+    for member, number in profile.numbers.member_numbers().items():
+        if number == handle:
+            return member
+    text = f"action profile {profile.name} has no member with handle {handle}"
+    raise RuntimeRefusal(TABLE, "INVALID_MBR_HANDLE", text)
+
+
+def group_of(profile: ProfileStore, handle: int) -> int:
+    """The group with a handle."""
+    for group, number in profile.numbers.group_numbers().items():
+        if number == handle:
+            return group
+    text = f"action profile {profile.name} has no group with handle {handle}"
+    raise RuntimeRefusal(TABLE, "INVALID_GRP_HANDLE", text)

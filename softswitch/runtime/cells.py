@@ -1,0 +1,228 @@
+"""Registers, counters, meters and parser value sets; those of entries by their handles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from softswitch.p4runtime.batch import MODIFY
+from softswitch.p4runtime.codecs.data import to_data
+from softswitch.p4runtime.entities.store import PLAIN, Key
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.p4info import ValueSetInfo
+from softswitch.p4runtime.status import Refusal
+from softswitch.pipeline import CounterValue
+from softswitch.runtime.base import PL, config_of, is_whole, rates_of, set_entry_meter, update
+from softswitch.runtime.interface import Count, Rate
+from softswitch.runtime.keys import value_of
+from softswitch.runtime.refusals import TABLE, RuntimeRefusal
+from softswitch.runtime.tables import Tables
+
+REGISTER, COUNTER, METER, VALUE_SET = "register", "counter", "meter", "parser value set"
+_NAMES = {
+    REGISTER: "INVALID_REGISTER_NAME",
+    COUNTER: "INVALID_COUNTER_NAME",
+    METER: "INVALID_METER_NAME",
+    VALUE_SET: "INVALID_PARSE_VSET_NAME",
+}
+
+
+class Named(Protocol):
+    """What P4Info has by ID."""
+
+    @property
+    def name(self) -> str:
+        """Its P4 name."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many cells or members it has at most."""
+        ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Cells(Tables[PL]):
+    """Calls on arrays, on what entries have beside their action, and on value sets."""
+
+    # -- registers
+
+    def register_read(self, register: str, index: int | None) -> list[str]:
+        """Read cells (`Runtime.register_read`)."""
+        control = self.control()
+        array = _named(REGISTER, control.p4info.registers, register)
+        cells = _indices(REGISTER, array, index)
+        values = control.pipeline.read_register(register, cells.start, cells.stop)
+        return [f"{value:#x}" for value in values]
+
+    def register_write(self, register: str, index: int | None, value: str) -> None:
+        """Write cells (`Runtime.register_write`)."""
+        control = self.control()
+        array = _named(REGISTER, control.p4info.registers, register)
+        _indices(REGISTER, array, index)
+        try:
+            number = int(value, 0) & (1 << array.shape.width) - 1
+        except ValueError:
+            raise RuntimeRefusal(REGISTER, "ERROR", f"{value!r} is no number") from None
+        entry = p4r.RegisterEntry(register_id=array.id, data=to_data(array.shape, [number]))
+        if index is not None:
+            entry.index.index = index
+        update(control, MODIFY, p4r.Entity(register_entry=entry))
+
+    # -- counters
+
+    def counter_read(self, counter: str, index: int) -> Count:
+        """Read a cell."""
+        control = self.control()
+        cells = _indices(COUNTER, _named(COUNTER, control.p4info.counters, counter), index)
+        (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
+        return _count(value)
+
+    def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
+        """Write cells (`Runtime.counter_write`)."""
+        control = self.control()
+        array = _named(COUNTER, control.p4info.counters, counter)
+        _indices(COUNTER, array, index)
+        entry = p4r.CounterEntry(counter_id=array.id, data=_data(packets, octets))
+        if index is not None:
+            entry.index.index = index
+        update(control, MODIFY, p4r.Entity(counter_entry=entry))
+
+    def entry_counter_read(self, table: str, handle: int) -> Count:
+        """Read the counter of an entry."""
+        control, store = self._table(table)
+        if not store.table.has_counter:
+            raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
+        key = self.key_of(control, table, handle)
+        return _count(control.pipeline.entry_counter(store.entry_key(key)))
+
+    def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
+        """Write counters of entries (`Runtime.entry_counter_write`)."""
+        control, store = self._table(table)
+        if not store.table.has_counter:
+            raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
+        for key in self._keys(table, handle):
+            direct = p4r.DirectCounterEntry(data=_data(packets, octets))
+            store.describe(key, direct.table_entry)
+            update(control, MODIFY, p4r.Entity(direct_counter_entry=direct))
+
+    # -- meters
+
+    def meter_rates(self, meter: str, index: int) -> list[Rate]:
+        """The rates of a cell (`Runtime.meter_rates`)."""
+        control = self.control()
+        array = _named(METER, control.p4info.meters, meter)
+        _indices(METER, array, index)
+        return rates_of(control.meters.config(array, index))
+
+    def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
+        """Set the rates of cells (`Runtime.meter_set_rates`)."""
+        control, config = self.control(), config_of(rates)
+        array = _named(METER, control.p4info.meters, meter)
+        cells = _indices(METER, array, index)
+        if not is_whole(config):
+            batch = self.not_kept("a fraction of a packet or byte a second").batch()
+            control.meters.configure(array, cells, config, batch)
+            batch.apply()
+            return
+        entry = p4r.MeterEntry(meter_id=array.id)
+        entry.config.cir, entry.config.cburst = int(config.committed_rate), config.committed_burst
+        entry.config.pir, entry.config.pburst = int(config.peak_rate), config.peak_burst
+        if index is not None:
+            entry.index.index = index
+        update(control, MODIFY, p4r.Entity(meter_entry=entry))
+
+    def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
+        """The rates of an entry's meter."""
+        control, store = self._table(table)
+        if store.table.meter is None:
+            raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
+        return rates_of(store.notes.get(self.key_of(control, table, handle), PLAIN).meter)
+
+    def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
+        """Set the rates of entries' meters (`Runtime.entry_meter_set_rates`)."""
+        control, store = self._table(table)
+        config = config_of(rates)
+        if store.table.meter is None:
+            raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
+        if not is_whole(config):
+            self.not_kept("a fraction of a packet or byte a second")
+        for key in self._keys(table, handle):
+            if not is_whole(config):
+                set_entry_meter(control, store, key, config)
+                continue
+            direct = p4r.DirectMeterEntry()
+            store.describe(key, direct.table_entry)
+            direct.config.cir, direct.config.cburst = int(config.committed_rate), config.committed_burst
+            direct.config.pir, direct.config.pburst = int(config.peak_rate), config.peak_burst
+            update(control, MODIFY, p4r.Entity(direct_meter_entry=direct))
+
+    def _keys(self, table: str, handle: int | None) -> list[Key]:
+        control = self.control()
+        if handle is not None:
+            return [self.key_of(control, table, handle)]
+        return [key for _, key in control.handles.ordered(table)]
+
+    # -- value sets
+
+    def value_set(self, name: str) -> list[str]:
+        """The members of a value set (`Runtime.value_set`)."""
+        control = self.control()
+        info = _named(VALUE_SET, control.p4info.value_sets, name)
+        return [f"{_joined(info, member):#x}" for member in control.value_sets.members(info.id)]
+
+    def value_set_write(self, name: str, values: list[str]) -> None:
+        """Replace the members of a value set."""
+        control = self.control()
+        info = _named(VALUE_SET, control.p4info.value_sets, name)
+        entry = p4r.ValueSetEntry(value_set_id=info.id)
+        for text in values:
+            member = value_of(text, sum(field.width for field in info.key.fields), f"value set {name}")
+            info.key.encode(_split(info, member), entry.members.add())
+        try:
+            update(control, MODIFY, p4r.Entity(value_set_entry=entry))
+        except Refusal as refusal:
+            raise RuntimeRefusal(VALUE_SET, "ERROR", str(refusal)) from None
+
+
+def _named(kind: str, arrays: Mapping[int, N], name: str) -> N:
+    for array in arrays.values():
+        if array.name == name:
+            return array
+    raise RuntimeRefusal(kind, _NAMES[kind], f"the program has no {kind} {name}")
+
+
+def _indices(kind: str, array: Named, index: int | None) -> range:
+    if index is None:
+        return range(array.size)
+    if not 0 <= index < array.size:
+        text = f"{kind} {array.name} has cells 0 to {array.size - 1}, not {index}"
+        raise RuntimeRefusal(kind, "INVALID_INDEX", text)
+    return range(index, index + 1)
+
+
+def _data(packets: int, octets: int) -> p4r.CounterData:
+    if not (0 <= packets < 1 << 63 and 0 <= octets < 1 << 63):
+        raise RuntimeRefusal(COUNTER, "ERROR", f"{packets} packets, {octets} bytes: 0 to 2^63 - 1 is right")
+    return p4r.CounterData(packet_count=packets, byte_count=octets)
+
+
+def _count(value: CounterValue) -> Count:
+    return Count(packets=value.packets, bytes=value.bytes)
+
+
+def _joined(info: ValueSetInfo, member: Sequence[int]) -> int:
+    joined = 0
+    for value, field in zip(member, info.key.fields, strict=True):
+        joined = joined << field.width | value
+    return joined
+
+
+def _split(info: ValueSetInfo, joined: int) -> list[int]:
+    parts = []
+    for field in reversed(info.key.fields):
+        parts.append(joined & field.full)
+        joined >>= field.width
+    return parts[::-1]

@@ -1,0 +1,75 @@
+"""Matches and values as text, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softswitch.ir import Between, Masked, Match, MatchKind
+from softswitch.p4runtime.codecs.matches import MatchField
+from softswitch.runtime.refusals import TABLE, RuntimeRefusal
+
+
+def value_of(text: str, width: int, location: str) -> int:
+    """The value in a text, of at most so many bits."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise _bad(f"{location}: {text!r} is no number") from None
+    if value < 0 or value >> width:
+        raise _bad(f"{location}: {text} does not fit in bit<{width}>")
+    return value
+
+
+def match_of(field: MatchField, text: str) -> Match:
+    """What an entry asks of a field."""
+    location = f"match field {field.name}"
+    full = field.full
+    match field.kind:
+        case MatchKind.EXACT:
+            return value_of(text, field.width, location)
+        case MatchKind.LPM:
+            prefix, length = _halves(text, "/", location)
+            bits = value_of(length, 16, location)
+            if bits > field.width:
+                raise _bad(f"{location}: the prefix length of {text} is above {field.width}")
+            mask = full & ~(full >> bits)
+            return Masked(value_of(prefix, field.width, location) & mask, mask)
+        case MatchKind.RANGE:
+            low, high = (value_of(part, field.width, location) for part in _halves(text, "->", location))
+            if low > high:
+                raise _bad(f"{location}: {text} begins behind its end")
+            return Between(low, high)
+    value, given = (value_of(part, field.width, location) for part in _halves(text, "&&&", location))
+    if field.kind is MatchKind.OPTIONAL and given not in (0, full):
+        raise _bad(f"{location}: {text} has a mask, but the field is optional: 0x0 or {full:#x} is right")
+    return Masked(value & given, given)
+
+
+def text_of(field: MatchField, match: Match) -> str:
+    """The inverse of `match_of`."""
+    match match:
+        case Between(low, high):
+            return f"{low:#x}->{high:#x}"
+        case Masked(value, mask) if field.kind is MatchKind.LPM:
+            return f"{value:#x}/{mask.bit_count()}"
+        case Masked(value, mask):
+            return f"{value:#x}&&&{mask:#x}"
+    return f"{match:#x}"
+
+
+def matches_of(table: str, fields: Sequence[MatchField], texts: Sequence[str]) -> tuple[Match, ...]:
+    """A whole key."""
+    if len(texts) != len(fields):
+        raise _bad(f"table {table} needs {len(fields)} key fields, not {len(texts)}")
+    return tuple(match_of(field, text) for field, text in zip(fields, texts, strict=True))
+
+
+def _halves(text: str, between: str, location: str) -> tuple[str, str]:
+    first, found, second = text.partition(between)
+    if not found:
+        raise _bad(f"{location}: {text!r} has no {between}")
+    return first, second
+
+
+def _bad(text: str) -> RuntimeRefusal:
+    return RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)

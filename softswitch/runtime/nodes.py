@@ -1,0 +1,125 @@
+"""Multicast groups as BMv2 has them: groups of nodes, which have ports and link aggregation groups (LAGs).
+
+A node sends a copy to each of its ports in ascending order, and one to a port of each of its LAGs (BMv2:
+simple_pre_lag.cpp). P4Runtime knows replicas only: what it changes becomes nodes again here, one for each
+`egress_rid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from softswitch.p4runtime.entities.selection import LowestFree
+from softswitch.pipeline import Replica
+from softswitch.runtime.interface import Lag, McGroup, Multicast, Node
+from softswitch.runtime.refusals import RuntimeRefusal
+
+PRE = "PRE"
+_LAG_HASH = 0xFF  # BMv2's, for all packets
+
+
+@dataclass
+class _Node:
+    rid: int
+    ports: list[int]
+    lags: list[int]
+    group: int | None = None
+
+
+@dataclass
+class Nodes:
+    """The nodes of all groups, by handle."""
+
+    nodes: dict[int, _Node] = field(default_factory=dict)
+    groups: dict[int, list[int]] = field(default_factory=dict)
+    lags: dict[int, list[int]] = field(default_factory=dict)
+    mirrored: dict[int, int] = field(default_factory=dict)
+    """Groups by the mirroring sessions that follow them."""
+    _free: LowestFree = field(default_factory=LowestFree)
+
+    def node(self, handle: int) -> _Node:
+        """The node with a handle."""
+        if handle not in self.nodes:
+            raise RuntimeRefusal(PRE, "INVALID_L1_HANDLE", f"there is no node with handle {handle}")
+        return self.nodes[handle]
+
+    def group(self, group: int) -> list[int]:
+        """The handles of a group's nodes, in order."""
+        if group not in self.groups:
+            raise RuntimeRefusal(PRE, "INVALID_MGRP_HANDLE", f"there is no multicast group {group}")
+        return self.groups[group]
+
+    def create(self, rid: int, ports: Sequence[int], lags: Sequence[int]) -> int:
+        """Make a node; its handle."""
+        handle = self._free.take()
+        self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
+        return handle
+
+    def destroy(self, handle: int) -> int | None:
+        """Remove a node, also from its group, which is returned."""
+        group = self.dissociate(handle)
+        del self.nodes[handle]
+        self._free.give(handle)
+        return group
+
+    def associate(self, group: int, handle: int) -> None:
+        """Put a node into a group, behind the others."""
+        node, listed = self.node(handle), self.group(group)
+        if node.group is not None:
+            text = f"node {handle} is in multicast group {node.group} already"
+            raise RuntimeRefusal(PRE, "ERROR", text)
+        listed.append(handle)
+        node.group = group
+
+    def dissociate(self, handle: int) -> int | None:
+        """Take a node out of its group, if it is in one, and return that."""
+        node = self.node(handle)
+        group, node.group = node.group, None
+        if group is not None:
+            self.groups[group].remove(handle)
+        return group
+
+    def replicas(self, group: int) -> list[Replica]:
+        """The copies that a group makes, in order."""
+        found = []
+        for handle in self.groups.get(group, []):
+            node = self.nodes[handle]
+            picked = [self._pick(lag) for lag in node.lags]
+            found += [
+                Replica(port, node.rid) for port in (*node.ports, *(p for p in picked if p is not None))
+            ]
+        return found
+
+    def _pick(self, lag: int) -> int | None:
+        ports = self.lags.get(lag)
+        return ports[_LAG_HASH % len(ports)] if ports else None
+
+    def follow(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
+        """Take over what P4Runtime has made of the groups and sessions."""
+        for group in [group for group in self.groups if group not in entries]:
+            for handle in self.groups.pop(group):
+                self.nodes[handle].group = None
+        for group, replicas in entries.items():
+            if group in self.groups and self.replicas(group) == list(replicas):
+                continue
+            for handle in list(self.groups.setdefault(group, [])):
+                self.destroy(handle)
+            for rid, copies in groupby(replicas, key=lambda replica: replica.instance):
+                self.associate(group, self.create(rid, [copy.port for copy in copies], []))
+        self.mirrored = {session: group for session, group in self.mirrored.items() if session in sessions}
+
+    def describe(self) -> Multicast:
+        """All of it (`Runtime.multicast`)."""
+        return Multicast(
+            groups=[
+                McGroup(group=group, nodes=[self._described(handle) for handle in handles])
+                for group, handles in self.groups.items()
+            ],
+            lags=[Lag(lag=lag, ports=ports) for lag, ports in self.lags.items()],
+        )
+
+    def _described(self, handle: int) -> Node:
+        node = self.nodes[handle]
+        return Node(handle=handle, rid=node.rid, ports=node.ports, lags=node.lags)

@@ -1,0 +1,149 @@
+"""Members and groups of action profiles, by BMv2's handles."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from itertools import count
+
+from grpc import StatusCode
+
+from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.profiles import ProfileStore
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.status import Refusal
+from softswitch.runtime.actions import data_of, fill_call, group_of, member_of
+from softswitch.runtime.base import PL, Base, update
+from softswitch.runtime.interface import Group, Member
+from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
+
+_IN_USE = StatusCode.FAILED_PRECONDITION
+
+
+class Profiles(Base[PL]):
+    """Calls on action profiles. Members and groups that they make have the lowest free IDs of P4Runtime."""
+
+    # -- members
+
+    def member_create(self, profile: str, action: str, data: list[str]) -> int:
+        """Add a member (`Runtime.member_create`)."""
+        control, store = self._profile(profile)
+        member = _free(store.members)
+        self._put_member(control, store, INSERT, member, action, data)
+        return store.numbers.member_numbers()[member]
+
+    def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None:
+        """Change what a member does."""
+        control, store = self._profile(profile)
+        self._put_member(control, store, MODIFY, member_of(store, member), action, data)
+
+    def member_delete(self, profile: str, member: int) -> None:
+        """Remove a member that nothing uses."""
+        control, store = self._profile(profile)
+        message = p4r.ActionProfileMember(
+            action_profile_id=store.profile.id, member_id=member_of(store, member)
+        )
+        _write(control, DELETE, p4r.Entity(action_profile_member=message), "MBR_STILL_USED")
+
+    def members(self, profile: str) -> list[Member]:
+        """All members (`Runtime.members`)."""
+        _, store = self._profile(profile)
+        numbers = store.numbers.member_numbers()
+        found = [
+            Member(handle=numbers[member], action=call.name, data=data_of(call))
+            for member, call in store.members.items()
+        ]
+        return sorted(found, key=lambda member: member["handle"])
+
+    # -- groups
+
+    def group_create(self, profile: str) -> int:
+        """Add a group (`Runtime.group_create`)."""
+        control, store = self._profile(profile, selects=True)
+        group = _free(store.groups)
+        message = p4r.ActionProfileGroup(action_profile_id=store.profile.id, group_id=group)
+        _write(control, INSERT, p4r.Entity(action_profile_group=message))
+        return store.numbers.group_numbers()[group]
+
+    def group_delete(self, profile: str, group: int) -> None:
+        """Remove a group that nothing uses."""
+        control, store = self._profile(profile, selects=True)
+        message = p4r.ActionProfileGroup(action_profile_id=store.profile.id, group_id=group_of(store, group))
+        _write(control, DELETE, p4r.Entity(action_profile_group=message), "GRP_STILL_USED")
+
+    def group_add(self, profile: str, group: int, member: int) -> None:
+        """Put a member into a group."""
+        control, store, message, identity = self._membership(profile, group, member)
+        if identity in [each.member_id for each in message.members]:
+            text = f"group {group} of action profile {profile} has member {member} already"
+            raise RuntimeRefusal(TABLE, "MBR_ALREADY_IN_GRP", text)
+        weight = 0 if store.profile.weights_disallowed else 1
+        message.members.add(member_id=identity, weight=weight)
+        _write(control, MODIFY, p4r.Entity(action_profile_group=message))
+
+    def group_remove(self, profile: str, group: int, member: int) -> None:
+        """Take a member out of a group."""
+        control, _, message, identity = self._membership(profile, group, member)
+        rest = [each for each in message.members if each.member_id != identity]
+        if len(rest) == len(message.members):
+            text = f"group {group} of action profile {profile} has no member {member}"
+            raise RuntimeRefusal(TABLE, "MBR_NOT_IN_GRP", text)
+        del message.members[:]
+        message.members.extend(rest)
+        _write(control, MODIFY, p4r.Entity(action_profile_group=message))
+
+    def groups(self, profile: str) -> list[Group]:
+        """All groups (`Runtime.groups`)."""
+        _, store = self._profile(profile, selects=True)
+        members, groups = store.numbers.member_numbers(), store.numbers.group_numbers()
+        found = [
+            Group(handle=groups[group], members=sorted(members[each.member_id] for each in message.members))
+            for group, message in store.groups.items()
+        ]
+        return sorted(found, key=lambda group: group["handle"])
+
+    # -- helpers
+
+    def _profile(self, name: str, selects: bool = False) -> tuple[ControlledPipeline[PL], ProfileStore]:
+        control = self.control()
+        store = control.profiles.find_named(name)
+        if store is None:
+            text = f"the program has no action profile {name}"
+            raise RuntimeRefusal(TABLE, "INVALID_ACTION_PROFILE_NAME", text)
+        if selects and not store.profile.has_selector:
+            text = f"action profile {name} has no selector, and so no groups"
+            raise RuntimeRefusal(TABLE, "NO_ACTION_PROFILE_SELECTION", text)
+        return control, store
+
+    def _membership(
+        self, profile: str, group: int, member: int
+    ) -> tuple[ControlledPipeline[PL], ProfileStore, p4r.ActionProfileGroup, int]:
+        """A group's message, to be changed, and the ID of a member."""
+        control, store = self._profile(profile, selects=True)
+        message = p4r.ActionProfileGroup()
+        message.CopyFrom(store.groups[group_of(store, group)])
+        return control, store, message, member_of(store, member)
+
+    def _put_member(
+        self,
+        control: ControlledPipeline[PL],
+        store: ProfileStore,
+        kind: int,
+        member: int,
+        action: str,
+        data: list[str],
+    ) -> None:
+        message = p4r.ActionProfileMember(action_profile_id=store.profile.id, member_id=member)
+        fill_call(control, action, data, message.action)
+        _write(control, kind, p4r.Entity(action_profile_member=message))
+
+
+def _free(used: Container[int]) -> int:
+    return next(identity for identity in count(1) if identity not in used)
+
+
+def _write(control: ControlledPipeline[PL], kind: int, entity: p4r.Entity, in_use: str = "ERROR") -> None:
+    try:
+        update(control, kind, entity)
+    except Refusal as refusal:
+        refuse(TABLE, refusal, {**TABLE_CODES, _IN_USE: in_use})

@@ -1,0 +1,194 @@
+"""Multicast groups and mirroring sessions, so that P4Runtime reads them as groups and clone sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from softswitch.p4runtime.batch import DELETE
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.replicas import MOST_INSTANCE
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.p4runtime.status import Refusal
+from softswitch.pipeline import Replica
+from softswitch.runtime.base import PL, Base
+from softswitch.runtime.interface import Mirror, Multicast
+from softswitch.runtime.nodes import PRE, Nodes
+from softswitch.runtime.refusals import RuntimeRefusal
+from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, MULTICAST_GROUPS
+
+MIRRORING = "mirroring"
+
+
+class Replication(Base[PL]):
+    """Calls on the packet replication engine."""
+
+    def __init__(self, pipelines: Pipelines[PL]) -> None:
+        Base.__init__(self, pipelines)
+        self._nodes: WeakKeyDictionary[ControlledPipeline[Any], Nodes] = WeakKeyDictionary()
+
+    # -- multicast
+
+    def mc_group_create(self, group: int) -> None:
+        """Make a group without nodes."""
+        control, nodes = self._replication()
+        if not 0 < group < MULTICAST_GROUPS:
+            text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
+            raise RuntimeRefusal(PRE, "INVALID_MGID", text)
+        if group in nodes.groups:
+            return  # as in BMv2
+        nodes.groups[group] = []
+        _put(control, nodes, group)
+
+    def mc_group_destroy(self, group: int) -> None:
+        """Remove a group; its nodes are in none then. Harmless where it is not there, as in BMv2."""
+        control, nodes = self._replication()
+        if group not in nodes.groups:
+            return
+        for handle in nodes.groups.pop(group):
+            nodes.nodes[handle].group = None
+        batch = control.batch()
+        message = p4r.MulticastGroupEntry(multicast_group_id=group)
+        control.replication.groups.write(DELETE, message, batch)
+        batch.apply()
+        _put_mirrors(control, nodes, group)
+
+    def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
+        """Make a node (`Runtime.mc_node_create`)."""
+        _, nodes = self._replication()
+        if not 0 <= rid <= MOST_INSTANCE:
+            raise RuntimeRefusal(PRE, "ERROR", f"rid {rid}: 0 to {MOST_INSTANCE} is right")
+        _check_ports(ports)
+        return nodes.create(rid, ports, lags)
+
+    def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
+        """Replace where a node sends."""
+        control, nodes = self._replication()
+        _check_ports(ports)
+        changed = nodes.node(node)
+        changed.ports, changed.lags = sorted(ports), sorted(lags)
+        _put(control, nodes, changed.group)
+
+    def mc_node_destroy(self, node: int) -> None:
+        """Remove a node, also from its group."""
+        control, nodes = self._replication()
+        _put(control, nodes, nodes.destroy(node))
+
+    def mc_node_associate(self, group: int, node: int) -> None:
+        """Put a node into a group."""
+        control, nodes = self._replication()
+        nodes.associate(group, node)
+        _put(control, nodes, group)
+
+    def mc_node_dissociate(self, group: int, node: int) -> None:
+        """Take a node out of a group."""
+        control, nodes = self._replication()
+        if node not in nodes.group(group):
+            nodes.node(node)
+            raise RuntimeRefusal(PRE, "ERROR", f"node {node} is not in multicast group {group}")
+        _put(control, nodes, nodes.dissociate(node))
+
+    def mc_set_lag(self, lag: int, ports: list[int]) -> None:
+        """Set the ports of a LAG."""
+        control, nodes = self._replication()
+        _check_ports(ports)
+        nodes.lags[lag] = sorted(ports)
+        for node in list(nodes.nodes.values()):
+            if lag in node.lags:
+                _put(control, nodes, node.group)
+
+    def multicast(self) -> Multicast:
+        """All groups and LAGs."""
+        return self._replication()[1].describe()
+
+    # -- mirroring
+
+    def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
+        """Have a session send somewhere (`Runtime.mirror_set`)."""
+        control, nodes = self._replication()
+        if not 0 < session < CLONE_SESSIONS:
+            text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
+            raise RuntimeRefusal(MIRRORING, "ERROR", text)
+        if (port is None) == (group is None):
+            raise RuntimeRefusal(MIRRORING, "ERROR", "a session sends to a port or to a multicast group")
+        if port is not None:
+            _check_ports([port])
+            nodes.mirrored.pop(session, None)
+            _put_mirror(control, session, [Replica(port)])
+        else:
+            assert group is not None
+            nodes.mirrored[session] = group
+            _put_mirror(control, session, nodes.replicas(group))
+
+    def mirror_delete(self, session: int) -> None:
+        """Have a session send nowhere."""
+        control, nodes = self._replication()
+        batch = control.batch()
+        try:
+            control.replication.sessions.write(DELETE, p4r.CloneSessionEntry(session_id=session), batch)
+        except Refusal as refusal:
+            raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", str(refusal)) from None
+        batch.apply()
+        nodes.mirrored.pop(session, None)
+
+    def mirror(self, session: int) -> Mirror:
+        """Where a session sends; of one that P4Runtime made, the first port."""
+        control, nodes = self._replication()
+        entry = control.replication.sessions.entries.get(session)
+        if entry is None:
+            text = f"clone session {session} is not there"
+            raise RuntimeRefusal(MIRRORING, "SESSION_NOT_FOUND", text)
+        if session in nodes.mirrored:
+            return Mirror(port=None, group=nodes.mirrored[session])
+        return Mirror(port=next((replica.port for replica in entry[1]), None), group=None)
+
+    # -- helpers
+
+    def _replication(self) -> tuple[ControlledPipeline[PL], Nodes]:
+        """The pipeline and its nodes, as P4Runtime left them."""
+        control = self.not_kept("multicast nodes and mirroring sessions")
+        nodes = self._nodes.setdefault(control, Nodes())
+        entries = control.replication.groups.entries
+        nodes.follow(
+            {group: replicas for group, (_, replicas) in entries.items()},
+            control.replication.sessions.entries,
+        )
+        return control, nodes
+
+
+def _put(control: ControlledPipeline[Any], nodes: Nodes, group: int | None) -> None:
+    """Have the pipeline make the copies of a group, if it is one, and of the sessions that follow it."""
+    if group is None:
+        return
+    replicas = nodes.replicas(group)
+    message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_messages(replicas))
+    batch = control.batch()
+    control.replication.groups.put(message, replicas, batch)
+    batch.apply()
+    _put_mirrors(control, nodes, group)
+
+
+def _put_mirrors(control: ControlledPipeline[Any], nodes: Nodes, group: int) -> None:
+    for session, followed in nodes.mirrored.items():
+        if followed == group:
+            _put_mirror(control, session, nodes.replicas(group))
+
+
+def _put_mirror(control: ControlledPipeline[Any], session: int, replicas: list[Replica]) -> None:
+    message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas))
+    batch = control.batch()
+    control.replication.sessions.put(message, replicas, batch)
+    batch.apply()
+
+
+def _messages(replicas: Sequence[Replica]) -> list[p4r.Replica]:
+    return [p4r.Replica(egress_port=replica.port, instance=replica.instance) for replica in replicas]
+
+
+def _check_ports(ports: Sequence[int]) -> None:
+    for port in ports:
+        if not 0 <= port < DROP_PORT:
+            text = f"port {port}: ports go from 0 to {DROP_PORT - 1}"
+            raise RuntimeRefusal(PRE, "ERROR", text)

@@ -1,0 +1,209 @@
+"""Tables: entries by handle or key, and what a miss does."""
+
+from __future__ import annotations
+
+from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.entities.entry_reads import idle_time
+from softswitch.p4runtime.entities.meter_configs import encode_config
+from softswitch.p4runtime.entities.profiles import ProfileStore
+from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, DefaultEntry, Key, TableStore
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.status import Refusal
+from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
+from softswitch.runtime.actions import doing_of, fill_action, use_of
+from softswitch.runtime.base import PL, Base, is_whole, set_entry_meter, update
+from softswitch.runtime.interface import Doing, Entry, Life
+from softswitch.runtime.keys import matches_of, text_of
+from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
+
+TOP_PRIORITY = (1 << 31) - 1
+"""P4Runtime's priority for BMv2's 0: the smallest of these wins, the largest of those."""
+_MS_IN_NS, _MS_IN_US = 10**6, 10**3
+
+
+class Tables(Base[PL]):
+    """Calls on tables."""
+
+    def table_add(self, table: str, match: list[str], priority: int, doing: Doing) -> int:
+        """Insert an entry (`Runtime.table_add`)."""
+        control, store = self._table(table)
+        key = _key(store, match, priority)
+        if not key.matches:
+            raise RuntimeRefusal(TABLE, "NO_TABLE_KEY", f"table {table} has no key: only a default")
+        (there,) = control.pipeline.find_entries([store.entry_key(key)])
+        if there is not None:
+            text = f"table {table} has an entry {_shown(match, priority, store)} already"
+            raise RuntimeRefusal(TABLE, "DUPLICATE_ENTRY", text)
+        entry = _message(store, key)
+        fill_action(control, store, doing, entry)
+        self._write(control, INSERT, entry)
+        handle = control.handles.of(table, key)
+        assert handle is not None
+        return handle
+
+    def table_modify(self, table: str, handle: int, doing: Doing) -> None:
+        """Change what an entry does; its timeout and its meter stay."""
+        control, store = self._table(table)
+        key = self.key_of(control, table, handle)
+        entry = _message(store, key)
+        note = store.notes.get(key, PLAIN)
+        store.note(note, entry)
+        if note.meter is not None:
+            encode_config(note.meter, entry.meter_config)
+        fill_action(control, store, doing, entry)
+        self._write(control, MODIFY, entry)
+        if note.meter is not None and not is_whole(note.meter):
+            set_entry_meter(control, store, key, note.meter)
+
+    def table_delete(self, table: str, handle: int) -> None:
+        """Delete an entry."""
+        control, store = self._table(table)
+        self._write(control, DELETE, _message(store, self.key_of(control, table, handle)))
+
+    def table_clear(self, table: str) -> None:
+        """Delete all entries (`Runtime.table_clear`)."""
+        control, store = self._table(table)
+        keys = [Key(entry.key, entry.priority) for entry in control.pipeline.read_entries(table)]
+        updates = [
+            p4r.Update(type=DELETE, entity=p4r.Entity(table_entry=_message(store, key))) for key in keys
+        ]
+        for refusal in control.write(p4r.WriteRequest(updates=updates)):
+            if refusal is not None:
+                refuse(TABLE, refusal, TABLE_CODES)
+        control.handles.forget(table)
+
+    def table_entries(self, table: str) -> list[Entry]:
+        """All entries (`Runtime.table_entries`)."""
+        control, store = self._table(table)
+        found = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
+        return [_entry(control, store, handle, found[key]) for handle, key in control.handles.ordered(table)]
+
+    def table_entry(self, table: str, handle: int) -> Entry:
+        """The entry with a handle."""
+        control, store = self._table(table)
+        key = self.key_of(control, table, handle)
+        (entry,) = control.pipeline.find_entries([store.entry_key(key)])
+        assert entry is not None
+        return _entry(control, store, handle, entry)
+
+    def table_find(self, table: str, match: list[str], priority: int) -> Entry:
+        """The entry with a key (`Runtime.table_find`)."""
+        control, store = self._table(table)
+        key = _key(store, match, priority)
+        handle = control.handles.of(table, key)
+        if handle is None:
+            text = f"table {table} has no entry {_shown(match, priority, store)}"
+            raise RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)
+        return self.table_entry(table, handle)
+
+    def table_size(self, table: str) -> int:
+        """How many entries a table has now."""
+        control, store = self._table(table)
+        return control.pipeline.entry_count(store.name)
+
+    def table_default(self, table: str) -> Doing | None:
+        """What a miss does (`Runtime.table_default`)."""
+        _, store = self._table(table)
+        action = store.default[DEFAULT].action
+        return None if action is None else doing_of(store, action)
+
+    def table_set_default(self, table: str, doing: Doing | None) -> None:
+        """Replace what a miss does (`Runtime.table_set_default`)."""
+        control, store = self._table(table)
+        if store.profile is not None:
+            self._set_indirect_default(store, store.profile, doing)
+            return
+        entry = p4r.TableEntry(table_id=store.table.id, is_default_action=True)
+        if doing is not None:
+            fill_action(control, store, doing, entry)
+        try:
+            update(control, MODIFY, p4r.Entity(table_entry=entry))
+        except Refusal as refusal:
+            code = "DEFAULT_ACTION_IS_CONST" if store.table.is_default_const else "ERROR"
+            raise RuntimeRefusal(TABLE, code, str(refusal)) from None
+
+    def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
+        """Have controllers told of an idle entry (`Runtime.table_set_timeout`)."""
+        control, store = self._table(table)
+        if not store.table.has_idle_timeout:
+            raise RuntimeRefusal(TABLE, "AGEING_DISABLED", f"table {table} has no idle timeouts")
+        key = self.key_of(control, table, handle)
+        entry = _message(store, key)
+        store.note(store.notes.get(key, PLAIN)._replace(idle_timeout_ns=timeout * _MS_IN_NS), entry)
+        self._write(control, MODIFY, entry)
+
+    # -- for other calls
+
+    def key_of(self, control: ControlledPipeline[PL], table: str, handle: int) -> Key:
+        """The key of the entry with a handle."""
+        key = control.handles.key(table, handle)
+        if key is None:
+            code = "EXPIRED_HANDLE" if control.handles.is_expired(table, handle) else "INVALID_HANDLE"
+            raise RuntimeRefusal(TABLE, code, f"table {table} has no entry with handle {handle}")
+        return key
+
+    def _table(self, name: str) -> tuple[ControlledPipeline[PL], TableStore]:
+        control = self.control()
+        store = control.stores.find_named(name)
+        if store is None:
+            raise RuntimeRefusal(TABLE, "INVALID_TABLE_NAME", f"the program has no table {name}")
+        return control, store
+
+    def _write(self, control: ControlledPipeline[PL], kind: int, entry: p4r.TableEntry) -> None:
+        try:
+            update(control, kind, p4r.Entity(table_entry=entry))
+        except Refusal as refusal:
+            refuse(TABLE, refusal, TABLE_CODES)
+
+    def _set_indirect_default(self, store: TableStore, profile: ProfileStore, doing: Doing | None) -> None:
+        """Without P4Runtime, where such a table's default is constant."""
+        control = self.not_kept(f"the default of table {store.name}")
+        action: EntryAction | None = None
+        if doing is not None:
+            action = use_of(profile, doing)
+        batch, before = control.batch(), store.default[DEFAULT].action
+        for use, change in ((action, 1), (before, -1)):
+            if isinstance(use, UseMember):
+                profile.use(profile.member_uses, use.member, change, batch)
+            elif isinstance(use, UseGroup):
+                profile.use(profile.group_uses, use.group, change, batch)
+        batch.put(store.default, DEFAULT, DefaultEntry(action))
+        batch.add(lambda pipeline: pipeline.set_default(store.name, action))
+        batch.apply()
+
+
+def _key(store: TableStore, match: list[str], priority: int) -> Key:
+    matches = matches_of(store.name, store.table.key.fields, match)
+    if not store.has_priority:
+        return Key(matches)
+    if not 0 <= priority < TOP_PRIORITY:
+        text = f"priority {priority} of table {store.name}: 0 to {TOP_PRIORITY - 1} is right, 0 wins"
+        raise RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)
+    return Key(matches, TOP_PRIORITY - priority)
+
+
+def _shown(match: list[str], priority: int, store: TableStore) -> str:
+    return " ".join(match) + (f" of priority {priority}" if store.has_priority else "")
+
+
+def _message(store: TableStore, key: Key) -> p4r.TableEntry:
+    entry = p4r.TableEntry()
+    store.describe(key, entry)
+    return entry
+
+
+def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entry: StoredEntry) -> Entry:
+    key = Key(entry.key, entry.priority)
+    life = None
+    if store.table.has_idle_timeout:
+        note = store.notes.get(key, PLAIN)
+        idle = idle_time(note, entry, control.now())
+        life = Life(timeout=note.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
+    return Entry(
+        handle=handle,
+        match=[text_of(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)],
+        priority=TOP_PRIORITY - entry.priority if store.has_priority else -1,
+        doing=doing_of(store, entry.action),
+        life=life,
+    )
