@@ -145,10 +145,10 @@ class Advance(Event):
 
 @dataclass(frozen=True)
 class Select(Event):
-    """The next state by a key; null: the parser accepts."""
+    """The next state; `next` null: the parser accepts, `key` null: without a choice."""
 
     KIND: ClassVar[str] = "select"
-    key: str
+    key: str | None
     next: str | None
 
 

@@ -13,9 +13,8 @@ from softswitch.explain import events as ev
 from softswitch.explain.shadow import Shadow
 from softswitch.interpreter.observer import Observer, Origin
 from softswitch.interpreter.packet import Packet
-from softswitch.interpreter.tables import Entry
-from softswitch.pipeline import DigestMessage, Notice, UseGroup, UseMember
-from softswitch.v1model import Colour
+from softswitch.pipeline import DigestMessage, EntryKey, Notice, UseGroup, UseMember
+from softswitch.v1model import Colour, CoreError
 
 SWITCH, PARSER, VERIFY, UPDATE, DEPARSER = "switch", "parser", "verify", "update", "deparser"
 """Parts of the switch besides the controls, which have their own names."""
@@ -56,16 +55,17 @@ class _Journey:
         self.part, self.state, self.table, self.action = part, state, None, None
 
 
-class Recorder(Observer):
+class Recorder(Observer[Packet]):
     """Collects events until they are taken."""
 
     def __init__(self, program: ir.Program) -> None:
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
+        self._without_choice = {state.name for state in program.parser if not state.key}
         self._events: list[ev.Event] = []
         self._waiting: list[tuple[type[ev.Event], tuple[Any, ...]]] = []
         """What a statement or table does, until it is known which one it is."""
-        self._entry: tuple[tuple[int, ...], Entry | None] = ((), None)
+        self._entry: tuple[tuple[int, ...], EntryKey | None] = ((), None)
         self._use: UseMember | UseGroup | None = None
         self._journeys: dict[int, _Journey] = {}
         self._frames = 0
@@ -188,12 +188,14 @@ class Recorder(Observer):
     def selected(self, packet: Packet, key: int, state: int | None) -> None:
         """A state has its successor."""
         name = None if state is None else self._program.parser[state].name
-        self._tell(ev.Select(self._of(packet).context(), hex(key), name))
+        context = self._of(packet).context()
+        self._tell(ev.Select(context, None if context.state in self._without_choice else hex(key), name))
 
     def parsed(self, packet: Packet, error: int) -> None:
         """The parser has ended."""
-        journey = self._of(packet)
-        name = self._errors.get(error, str(error))
+        journey, name = self._of(packet), self._errors.get(error, str(error))
+        if name == CoreError.NO_ERROR.value:
+            journey.go(PARSER)
         self._tell(ev.Parsed(journey.context(), name, packet.position))
         journey.go(SWITCH)
 
@@ -205,7 +207,9 @@ class Recorder(Observer):
         journey.go(journey.part)
         self._tell(ev.Condition(journey.context(node.location), node.text, bool(value)))
 
-    def looked_up(self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: Entry | None) -> None:
+    def looked_up(
+        self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
+    ) -> None:
         """The entry is known; what it does will be."""
         journey = self._settle(packet)
         journey.go(journey.part)
@@ -319,7 +323,7 @@ def _hex(value: int | None) -> str | None:
     return None if value is None else hex(value)
 
 
-def _key(table: ir.Table, values: tuple[int, ...], entry: Entry | None) -> tuple[ev.KeyPart, ...]:
+def _key(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
     asked = (
         [None] * len(values)
         if entry is None

@@ -7,15 +7,14 @@ table's action it is told before that runs.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from softswitch import ir
-from softswitch.pipeline import Notice, UseGroup, UseMember
+from softswitch.pipeline import EntryKey, Notice, UseGroup, UseMember
 from softswitch.v1model import Colour
 
-if TYPE_CHECKING:
-    from softswitch.interpreter.packet import Packet
-    from softswitch.interpreter.tables import Entry
+P = TypeVar("P", contravariant=True)
+"""The interpreter's packet, which has an observer."""
 
 
 class Origin(str, Enum):
@@ -29,104 +28,102 @@ class Origin(str, Enum):
     RECIRCULATE = "recirculate"
 
 
-class Observer:
+class Observer(Generic[P]):
     """Takes no notice of anything; who wants to know overrides a method."""
 
     # -- the packet's way
 
-    def begins(self, packet: Packet, origin: Origin, parent: Packet | None) -> None:
+    def begins(self, packet: P, origin: Origin, parent: P | None) -> None:
         """A frame has arrived, or a packet was made of another one (`parent`)."""
 
-    def queued(self, packet: Packet, port: int) -> None:
+    def queued(self, packet: P, port: int) -> None:
         """It is on its way to egress."""
 
-    def leaves_queue(self, packet: Packet) -> None:
+    def leaves_queue(self, packet: P) -> None:
         """It is out of the port's queue; egress follows."""
 
-    def enters(self, packet: Packet, control: ir.Control) -> None:
+    def enters(self, packet: P, control: ir.Control) -> None:
         """A control begins."""
 
-    def dropped(self, packet: Packet, reason: str) -> None:
+    def dropped(self, packet: P, reason: str) -> None:
         """Nothing more happens to it."""
 
-    def deparses(self, packet: Packet) -> None:
+    def deparses(self, packet: P) -> None:
         """The deparser begins."""
 
-    def deparsed(self, packet: Packet, frame: bytes) -> None:
+    def deparsed(self, packet: P, frame: bytes) -> None:
         """Its headers and payload are a frame again, of which nothing is truncated yet."""
 
-    def sent(self, packet: Packet, port: int, frame: bytes) -> None:
+    def sent(self, packet: P, port: int, frame: bytes) -> None:
         """The frame leaves the switch."""
 
     # -- the parser
 
-    def reached(self, packet: Packet, state: int) -> None:
+    def reached(self, packet: P, state: int) -> None:
         """A state begins."""
 
-    def extracted(self, packet: Packet, header: int, start: int) -> None:
+    def extracted(self, packet: P, header: int, start: int) -> None:
         """A header was filled with what lies from byte `start` to the parser's position."""
 
-    def advanced(self, packet: Packet, start: int) -> None:
+    def advanced(self, packet: P, start: int) -> None:
         """The parser skipped what lies from byte `start` to its position."""
 
-    def selected(self, packet: Packet, key: int, state: int | None) -> None:
+    def selected(self, packet: P, key: int, state: int | None) -> None:
         """A state's select has found where to go on; None: the parser accepts."""
 
-    def parsed(self, packet: Packet, error: int) -> None:
+    def parsed(self, packet: P, error: int) -> None:
         """The parser has ended, with the code of an error or of NoError."""
 
     # -- controls
 
-    def tested(self, packet: Packet, node: ir.Conditional, value: int) -> None:
+    def tested(self, packet: P, node: ir.Conditional, value: int) -> None:
         """An `if` was decided."""
 
-    def looked_up(self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: Entry | None) -> None:
+    def looked_up(self, packet: P, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None) -> None:
         """A table was looked up; None: a miss."""
 
-    def chose(self, packet: Packet, use: UseMember | UseGroup, call: str | None) -> None:
+    def chose(self, packet: P, use: UseMember | UseGroup, call: str | None) -> None:
         """An entry's member or group has an action for the packet; None: an empty group."""
 
-    def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
+    def applies(self, packet: P, table: ir.Table, invocation: ir.Invocation | None) -> None:
         """A table's action runs next; None: nothing does."""
 
     # -- statements
 
-    def executed(self, packet: Packet, statement: ir.Statement, position: int = 0) -> None:
+    def executed(self, packet: P, statement: ir.Statement, position: int = 0) -> None:
         """A statement has run, the one at `position` where it is of an action."""
 
-    def branched(self, packet: Packet, position: int, value: int) -> None:
+    def branched(self, packet: P, position: int, value: int) -> None:
         """A branch within an action was decided."""
 
     # -- externs; an index that is outside comes with None in place of what the cell holds
 
-    def read_register(self, packet: Packet, register: int, index: int, value: int | None) -> None:
+    def read_register(self, packet: P, register: int, index: int, value: int | None) -> None:
         """A register was read."""
 
-    def wrote_register(
-        self, packet: Packet, register: int, index: int, before: int | None, value: int
-    ) -> None:
+    def wrote_register(self, packet: P, register: int, index: int, before: int | None, value: int) -> None:
         """A register was written; `before` is what it held."""
 
-    def counted(self, packet: Packet, name: str, index: int | None, cell: list[int] | None) -> None:
+    def counted(self, packet: P, name: str, index: int | None, cell: list[int] | None) -> None:
         """A counter has counted the packet; `index` is None for the direct counter of an entry."""
 
-    def metered(self, packet: Packet, name: str, index: int | None, colour: Colour | None) -> None:
+    def metered(self, packet: P, name: str, index: int | None, colour: Colour | None) -> None:
         """A meter has given the packet a colour; `index` is None for the direct meter of an entry."""
 
-    def calculated(self, packet: Packet, calculation: ir.Calculation, data: bytes, value: int) -> None:
+    def calculated(self, packet: P, calculation: ir.Calculation, data: bytes, value: int) -> None:
         """A hash or checksum was computed over some bytes."""
 
-    def drew(self, packet: Packet, low: int, high: int, value: int | None) -> None:
+    def drew(self, packet: P, low: int, high: int, value: int | None) -> None:
         """A random number was drawn; None from an empty range."""
 
-    def told(self, packet: Packet, notice: Notice) -> None:
+    def told(self, packet: P, notice: Notice) -> None:
         """The control plane is told something."""
 
-    def verified(self, packet: Packet, checksum: ir.Checksum, expected: int) -> None:
+    def verified(self, packet: P, checksum: ir.Checksum, expected: int) -> None:
         """A checksum was compared with what it should be."""
 
-    def updated(self, packet: Packet, checksum: ir.Checksum) -> None:
+    def updated(self, packet: P, checksum: ir.Checksum) -> None:
         """A checksum was stored."""
 
 
-NOBODY = Observer()
+NOBODY: Observer[Any] = Observer()

@@ -34,7 +34,7 @@ class Packet:
     """What counters and meters count."""
     length: int
     """The frame's length, as headers that are added or removed change it."""
-    observer: Observer = NOBODY
+    observer: Observer[Packet] = NOBODY
     """Who is told what happens to it."""
     position: int = 0
     """Bytes that the parser has taken; what follows is the payload."""

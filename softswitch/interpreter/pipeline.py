@@ -17,6 +17,7 @@ from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.observer import NOBODY, Observer
+from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.tables import Entry
 from softswitch.interpreter.traffic import CloneSession, TrafficManager
 from softswitch.pipeline import (
@@ -42,7 +43,9 @@ class InterpretedPipeline:
     A packet whose `priority` is not below `priority_queues` is dropped. `observer` is told what happens.
     """
 
-    def __init__(self, program: ir.Program, priority_queues: int = 1, observer: Observer = NOBODY) -> None:
+    def __init__(
+        self, program: ir.Program, priority_queues: int = 1, observer: Observer[Packet] = NOBODY
+    ) -> None:
         self.program = program
         self._externs = Externs(program)
         self._controls = Controls(program, self._externs)

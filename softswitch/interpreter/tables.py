@@ -20,6 +20,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
+    EntryKey,
     EntryWrite,
     StoredEntry,
     UseGroup,
@@ -61,7 +62,8 @@ class TableState:
         """The matching entry of the highest rank."""
         values = tuple(_key_value(packet, part) for part in self._table.key)
         entry = self._matching(values) if values else None
-        packet.observer.looked_up(packet, self._table, values, entry)
+        found = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
+        packet.observer.looked_up(packet, self._table, values, found)
         return entry
 
     def _matching(self, values: tuple[int, ...]) -> Entry | None:

@@ -50,7 +50,7 @@ class TrafficManager:
         externs: Externs,
         controls: Controls,
         priority_queues: int,
-        observer: Observer,
+        observer: Observer[Packet],
     ) -> None:
         self._program = program
         self._observer = observer

@@ -22,6 +22,7 @@ FLOORS = (
     {"kernel", "warm"},
     {"datapath"},
     {"cli"},
+    {"verbs"},
     {"__main__"},
 )
 """From the bottom; a room (a module or a package of softswitch) imports what is below it."""
