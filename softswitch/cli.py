@@ -21,6 +21,8 @@ from google.protobuf.message import DecodeError
 from softswitch import __version__
 from softswitch.datapath import Datapath, LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
+from softswitch.explain.filters import parse_filter
+from softswitch.explain.live import Trace
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import unpin as give_up
@@ -139,6 +141,19 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     metavar="DIR",
     help="Give up what DIR keeps, and nothing else.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write here what happens to packets, as lines of JSON. They pass the interpreter then, slowly.",
+)
+@click.option(
+    "--trace-filter",
+    "trace_filters",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help="Only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -167,6 +182,8 @@ def command(
     hook: str,
     pin: Path | None,
     unpin: Path | None,
+    trace: Path | None,
+    trace_filters: Sequence[str],
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -199,8 +216,15 @@ def command(
             what = "--pin" if pin is not None else "--datapath kernel"
             raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {what}")
     shapes = shapes_of(numbered, rates, depths)
+    if trace_filters and trace is None:
+        raise click.UsageError("--trace-filter goes with --trace")
+    if trace is not None and (wanted is Datapath.KERNEL or pin is not None):
+        raise click.UsageError(
+            f"--trace goes with sockets, not with {'--pin' if pin else '--datapath kernel'}"
+        )
+    traced = None if trace is None else _trace(trace, trace_filters, program)
     with SwitchPorts(
-        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin, shapes
+        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin, shapes, traced
     ) as ports:
         server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make, ports.folder_of)
         if ports.kept is not None:
@@ -278,6 +302,20 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
     if cert is None or key is None:
         raise click.UsageError("TLS needs --tls-cert and --tls-key")
     return load_credentials(cert, key, ca)
+
+
+def _trace(file: Path, filters: Iterable[str], program: Path | None) -> Trace:
+    chosen = [parse_filter(text) for text in filters]
+    if program is not None and chosen:
+        try:
+            loaded = load_program(_read(program))
+        except ProgramError as error:
+            raise SwitchError(f"{program}: {error}") from error
+        for each in chosen:
+            each.check(loaded)
+    trace = Trace(file, chosen)
+    print(f"softswitch: packets pass the interpreter, slowly, and are traced to {file}", file=sys.stderr)
+    return trace
 
 
 def _load(

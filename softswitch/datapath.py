@@ -14,6 +14,7 @@ from pathlib import Path
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
+from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import Pins
@@ -28,7 +29,7 @@ from softswitch.warm import warm_tables
 from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
-LivePipeline = CompiledPipeline | AttachedPipeline
+LivePipeline = CompiledPipeline | AttachedPipeline | TracedPipeline
 
 
 class Datapath(Enum):
@@ -43,6 +44,7 @@ class SwitchPorts:
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
 
     With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
+    With a `trace` packets pass the interpreter, which tells what it does.
 
     `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
     where the kernel is asked for and cannot be the datapath.
@@ -59,6 +61,7 @@ class SwitchPorts:
         hook: Hook = Hook.TCX,
         pin: Path | None = None,
         shapes: Mapping[int, Shape] = {},
+        trace: Trace | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         warm_tables()  # it takes a while, for which the first program need not wait
@@ -66,7 +69,7 @@ class SwitchPorts:
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
-        self._priority_queues, self._hook = priority_queues, hook
+        self._priority_queues, self._hook, self._trace = priority_queues, hook, trace
         self._unable = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
@@ -98,6 +101,8 @@ class SwitchPorts:
             return "busy polling is the sockets'"
         if self._shapes:
             return "rates and queues of ports are the sockets'"
+        if self._trace is not None:
+            return "packets are traced"
         return probe(self._hook)
 
     def __enter__(self) -> SwitchPorts:
@@ -115,6 +120,8 @@ class SwitchPorts:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
             buffered = bool(self._shapes)
+            if self._trace is not None:
+                return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
         try:

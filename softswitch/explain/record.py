@@ -58,7 +58,8 @@ class _Journey:
 class Recorder(Observer[Packet]):
     """Collects events until they are taken."""
 
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.Program, numbers: Iterator[int] | None = None) -> None:
+        """`numbers` are those of the frames, from 1 on where they are left out."""
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
         self._without_choice = {state.name for state in program.parser if not state.key}
@@ -68,7 +69,7 @@ class Recorder(Observer[Packet]):
         self._entry: tuple[tuple[int, ...], EntryKey | None] = ((), None)
         self._use: UseMember | UseGroup | None = None
         self._journeys: dict[int, _Journey] = {}
-        self._frames = 0
+        self._numbers = itertools.count(1) if numbers is None else numbers
 
     def take(self) -> list[ev.Event]:
         """What has happened since the last call, in order."""
@@ -107,8 +108,7 @@ class Recorder(Observer[Packet]):
     def begins(self, packet: Packet, origin: Origin, parent: Packet | None) -> None:
         """Give it a number; a copy begins with what has been told of its parent."""
         if parent is None:
-            self._frames += 1
-            journey = _Journey(_Family(self._frames), 0, Shadow(packet))
+            journey = _Journey(_Family(next(self._numbers)), 0, Shadow(packet))
             next(journey.family.copies)
         else:
             before = self._settle(parent)

@@ -101,8 +101,7 @@ def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> 
         return
     node = parent.add(part_line(part))
     idle: list[list[ev.Event]] = []
-    for _, step in groupby(events, _step):
-        one = list(step)
+    for one in _steps(events):
         if not everything and _is_idle(one):
             idle.append(one)
             continue
@@ -124,8 +123,19 @@ def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
                 node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_A_LINE]}", dim=True))
 
 
-def _step(event: ev.Event) -> object:
-    """Events that are shown below one line have the same."""
+def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
+    """Parser states and tables, each with what it did; other events stand alone."""
+    step: list[ev.Event] = []
+    for event in events:
+        if step and (isinstance(event, ev.State | ev.Table) or _place(event) != _place(step[0])):
+            yield step
+            step = []
+        step.append(event)
+    if step:
+        yield step
+
+
+def _place(event: ev.Event) -> object:
     context = event.context
     return (context.state, context.table) if context.state or context.table else id(event)
 

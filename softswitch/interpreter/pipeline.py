@@ -70,6 +70,10 @@ class InterpretedPipeline:
         """Run a packet on (`BufferedPipeline.leave`)."""
         return self._traffic.leave(waiting, depths, now)
 
+    def lost(self, waiting: Waiting, reason: str) -> None:
+        """Tell the observer that a packet never leaves its queue."""
+        self._traffic.lost(waiting, reason)
+
     def take_notices(self) -> list[Notice]:
         """Digests and log records since the last call (`Pipeline.take_notices`)."""
         taken, self._externs.notices = self._externs.notices, []

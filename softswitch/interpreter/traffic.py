@@ -89,6 +89,11 @@ class TrafficManager:
         self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
         return Passed(outputs, waiting)
 
+    def lost(self, packet: Waiting, reason: str) -> None:
+        """Tell the observer that a packet never leaves its queue."""
+        assert isinstance(packet.packet, Packet)
+        self._observer.dropped(packet.packet, reason)
+
     def _begin(self, now: int) -> None:
         self._externs.now = now
         self._recirculated = 0

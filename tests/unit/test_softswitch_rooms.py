@@ -19,7 +19,7 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
-    {"kernel", "warm"},
+    {"explain", "kernel", "warm"},
     {"datapath"},
     {"cli"},
     {"verbs"},
