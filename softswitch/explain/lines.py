@@ -137,7 +137,10 @@ def _extern_line(event: ev.Event) -> Text | None:
             if packets is None:
                 return Text(f"counter {name}[{index}]: there is no such cell", colour="red")
             cell = name if index is None else f"{name}[{index}]"
-            return Text(f"counter {cell} counts: {packets} packets, {octets} bytes now", colour="blue")
+            return Text(
+                f"counter {cell} counts: {counted(packets, 'packet')}, {counted(octets or 0, 'byte')} now",
+                colour="blue",
+            )
         case ev.Meter(_, name, index, colour):
             cell = name if index is None else f"{name}[{index}]"
             return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")

@@ -15,6 +15,8 @@ from softswitch.explain.lines import Text, idle_line, one_line, part_line
 from softswitch.words import counted
 
 BYTES_A_LINE = 32
+LEAST = 20
+"""Characters of text in a line, however deep."""
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 """What p4c puts values into on their way; it is left out."""
 
@@ -51,9 +53,10 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
         head = indent + ("└─ " if last else "├─ ")
         below = indent + ("   " if last else "│  ")
         hang = below + ("│  " if node.children else "   ") + "  "
-        first, *rest = (
-            _wrapped(str(node.text), width - len(head), width - len(hang)) if width else [str(node.text)]
-        )
+        first, *rest = [str(node.text)]
+        if width:
+            taken = len(node.source) + 2 if node.source else 0
+            first, *rest = _wrapped(str(node.text), width - len(head) - taken, width - len(hang))
         gap = max(2, width - len(head) - len(first) - len(node.source))
         source = " " * gap + click.style(node.source, dim=True) if node.source else ""
         yield click.style(head, dim=True) + node.text.shown(first) + source
@@ -63,9 +66,9 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, rest: int) -> list[str]:
     """The text in lines: the first of `width`, the others of `rest` characters."""
-    first = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)[0]
+    first = textwrap.wrap(text, max(width, LEAST), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
-    return [first, *textwrap.wrap(others, rest, break_long_words=False, break_on_hyphens=False)]
+    return [first, *textwrap.wrap(others, max(rest, LEAST), break_long_words=False, break_on_hyphens=False)]
 
 
 def _packet(events: list[ev.Event], everything: bool) -> Node:
