@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -14,7 +15,9 @@ from hotline.cli.common import one_line_errors
 from softswitch.errors import SwitchError
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
-PICTURE_WIDTH = 150
+_FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
+"""What Rich would have a browser load."""
+PICTURE_WIDTH = 140
 """Characters in a line of a picture."""
 
 
@@ -83,7 +86,8 @@ def _picture(file: Path, title: str, lines: list[str]) -> None:
         console = Console(record=True, width=PICTURE_WIDTH, file=nowhere)
         for line in lines:
             console.print(Text.from_ansi(line), soft_wrap=True)
+    drawn = console.export_svg(title=title)
     try:
-        file.write_text(console.export_svg(title=title))
+        file.write_text(_FONTS.sub("", drawn))
     except OSError as error:
         raise HotlineError(f"{file}: {error.strerror}") from None
