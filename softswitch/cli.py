@@ -241,6 +241,8 @@ def command(
         for line in describe(count()):
             _LOG.info("%s", line)
         _write(count(), counters)
+    if traced is not None:
+        traced.close()
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, 
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.pipeline import Change
 
@@ -39,6 +40,11 @@ def keys_of(lanes: int) -> list[int]:
     return [found[lane] for lane in range(lanes)]
 
 
+def program() -> Program:
+    """The aggregation program."""
+    return load_program(DESIGN.program.read_bytes())
+
+
 def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
     """What the switch does to a pull or push of worker 1 with a key in each of the first `lanes` lanes.
 
@@ -55,9 +61,9 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
 
 def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     """The program with the tables of a run of the arm *both*, and some keys in its hot set."""
-    program = load_program(DESIGN.program.read_bytes())
-    recorder = Recorder(program)
-    pipeline = InterpretedPipeline(program, observer=recorder)
+    loaded = program()
+    recorder = Recorder(loaded)
+    pipeline = InterpretedPipeline(loaded, observer=recorder)
     params = [HotParam(BOTH.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
     rows = [*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params]
     results = pipeline.write_entries([row.write(Change.INSERT) for row in rows])

@@ -60,7 +60,7 @@ def explain(
     RPC is push or pull, of a worker, with keys that the switch holds. Tables are those of a run.
     Nothing has to be up. `softswitch explain` does it for programs and frames of your own (docs/explain.md).
     """
-    from hotline.explain import explain_rpc
+    from hotline.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select
     from softswitch.explain.show import show
     from softswitch.explain.tree import draw, make_tree
@@ -70,6 +70,8 @@ def explain(
     with one_line_errors():
         try:
             chosen = [parse_filter(text) for text in filters]
+            for each in chosen:
+                each.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
         events = explain_rpc(_OPS[rpc], keys, cold)
