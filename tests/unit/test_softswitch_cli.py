@@ -127,8 +127,9 @@ def lines(switch: subprocess.Popen[str]) -> IO[str]:
         (["--no-p4", "--trace", "/nowhere/t.jsonl"], "--trace /nowhere/t.jsonl: No such file or directory"),
         (
             [str(PROGRAM), "--trace", "/dev/null", "--trace-filter", "table=pear"],
-            "filter table=pear: the program has no table 'pear': there are tbl_control113, ControlIngress.pairs, "
-            "ControlIngress.types, ControlIngress.forward, tbl_control119, tbl_control122",
+            "filter table=pear: the program has no table 'pear': there are tbl_control113, "
+            "ControlIngress.pairs, ControlIngress.types, ControlIngress.forward, tbl_control119, "
+            "tbl_control122",
         ),
         (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': HOST:PORT expected"),
     ],
