@@ -113,6 +113,19 @@ def parse_interface(text: str) -> tuple[int, str]:
     metavar="DIR",
     help="Give up what DIR keeps, and nothing else.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write here what happens to packets, as lines of JSON. They pass the interpreter then, slowly.",
+)
+@click.option(
+    "--trace-filter",
+    "trace_filters",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help="Only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -141,6 +154,8 @@ def command(
     hook: str,
     pin: Path | None,
     unpin: Path | None,
+    trace: Path | None,
+    trace_filters: Sequence[str],
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -172,6 +187,12 @@ def command(
             what = "--pin" if pin is not None else "--datapath kernel"
             raise click.UsageError(f"{flag} goes with --datapath sockets or auto, not with {what}")
     shapes = shapes_of(numbered, rates, depths)
+    if trace_filters and trace is None:
+        raise click.UsageError("--trace-filter goes with --trace")
+    if trace is not None and (wanted is Datapath.KERNEL or pin is not None):
+        raise click.UsageError(
+            f"--trace goes with sockets, not with {'--pin' if pin else '--datapath kernel'}"
+        )
     run(
         Settings(
             program=program,
@@ -189,6 +210,8 @@ def command(
             hook=hook,
             pin=pin,
             busy_poll=busy_poll,
+            trace=trace,
+            trace_filters=tuple(trace_filters),
         )
     )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
+from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
 from softswitch.kernel.errors import KernelError
@@ -39,7 +40,7 @@ from softswitch.words import counted
 _LOG = logging.getLogger(__name__)
 _SIOCGIFFLAGS = 0x8913
 _UP_AND_RUNNING = 0x1 | 0x40
-LivePipeline = CompiledPipeline | AttachedPipeline
+LivePipeline = CompiledPipeline | AttachedPipeline | TracedPipeline
 
 
 class SwitchPorts:
@@ -47,7 +48,7 @@ class SwitchPorts:
 
     With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
     So there are where an interface is shaped (`softswitch.ports.holding`) when the switch starts. `pcap` is a
-    folder for the frames of each port.
+    folder for the frames of each port. With a `trace` packets pass the interpreter, which tells what it does.
 
     `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
     where the kernel is asked for and cannot be the datapath.
@@ -65,17 +66,19 @@ class SwitchPorts:
         pin: Path | None = None,
         shapes: Mapping[int, Shape] = {},
         pcap: Path | None = None,
+        trace: Trace | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
         warm_tables()  # it takes a while, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         self._buffers = bool(shapes)
-        self._running: CompiledPipeline | None = None
+        self._running: CompiledPipeline | TracedPipeline | None = None
         self._before: SwitchCounters | None = None
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
+        self._trace = trace
         self._holding = {} if self._wanted is Datapath.KERNEL else _holding(ports, impairments)
         self._unable = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
@@ -110,6 +113,8 @@ class SwitchPorts:
             return "rates and queues of ports are the sockets'"
         if self._pcap is not None:
             return "the sockets write pcap files"
+        if self._trace is not None:
+            return "packets are traced"
         if self._holding:
             name = self._names[min(self._holding)]
             return f"{name} is shaped (tc qdisc), and packets wait for it in the sockets' queues"
@@ -130,6 +135,8 @@ class SwitchPorts:
         """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
         if self._unable is not None:
             buffered = self._buffers or bool(self._holding)
+            if self._trace is not None:
+                return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
         try:
@@ -254,16 +261,17 @@ class SwitchPorts:
             raise SwitchError(f"Error: rate {rate}: 0 to {MOST_RATE} packets/s is right, 0 for no limit")
         if depth is not None and not 1 <= depth <= MOST_PACKETS:
             raise SwitchError(f"Error: depth {depth}: 1 to {MOST_PACKETS} packets is right")
-        running, self._buffers = self._running, True
-        self._unable = self._unable or "rates and queues of ports are the sockets'"
-        code = None
+        code, running = None, self._running
         if running is not None and not running.waiting_bytes:
-            code = MachineCode(running.program, self._priority_queues, buffered=True)
+            changed = _need_compiled(running, "rates and depths of queues")
+            code = MachineCode(changed.program, self._priority_queues, buffered=True)
+        self._buffers = True
+        self._unable = self._unable or "rates and queues of ports are the sockets'"
         pauses = code is not None or (depth is not None and not loop.has_room(depth, port, priority))
         if pauses:
             loop.stop()
-        if running is not None and code is not None:
-            running.run_by(code, running.program)
+        if code is not None:
+            changed.run_by(code, changed.program)
         if rate is not None:
             loop.set_rate(rate, port, priority)
         if depth is not None:
@@ -273,8 +281,9 @@ class SwitchPorts:
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
         """Compute a calculation of the program that runs by another CRC."""
-        loop, running = self._need_sockets("parameters of CRCs"), self._running
-        assert running is not None
+        loop = self._need_sockets("parameters of CRCs")
+        assert self._running is not None
+        running = _need_compiled(self._running, "parameters of CRCs")
         changed = tuple(
             replace(each, custom=crc) if each.name == calculation else each
             for each in running.program.calculations
@@ -320,6 +329,14 @@ class SwitchPorts:
             count = counted(len(self._names), "interface")
             return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{pinned}"
         return f"datapath sockets: {self.reason}"
+
+
+def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> CompiledPipeline:
+    if isinstance(running, TracedPipeline):
+        raise SwitchError(
+            f"Error: {what} are fixed while packets are traced: start the switch without --trace"
+        )
+    return running
 
 
 def _holding(

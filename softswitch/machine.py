@@ -15,8 +15,11 @@ from google.protobuf.message import DecodeError
 from softswitch.cache import one_at_a_time
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
+from softswitch.explain.filters import parse_filter
+from softswitch.explain.live import Trace
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
+from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4i, p4r
@@ -39,6 +42,7 @@ class Machine:
             _say("compiles its own code, once: calls wait for half a minute or more")
             with one_at_a_time():
                 warm()
+        self._trace = self._open_trace()
         self.ports = SwitchPorts(
             settings.ports,
             settings.cpu_port,
@@ -50,6 +54,7 @@ class Machine:
             settings.pin,
             settings.shapes,
             settings.pcap,
+            self._trace,
         )
         try:
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
@@ -86,6 +91,23 @@ class Machine:
             self._write(self.counters())
         finally:
             self.ports.close()
+            if self._trace is not None:
+                self._trace.close()
+
+    def _open_trace(self) -> Trace | None:
+        file, program = self._settings.trace, self._settings.program
+        if file is None:
+            return None
+        filters = [parse_filter(text) for text in self._settings.trace_filters]
+        if filters and program is not None:
+            try:
+                loaded = load_program(_read(program))
+            except ProgramError as error:
+                raise SwitchError(f"{program}: {error}") from error
+            for each in filters:
+                each.check(loaded)
+        _say(f"packets pass the interpreter, slowly, and are traced to {file}")
+        return Trace(file, filters)
 
     def _write(self, counters: SwitchCounters) -> None:
         if self._settings.counters is not None:

@@ -46,5 +46,8 @@ class Settings:
     hook: str = TCX
     pin: Path | None = None
     busy_poll: bool = False
+    trace: Path | None = None
+    """File for what happens to packets (`softswitch.explain`)."""
+    trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
     """Folder for the frames of each port, as BMv2's `--pcap` writes them."""

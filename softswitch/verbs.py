@@ -9,6 +9,7 @@ from importlib import import_module
 # Imported when it is asked for: a switch that starts needs none of them.
 VERBS: dict[str, str] = {
     "cli": "softswitch.commands.cli",
+    "explain": "softswitch.explain.cli",
     "install-as": "softswitch.bmv2.install",
     "run-as": "softswitch.bmv2.command",
 }

@@ -14,7 +14,10 @@ def calculate(packet: Packet, calculation: ir.Calculation) -> int:
         joined, width = joined << part_width | bits, width + part_width
     padding = -width % 8
     data = (joined << padding).to_bytes((width + padding) // 8, "big")
-    return calculation.function(data + (packet.payload if calculation.payload else b""))
+    data += packet.payload if calculation.payload else b""
+    value = calculation.function(data)
+    packet.observer.calculated(packet, calculation, data, value)
+    return value
 
 
 def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:

@@ -17,6 +17,7 @@ def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
     if not _applies(packet, checksum):
         return True
     expected = calculate(packet, packet.program.calculations[checksum.calculation])
+    packet.observer.verified(packet, checksum, expected)
     return expected == packet.get(checksum.target) & UINT64
 
 
@@ -26,6 +27,7 @@ def update_checksums(packet: Packet) -> None:
         if _applies(packet, checksum):
             calculation = packet.program.calculations[checksum.calculation]
             packet.set(checksum.target, calculate(packet, calculation))
+            packet.observer.updated(packet, checksum)
 
 
 def _applies(packet: Packet, checksum: ir.Checksum) -> bool:

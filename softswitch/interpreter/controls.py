@@ -27,11 +27,14 @@ class Controls:
     def run(self, packet: Packet, control: ir.Control) -> None:
         """Go through the control's nodes; `exit` leaves it behind the action that has it."""
         name = control.start
+        packet.observer.enters(packet, control)
         packet.exited = False
         while name is not None and not packet.exited:
             node = control.nodes[name]
             if isinstance(node, ir.Conditional):
-                name = node.if_true if evaluate(packet, node.condition) else node.if_false
+                value = evaluate(packet, node.condition)
+                packet.observer.tested(packet, node, value)
+                name = node.if_true if value else node.if_false
             else:
                 name = self._apply(packet, node)
 
@@ -42,6 +45,7 @@ class Controls:
         if entry is not None:
             self._record(packet, table, entry)
         invocation = self._invocation(packet, table, entry.doing if entry else state.default)
+        packet.observer.applies(packet, table, invocation)
         if invocation is not None:
             packet.args = invocation.args
             run(self._externs, packet, self._program.actions[invocation.action].body)
@@ -52,11 +56,15 @@ class Controls:
     def _record(self, packet: Packet, table: ir.Table, entry: Entry) -> None:
         """What a hit leaves in the entry; its meter's colour is there before the action runs."""
         count(entry.count, packet)
+        if table.has_counter:
+            packet.observer.counted(packet, table.name, None, entry.count)
         if table.has_idle_timeout:
             entry.last_hit = self._externs.now
         if table.meter is not None:
             amount = packet.ingress_length if table.meter.counts_bytes else 1
-            packet.set(table.meter.target, entry.meter.execute(amount, self._externs.now))
+            colour = entry.meter.execute(amount, self._externs.now)
+            packet.set(table.meter.target, colour)
+            packet.observer.metered(packet, table.name, None, colour)
 
     def _invocation(self, packet: Packet, table: ir.Table, doing: Doing | None) -> ir.Invocation | None:
         """The action to run; None without a default action, and of an empty group."""
@@ -66,4 +74,5 @@ class Controls:
         selector = self._program.profiles[table.profile].selector
         selected = 0 if selector is None else calculate(packet, self._program.calculations[selector])
         action = self.profiles[table.profile].choose(doing, selected)
+        packet.observer.chose(packet, doing, action and action.name)
         return action and self._program.invocation(table, action.name, action.args)

@@ -12,10 +12,14 @@ from softswitch.interpreter.packet import Packet
 def deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) -> bytes:
     """The frame, of which nothing is truncated yet; `execute` runs a statement."""
     update_checksums(packet)
+    packet.observer.deparses(packet)
     for statement in packet.program.deparser_body:
         execute(packet, statement)
+        packet.observer.executed(packet, statement)
     headers = (packet.header_bytes(header) for header in packet.program.deparser if packet.valid[header])
-    return b"".join(headers) + packet.frame[packet.position :]
+    frame = b"".join(headers) + packet.frame[packet.position :]
+    packet.observer.deparsed(packet, frame)
+    return frame
 
 
 def largest_frame(packet: Packet) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from softswitch import ir
+from softswitch.interpreter.observer import NOBODY, Observer
 from softswitch.v1model import Standard
 
 
@@ -33,6 +34,8 @@ class Packet:
     """What counters and meters count."""
     length: int
     """The frame's length, as headers that are added or removed change it."""
+    observer: Observer[Packet] = NOBODY
+    """Who is told what happens to it."""
     position: int = 0
     """Bytes that the parser has taken; what follows is the payload."""
     fields: list[list[int]] = field(default_factory=list)
@@ -65,6 +68,7 @@ class Packet:
             self.frame,
             self.ingress_length,
             self.length,
+            self.observer,
             self.position,
             [list(values) for values in self.fields],
             list(self.valid),

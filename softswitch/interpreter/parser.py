@@ -32,12 +32,23 @@ def parse(
 
     `value_sets` has each set's members, joined as keys of a select are; `execute` runs a statement.
     """
+    error = _run(packet, value_sets, execute)
+    packet.observer.parsed(packet, error)
+    return error
+
+
+def _run(
+    packet: Packet,
+    value_sets: Sequence[Sequence[int]],
+    execute: Callable[[Packet, ir.Statement], None],
+) -> int:
     program = packet.program
     state: int | None = program.start_state
     try:
         for _ in range(MAX_PARSER_STEPS):
             if state is None:
                 break
+            packet.observer.reached(packet, state)
             for operation in program.parser[state].operations:
                 _operate(packet, operation, execute)
             state = _select(packet, program.parser[state], value_sets)
@@ -63,6 +74,7 @@ def _operate(
                 raise VerifyFailed(evaluate(packet, error))
         case _:
             execute(packet, operation)
+            packet.observer.executed(packet, operation)
 
 
 def _advance(packet: Packet, bits: int) -> None:
@@ -71,12 +83,15 @@ def _advance(packet: Packet, bits: int) -> None:
     if len(packet.frame) - packet.position < bits // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
     packet.position += bits // 8
+    packet.observer.advanced(packet, packet.position - bits // 8)
 
 
 def _extract(packet: Packet, operation: ir.Extract) -> None:
+    start = packet.position
     if operation.stack is None:
         assert operation.header is not None
         _fill(packet, operation.header, operation)
+        packet.observer.extracted(packet, operation.header, start)
         return
     stack = packet.program.stacks[operation.stack]
     position = packet.cursors[stack.cursor]
@@ -84,6 +99,7 @@ def _extract(packet: Packet, operation: ir.Extract) -> None:
         raise ParserError(CoreError.STACK_OUT_OF_BOUNDS)
     _fill(packet, stack.headers[position], operation)
     packet.cursors[stack.cursor] += 1
+    packet.observer.extracted(packet, stack.headers[position], start)
 
 
 def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
@@ -113,11 +129,14 @@ def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
 def _select(packet: Packet, state: ir.ParserState, value_sets: Sequence[Sequence[int]]) -> int | None:
     parts = [_key_part(packet, part) for part in state.key]
     key = ir.join_key([bits for bits, _ in parts], [width for _, width in parts])
-    for case in state.cases:
-        wanted = [case.value] if case.value_set is None else value_sets[case.value_set]
-        if key & case.mask in {value & case.mask for value in wanted}:
-            return case.state
-    return None
+    taken = next((case.state for case in state.cases if _is_taken(case, key, value_sets)), None)
+    packet.observer.selected(packet, key, taken)
+    return taken
+
+
+def _is_taken(case: ir.Case, key: int, value_sets: Sequence[Sequence[int]]) -> bool:
+    wanted = [case.value] if case.value_set is None else value_sets[case.value_set]
+    return key & case.mask in {value & case.mask for value in wanted}
 
 
 def _key_part(packet: Packet, part: ir.KeyPart) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.observer import NOBODY, Observer
+from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.tables import Entry
 from softswitch.interpreter.traffic import CloneSession, TrafficManager
 from softswitch.pipeline import (
@@ -38,14 +40,16 @@ from softswitch.pipeline import (
 class InterpretedPipeline:
     """A `BufferedPipeline` in plain Python.
 
-    A packet whose `priority` is not below `priority_queues` is dropped.
+    A packet whose `priority` is not below `priority_queues` is dropped. `observer` is told what happens.
     """
 
-    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+    def __init__(
+        self, program: ir.Program, priority_queues: int = 1, observer: Observer[Packet] = NOBODY
+    ) -> None:
         self.program = program
         self._externs = Externs(program)
         self._controls = Controls(program, self._externs)
-        self._traffic = TrafficManager(program, self._externs, self._controls, priority_queues)
+        self._traffic = TrafficManager(program, self._externs, self._controls, priority_queues, observer)
         self._counter_index = {counter.name: i for i, counter in enumerate(program.counters)}
         self._meter_index = {meter.name: i for i, meter in enumerate(program.meters)}
         self._register_index = {register.name: i for i, register in enumerate(program.registers)}
@@ -65,6 +69,10 @@ class InterpretedPipeline:
     def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
         """Run a packet on (`BufferedPipeline.leave`)."""
         return self._traffic.leave(waiting, depths, now)
+
+    def lost(self, waiting: Waiting, reason: str) -> None:
+        """Tell the observer that a packet never leaves its queue."""
+        self._traffic.lost(waiting, reason)
 
     def take_notices(self) -> list[Notice]:
         """Digests and log records since the last call (`Pipeline.take_notices`)."""

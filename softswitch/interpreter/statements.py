@@ -7,7 +7,7 @@ register is taken modulo 2^32, as there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from softswitch import ir
 from softswitch.interpreter.calculations import calculate
@@ -18,6 +18,8 @@ from softswitch.limits import MAX_LOOPS
 from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
 from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, Standard
+
+T = TypeVar("T")
 
 
 class PacketDropped(Exception):
@@ -34,13 +36,17 @@ def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
             case ir.Jump(to):
                 position = to
             case ir.JumpIfZero(condition, to):
-                position = position if evaluate(packet, condition) else to
+                value = evaluate(packet, condition)
+                packet.observer.branched(packet, position - 1, value)
+                position = position if value else to
             case ir.CountLoop(message):
                 loops += 1
                 if loops == MAX_LOOPS:
                     _fail(externs, packet, message)
             case _:
+                at = position - 1
                 execute(externs, packet, statement)
+                packet.observer.executed(packet, statement, at)
 
 
 def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
@@ -103,44 +109,66 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
 
 
 def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
+    program = packet.program
     match statement:
         case ir.Count(counter, index):
             at = evaluate(packet, index) & UINT32
-            if at < len(externs.counters[counter]):
-                count(externs.counters[counter][at], packet)
+            counters = externs.counters[counter]
+            if at < len(counters):
+                count(counters[at], packet)
+            packet.observer.counted(packet, program.counters[counter].name, at, _cell(counters, at))
         case ir.ExecuteMeter(meter, index, target):
-            at = evaluate(packet, index) & UINT32
+            at, colour = evaluate(packet, index) & UINT32, None
             if at < len(externs.meters[meter]):
-                amount = packet.ingress_length if packet.program.meters[meter].counts_bytes else 1
-                assign(packet, target, externs.meters[meter][at].execute(amount, externs.now))
+                amount = packet.ingress_length if program.meters[meter].counts_bytes else 1
+                colour = externs.meters[meter][at].execute(amount, externs.now)
+                assign(packet, target, colour)
+            packet.observer.metered(packet, program.meters[meter].name, at, colour)
         case ir.RegisterRead(target, register, index):
             at = evaluate(packet, index) & UINT32
-            if at < len(externs.registers[register]):
-                assign(packet, target, externs.registers[register][at])
+            held = _cell(externs.registers[register], at)
+            packet.observer.read_register(packet, register, at, held)
+            if held is not None:
+                assign(packet, target, held)
         case ir.RegisterWrite(register, index, value):
             at = evaluate(packet, index) & UINT32
-            if at < len(externs.registers[register]):
-                mask = (1 << packet.program.registers[register].width) - 1
-                externs.registers[register][at] = evaluate(packet, value) & mask
+            stored = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
+            held = _cell(externs.registers[register], at)
+            if held is not None:
+                externs.registers[register][at] = stored
+            packet.observer.wrote_register(packet, register, at, held, stored)
         case ir.Hash(target, base, calculation, size):
-            hashed = calculate(packet, packet.program.calculations[calculation])
+            hashed = calculate(packet, program.calculations[calculation])
             most = evaluate(packet, size) & UINT64 or 1
             assign(packet, target, (hashed % most + evaluate(packet, base)) & UINT64)
         case ir.Random(target, low, high):
             first, last = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
-            if first <= last:
-                assign(packet, target, externs.random.draw(first, last))
+            drawn = externs.random.draw(first, last) if first <= last else None
+            packet.observer.drew(packet, first, last, drawn)
+            if drawn is not None:
+                assign(packet, target, drawn)
         case ir.LogMessage(message, values):
-            text = format_message(packet.program.messages[message], (evaluate(packet, v) for v in values))
-            externs.notices.append(LogRecord(text))
+            text = format_message(program.messages[message], (evaluate(packet, v) for v in values))
+            _tell(externs, packet, LogRecord(text))
         case ir.Assert(condition, message):
             if not evaluate(packet, condition):
                 _fail(externs, packet, message)
 
 
 def _fail(externs: Externs, packet: Packet, message: int) -> NoReturn:
-    externs.notices.append(LogRecord(packet.program.messages[message], failed=True))
-    raise PacketDropped
+    text = packet.program.messages[message]
+    _tell(externs, packet, LogRecord(text, failed=True))
+    raise PacketDropped(text)
+
+
+def _tell(externs: Externs, packet: Packet, notice: LogRecord) -> None:
+    externs.notices.append(notice)
+    packet.observer.told(packet, notice)
+
+
+def _cell(cells: Sequence[T], index: int) -> T | None:
+    """A cell; None where the index is outside."""
+    return cells[index] if index < len(cells) else None
 
 
 def _direct(packet: Packet, statement: ir.Statement) -> None:

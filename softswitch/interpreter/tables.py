@@ -20,6 +20,7 @@ from softswitch.pipeline import (
     Change,
     CounterValue,
     EntryAction,
+    EntryKey,
     EntryWrite,
     StoredEntry,
     UseGroup,
@@ -59,9 +60,13 @@ class TableState:
 
     def look_up(self, packet: Packet) -> Entry | None:
         """The matching entry of the highest rank."""
-        if not self._table.key:
-            return None
         values = tuple(_key_value(packet, part) for part in self._table.key)
+        entry = self._matching(values) if values else None
+        found = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
+        packet.observer.looked_up(packet, self._table, values, found)
+        return entry
+
+    def _matching(self, values: tuple[int, ...]) -> Entry | None:
         if self._table.is_exact:
             return self._entries.get((values, self._table.rank(values, 0)))
         matching = [

@@ -18,6 +18,7 @@ from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.deparser import deparse, largest_frame
 from softswitch.interpreter.expressions import UINT32
 from softswitch.interpreter.externs import Externs
+from softswitch.interpreter.observer import Observer, Origin
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
@@ -44,9 +45,15 @@ class TrafficManager:
     """Takes frames through parser, ingress, replication, egress and deparser."""
 
     def __init__(
-        self, program: ir.Program, externs: Externs, controls: Controls, priority_queues: int
+        self,
+        program: ir.Program,
+        externs: Externs,
+        controls: Controls,
+        priority_queues: int,
+        observer: Observer[Packet],
     ) -> None:
         self._program = program
+        self._observer = observer
         self._priority_queues = priority_queues
         self._externs = externs
         self._controls = controls
@@ -82,6 +89,11 @@ class TrafficManager:
         self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
         return Passed(outputs, waiting)
 
+    def lost(self, packet: Waiting, reason: str) -> None:
+        """Tell the observer that a packet never leaves its queue."""
+        assert isinstance(packet.packet, Packet)
+        self._observer.dropped(packet.packet, reason)
+
     def _begin(self, now: int) -> None:
         self._externs.now = now
         self._recirculated = 0
@@ -91,6 +103,7 @@ class TrafficManager:
         packet.set_standard(Standard.INGRESS_PORT, port)
         packet.set_standard(Standard.PACKET_LENGTH, len(frame))
         packet.set_standard(Standard.INGRESS_GLOBAL_TIMESTAMP, t_in)
+        self._observer.begins(packet, Origin.ARRIVAL, None)
         self._ingress.append(packet)
 
     def _pass_all(self, to_egress: Callable[[Queued], None], passes: int = MAX_PASSES) -> None:
@@ -101,11 +114,13 @@ class TrafficManager:
                 self._pass_ingress(self._ingress.popleft())
             else:
                 break
+        for packet in (*(queued.packet for queued in self._egress), *self._ingress):
+            self._observer.dropped(packet, f"one frame makes {MAX_PASSES} passes at most")
         self._egress.clear()
         self._ingress.clear()
 
     def _arriving(self, port: int, frame: bytes, ingress_length: int) -> Packet:
-        return Packet(self._program, port, frame, ingress_length, len(frame))
+        return Packet(self._program, port, frame, ingress_length, len(frame), self._observer)
 
     def _execute(self, packet: Packet, statement: ir.Statement) -> None:
         execute(self._externs, packet, statement)
@@ -120,7 +135,8 @@ class TrafficManager:
             packet.set_standard(Standard.PARSER_ERROR, self._parse(packet))
             packet.set_standard(Standard.CHECKSUM_ERROR, int(not verify_checksums(packet)))
             self._controls.run(packet, self._program.ingress)
-        except PacketDropped:
+        except PacketDropped as failed:
+            self._observer.dropped(packet, str(failed))
             return
         self._clone_from_ingress(packet)
         self._learn(packet)
@@ -130,10 +146,12 @@ class TrafficManager:
             self._resubmit(packet, packet.resubmit)
         elif group:
             packet.set_standard(Standard.INSTANCE_TYPE, InstanceType.REPLICATED)
-            self._replicate(packet, self.groups.get(group, ()))
+            self._replicate(packet, self.groups.get(group, ()), f"multicast group {group}")
         elif port != DROP_PORT:
             packet.set_standard(Standard.INSTANCE_TYPE, InstanceType.NORMAL)
             self._enqueue(port, packet)
+        else:
+            self._observer.dropped(packet, f"egress_spec is {DROP_PORT} at the end of ingress")
 
     def _clone_from_ingress(self, packet: Packet) -> None:
         """The frame as it came in, parsed anew with no metadata but the port."""
@@ -142,9 +160,11 @@ class TrafficManager:
         request, packet.clone = packet.clone, None
         clone = self._arriving(packet.port, packet.frame, packet.ingress_length)
         clone.set_standard(Standard.INGRESS_PORT, packet.port)
+        self._observer.begins(clone, Origin.INGRESS_CLONE, packet)
         try:
             self._parse(clone)
-        except PacketDropped:
+        except PacketDropped as failed:
+            self._observer.dropped(clone, str(failed))
             return
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.INGRESS_CLONE)
@@ -153,35 +173,45 @@ class TrafficManager:
     def _learn(self, packet: Packet) -> None:
         if packet.digest is not None:
             values = tuple(_digested(packet, value) for value in self._program.digests[packet.digest].values)
-            self._externs.notices.append(DigestMessage(packet.digest, values))
+            notice = DigestMessage(packet.digest, values)
+            self._externs.notices.append(notice)
+            self._observer.told(packet, notice)
 
     def _resubmit(self, packet: Packet, field_list: int) -> None:
         again = self._arriving(packet.port, packet.frame, packet.ingress_length)
         again.reset_metadata(packet, field_list)
         again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RESUBMITTED)
         again.set_standard(Standard.PACKET_LENGTH, len(packet.frame))
+        self._observer.begins(again, Origin.RESUBMIT, packet)
         self._ingress.append(again)
 
     # -- between ingress and egress
 
     def _mirror(self, clone: Packet, number: int) -> None:
-        session = self.sessions.get(number)
-        if session is not None:
-            self._replicate(clone, session.replicas, session.length or None)
+        session = self.sessions.get(number, CloneSession((), 0))
+        self._replicate(clone, session.replicas, f"clone session {number}", session.length or None)
 
-    def _replicate(self, packet: Packet, replicas: Sequence[Replica], length: int | None = None) -> None:
+    def _replicate(
+        self, packet: Packet, replicas: Sequence[Replica], of: str, length: int | None = None
+    ) -> None:
         """A copy for each replica; copies are not truncated, unless to `length`."""
+        if not replicas:
+            self._observer.dropped(packet, f"{of} has no copies")
         for replica in replicas:
             copy = packet.copied()
             copy.truncated = length
             copy.set_standard(Standard.EGRESS_RID, replica.instance)
+            self._observer.begins(copy, Origin.REPLICA, packet)
             self._enqueue(replica.port, copy)
 
     def _enqueue(self, port: int, packet: Packet) -> None:
         """BMv2 drops packets of a priority that has no queue."""
-        if packet.get_standard(Standard.PRIORITY) >= self._priority_queues:
+        priority = packet.get_standard(Standard.PRIORITY)
+        if priority >= self._priority_queues:
+            self._observer.dropped(packet, f"priority {priority} has no queue, {self._priority_queues} do")
             return
         packet.set_standard(Standard.ENQ_TIMESTAMP, self._externs.now & UINT32)
+        self._observer.queued(packet, port)
         self._egress.append(Queued(port, packet))
 
     # -- egress
@@ -196,18 +226,23 @@ class TrafficManager:
         packet.set_standard(Standard.EGRESS_PORT, port)
         packet.set_standard(Standard.EGRESS_SPEC, EGRESS_SPEC_OF_EGRESS)
         packet.set_standard(Standard.PACKET_LENGTH, packet.length)
+        self._observer.leaves_queue(packet)
         try:
             self._controls.run(packet, self._program.egress)
             self._clone_from_egress(packet)
             if packet.get_standard(Standard.EGRESS_SPEC) == DROP_PORT:
+                self._observer.dropped(packet, f"egress_spec is {DROP_PORT} at the end of egress")
                 return []
             frame = deparse(packet, self._execute)
-        except PacketDropped:
+        except PacketDropped as failed:
+            self._observer.dropped(packet, str(failed))
             return []
         if packet.recirculate is not None:
             self._recirculate(packet, frame, packet.recirculate)
             return []
-        return [Output(port, frame[: packet.truncated])]
+        sent = frame[: packet.truncated]
+        self._observer.sent(packet, port, sent)
+        return [Output(port, sent)]
 
     def _clone_from_egress(self, packet: Packet) -> None:
         """The packet with the headers that it has now."""
@@ -217,17 +252,20 @@ class TrafficManager:
         clone = packet.copied()
         clone.reset_metadata(packet, request.field_list)
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.EGRESS_CLONE)
+        self._observer.begins(clone, Origin.EGRESS_CLONE, packet)
         self._mirror(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
         """There has to be room for all headers, as compiled code makes it before it knows which are valid."""
         if self._recirculated + largest_frame(packet) > MAX_RECIRCULATED_BYTES:
+            self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
         self._recirculated += len(frame)
         again = self._arriving(packet.port, frame, len(frame))
         again.reset_metadata(packet, field_list)
         again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
         again.set_standard(Standard.PACKET_LENGTH, len(frame))
+        self._observer.begins(again, Origin.RECIRCULATE, packet)
         self._ingress.append(again)
 
 

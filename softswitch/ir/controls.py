@@ -17,6 +17,8 @@ class Conditional:
     if_true: str | None
     if_false: str | None
     location: str = ""
+    text: str = ""
+    """The condition as the P4 source has it, as far as p4c quotes it."""
 
 
 @dataclass(frozen=True, slots=True)

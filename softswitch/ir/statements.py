@@ -247,9 +247,13 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are."""
+    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are.
+
+    `data` has the names of the run-time data.
+    """
 
     name: str
     parameters: tuple[int, ...]
     body: tuple[Statement, ...]
     locations: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()

@@ -115,6 +115,7 @@ class Table:
     meter: DirectMeter | None = None
     has_idle_timeout: bool = False
     is_immutable: bool = False
+    location: str = ""
 
     @property
     def is_exact(self) -> bool:

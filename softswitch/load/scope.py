@@ -16,6 +16,11 @@ def source_line(item: Json) -> str:
     return f"{info['filename']}:{info['line']}" if info else ""
 
 
+def source_text(item: Json) -> str:
+    """What p4c quotes of the source there."""
+    return str(item.get("source_info", {}).get("source_fragment", ""))
+
+
 class Scope:
     """Headers, stacks, externs and lists of a program by name; collects the texts that it logs."""
 

@@ -31,7 +31,8 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
         locations += [source_line(primitive)] * len(made)
     starts.append(len(body))
     resolved = (_resolved(statement, starts) for statement in body)
-    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(locations))
+    names = tuple(data["name"] for data in item["runtime_data"])
+    return ir.Action(item["name"], tuple(parameters), tuple(resolved), tuple(locations), names)
 
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:

@@ -46,6 +46,7 @@ def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
         meter=_direct_meter(scope, item.get("direct_meters")),
         has_idle_timeout=bool(item.get("support_timeout")),
         is_immutable="entries" in item,
+        location=where,
     )
 
 

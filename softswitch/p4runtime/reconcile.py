@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from grpc import StatusCode
 
@@ -40,7 +40,28 @@ ENTITIES = [
 _MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"}
 
 
-def carry_over(old: ControlledPipeline[Any], new: ControlledPipeline[Any]) -> int:
+class Defaults(Protocol):
+    """Knows which default entries are the program's own."""
+
+    def has_initial_default(self, table_id: int) -> bool:
+        """Whether the default entry of a table is the program's own."""
+        ...
+
+
+class State(Protocol):
+    """What can be carried over: that of a pipeline here, or of another switch."""
+
+    @property
+    def tables(self) -> Defaults:
+        """Its tables."""
+        ...
+
+    def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
+        """What a batch of queries selects, and a result for each query."""
+        ...
+
+
+def carry_over(old: State, new: ControlledPipeline[Any]) -> int:
     """Write what `old` holds to `new`, which is fresh; how much of it has no room there."""
     updates, lost = _updates(old), 0
     while batch := list(islice(updates, BATCH)):
@@ -62,7 +83,7 @@ def _do(new: ControlledPipeline[Any], updates: Sequence[p4r.Update]) -> list[Ref
     return new.write(p4r.WriteRequest(updates=updates))
 
 
-def _updates(old: ControlledPipeline[Any]) -> Iterator[p4r.Update]:
+def _updates(old: State) -> Iterator[p4r.Update]:
     """The updates that make a fresh pipeline what `old` is."""
     responses, _ = old.read(p4r.ReadRequest(entities=ENTITIES))
     for response in responses:
@@ -74,7 +95,7 @@ def _updates(old: ControlledPipeline[Any]) -> Iterator[p4r.Update]:
                 yield p4r.Update(type=MODIFY if kind in _MODIFIED else INSERT, entity=entity)
 
 
-def _entry_updates(old: ControlledPipeline[Any], entity: p4r.Entity) -> Iterator[p4r.Update]:
+def _entry_updates(old: State, entity: p4r.Entity) -> Iterator[p4r.Update]:
     """The update of a table entry, if it needs one: default and constant entries come with the program."""
     entry = entity.table_entry
     if entry.is_default_action:

@@ -96,8 +96,8 @@ class P4RuntimeServer(Generic[PL]):
     ) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
 
-        With credentials clients need TLS. It listens on `more` addresses likewise. Services `beside` P4Runtime
-        have the same ports.
+        With credentials clients need TLS. It listens on `more` addresses likewise. Services
+        `beside` P4Runtime have the same ports.
         """
         for each in (address, *more):
             _check_address(each)

@@ -133,6 +133,13 @@ def next_line(switch: subprocess.Popen[str]) -> str:
             ["--no-p4", "--counters", "/nowhere/counters.json"],
             "counters cannot be written to /nowhere/counters.json: No such file or directory",
         ),
+        (["--no-p4", "--trace", "/nowhere/t.jsonl"], "--trace /nowhere/t.jsonl: No such file or directory"),
+        (
+            [str(PROGRAM), "--trace", "/dev/null", "--trace-filter", "table=pear"],
+            "filter table=pear: the program has no table 'pear': there are tbl_control113, "
+            "ControlIngress.pairs, ControlIngress.types, ControlIngress.forward, tbl_control119, "
+            "tbl_control122",
+        ),
         (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': HOST:PORT expected"),
     ],
 )
@@ -154,6 +161,15 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
             ["--no-p4", "--pin", "/nowhere", "--port-queue", "*=64"],
             "--port-queue goes with --datapath sockets or auto, not with --pin",
         ),
+        (
+            ["--no-p4", "--datapath", "kernel", "--trace", "trace.jsonl"],
+            "--trace goes with sockets, not with --datapath kernel",
+        ),
+        (
+            ["--no-p4", "--pin", "/nowhere", "--trace", "trace.jsonl"],
+            "--trace goes with sockets, not with --pin",
+        ),
+        (["--no-p4", "--trace-filter", "kind=drop"], "--trace-filter goes with --trace"),
         (["--no-p4", "--tls-cert", "cert.pem"], "TLS needs --tls-cert and --tls-key"),
         (["--no-p4", "--tls-ca", "ca.pem"], "TLS needs --tls-cert and --tls-key"),
         (

@@ -19,7 +19,7 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
-    {"kernel", "settings", "warm"},
+    {"explain", "kernel", "settings", "warm"},
     {"datapath"},
     {"machine"},
     {"running"},

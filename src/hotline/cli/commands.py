@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hotline.cli.answer import answer
+from hotline.cli.explain import explain
 from hotline.cli.faults import faults
 from hotline.cli.follow import follow
 from hotline.cli.hotset import hotset
@@ -64,7 +65,7 @@ def hotline(verbose: bool) -> None:
 
 GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, owed),
-    "Answers without a network or root": (answer, hotset, policies, whatif, overlap, layers),
+    "Answers without a network or root": (answer, explain, hotset, policies, whatif, overlap, layers),
     "Virtual time": (simulate, sweep, faults, fit, predict),
     "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
 }

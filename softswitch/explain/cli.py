@@ -1,0 +1,136 @@
+"""`softswitch explain`: what happens to packets, by the program's interpreter."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from softswitch.errors import ProgramError, SwitchError
+from softswitch.explain.commands import apply_commands
+from softswitch.explain.filters import NAMES, parse_filter
+from softswitch.explain.frames import Frame, parse_packet, read_pcap
+from softswitch.explain.record import Recorder
+from softswitch.explain.show import show
+from softswitch.explain.state import from_switch
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.load import load_program
+from softswitch.v1model import DROP_PORT
+from softswitch.words import counted
+
+INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("program", required=False, type=click.Path(path_type=Path))
+@click.option("--packet", "packets", multiple=True, metavar="HEX", help="A frame; repeat it for more.")
+@click.option("--pcap", type=click.Path(path_type=Path), metavar="FILE", help="The frames of a capture.")
+@click.option(
+    "--port", type=click.IntRange(0, DROP_PORT), default=1, show_default=True, help="Where they come in."
+)
+@click.option(
+    "--commands",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Fill tables as BMv2's CLI does: table_add, table_set_default, register_write, mc_*, mirroring_add.",
+)
+@click.option(
+    "--from",
+    "address",
+    metavar="HOST:PORT",
+    help="Have program and state of the switch that serves P4Runtime there.",
+)
+@click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True, help="Of that switch.")
+@click.option("--priority-queues", type=click.IntRange(1, 8), default=1, show_default=True)
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help=f"Show these events alone, as table=ipv4_lpm; NAME is {', '.join(NAMES)}. Repeat it for more.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
+@click.option("--all", "everything", is_flag=True, help="Show what did nothing, too.")
+def command(
+    program: Path | None,
+    packets: Sequence[str],
+    pcap: Path | None,
+    port: int,
+    commands: Path | None,
+    address: str | None,
+    device_id: int,
+    priority_queues: int,
+    filters: Sequence[str],
+    as_json: bool,
+    everything: bool,
+) -> None:
+    """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss prints it) does to packets.
+
+    Packets go through the program one after another: one finds what those before it have left in registers.
+    No switch has to run, and one that runs does not notice.
+    """
+    if program is None and address is None:
+        raise click.UsageError("give PROGRAM, or --from for a switch that runs one")
+    if bool(packets) == (pcap is not None):
+        raise click.UsageError("give either --packet or --pcap")
+    chosen = [parse_filter(text) for text in filters]
+    given = [Frame(0, parse_packet(text)) for text in packets]
+    recorders: list[Recorder] = []
+
+    def make(loaded: Program) -> InterpretedPipeline:
+        for each in chosen:
+            each.check(loaded)
+        recorders.append(Recorder(loaded))
+        return InterpretedPipeline(loaded, priority_queues, recorders[0])
+
+    data = None if program is None else _read(program)
+    if address is not None:
+        pipeline = from_switch(address, device_id, make, data)
+    else:
+        assert program is not None and data is not None
+        try:
+            pipeline = make(load_program(data))
+        except ProgramError as error:
+            raise SwitchError(f"{program}: {error}") from error
+    if commands is not None:
+        apply_commands(pipeline, commands)
+    done = 0
+    try:
+        for time, frame in given if pcap is None else _with_progress(pcap):
+            pipeline.process(port, frame, time, time)
+            show(recorders[0].take(), chosen, as_json, everything)
+            done += 1
+    except KeyboardInterrupt:
+        print(f"softswitch: interrupted after {counted(done, 'packet')}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+def main(arguments: list[str]) -> None:
+    """Explain; errors are one line on stderr, and the exit status is not 0."""
+    logging.basicConfig(level="WARNING", format="softswitch: %(levelname)s: %(message)s")
+    try:
+        command.main(arguments, prog_name="softswitch explain")
+    except SwitchError as error:
+        sys.exit(f"softswitch: error: {error}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+
+
+def _with_progress(pcap: Path) -> Iterator[Frame]:
+    """The frames; how far it is shows where stderr is a terminal, and stdout, which would mix, is none."""
+    if not sys.stderr.isatty() or sys.stdout.isatty() or not pcap.is_file():
+        yield from (frame for frame, _ in read_pcap(pcap))
+        return
+    with click.progressbar(length=pcap.stat().st_size, label=pcap.name, file=sys.stderr) as bar:
+        for frame, position in read_pcap(pcap):
+            yield frame
+            bar.update(position - bar.pos)

@@ -1,0 +1,126 @@
+"""Which events of a trace are shown.
+
+    NAME=PATTERN[,PATTERN...]
+
+An event passes a filter if what it has of NAME matches one of the patterns, and has to pass all filters that
+are given. `*`, `?` and `[...]` are as in file names. A pattern is for a name as a whole or for its end behind
+a dot: `table=ipv4_lpm` is for `MyIngress.ipv4_lpm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from softswitch import ir
+from softswitch.errors import SwitchError
+from softswitch.explain import events as ev
+
+SHOWN = 12
+"""Names that an error lists at most."""
+
+
+def _extern(event: ev.Event) -> list[str]:
+    named = ev.Register | ev.Counter | ev.Meter | ev.Hash | ev.Digest
+    return [event.name] if isinstance(event, named) else []
+
+
+def _header(event: ev.Event) -> list[str]:
+    if isinstance(event, ev.Extract | ev.Validity):
+        return [event.header]
+    return [event.field.rpartition(".")[0]] if isinstance(event, ev.Assign | ev.Checksum) else []
+
+
+def _field(event: ev.Event) -> list[str]:
+    if isinstance(event, ev.Extract):
+        return [f"{event.header}.{value.name}" for value in event.fields]
+    return [event.field] if isinstance(event, ev.Assign | ev.Checksum) else []
+
+
+def _port(event: ev.Event) -> list[str]:
+    return [str(event.port)] if isinstance(event, ev.Begin | ev.Queue | ev.Send) else []
+
+
+class _Name(NamedTuple):
+    """What a filter can be about: what an event has of it, and what a program has; None: numbers."""
+
+    of: Callable[[ev.Event], list[str]]
+    known: Callable[[ir.Program], Iterable[str]] | None
+
+
+NAMES: dict[str, _Name] = {
+    "kind": _Name(lambda event: [event.KIND], lambda _: ev.KINDS),
+    "part": _Name(lambda event: [event.context.part], lambda program: _parts(program)),
+    "parser": _Name(lambda event: [event.context.state], lambda program: (s.name for s in program.parser)),
+    "table": _Name(lambda event: [event.context.table], lambda program: program.tables),
+    "action": _Name(lambda event: [event.context.action], lambda program: (a.name for a in program.actions)),
+    "extern": _Name(_extern, lambda program: _externs(program)),
+    "header": _Name(_header, lambda program: (h.name for h in program.headers)),
+    "field": _Name(_field, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)),
+    "port": _Name(_port, None),
+    "packet": _Name(lambda event: [str(event.context.packet)], None),
+}
+"""What a filter can be about."""
+
+
+def _parts(program: ir.Program) -> list[str]:
+    return ["switch", "parser", "verify", program.ingress.name, program.egress.name, "update", "deparser"]
+
+
+def _externs(program: ir.Program) -> list[str]:
+    direct = [t.name for t in program.tables.values() if t.has_counter or t.meter is not None]
+    others = (program.registers, program.counters, program.meters, program.calculations, program.digests)
+    return [each.name for kind in others for each in kind] + direct
+
+
+class Filter(NamedTuple):
+    """One filter."""
+
+    name: str
+    patterns: tuple[str, ...]
+
+    def passes(self, event: ev.Event) -> bool:
+        """Whether an event has what is asked for."""
+        has = NAMES[self.name].of(event)
+        return any(_matches(text, pattern) for text in has for pattern in self.patterns)
+
+    def check(self, program: ir.Program) -> None:
+        """Refuse a pattern that nothing in a program matches."""
+        known = NAMES[self.name].known
+        if known is None:
+            return
+        names = list(dict.fromkeys(known(program)))
+        for pattern in self.patterns:
+            if not any(_matches(name, pattern) for name in names):
+                more = f", … ({len(names)} in all)" if len(names) > SHOWN else ""
+                there = f"there are {', '.join(names[:SHOWN])}{more}" if names else "it has none"
+                raise SwitchError(f"filter {self}: the program has no {self.name} {pattern!r}: {there}")
+
+    def __str__(self) -> str:
+        return f"{self.name}={','.join(self.patterns)}"
+
+
+def parse_filter(text: str) -> Filter:
+    """Read NAME=PATTERN[,PATTERN...]."""
+    name, equals, rest = text.partition("=")
+    patterns = tuple(rest.split(","))
+    if not equals or name not in NAMES or not all(patterns):
+        example = "table=ipv4_lpm or field=ipv4.*"
+        raise SwitchError(
+            f"filter {text!r}: expected NAME=PATTERN with a name of {', '.join(NAMES)}: {example}"
+        )
+    if NAMES[name].known is None and not all(pattern.isdecimal() for pattern in patterns):
+        raise SwitchError(f"filter {text!r}: {name} takes numbers, as {name}=1")
+    return Filter(name, patterns)
+
+
+def select(events: Iterable[ev.Event], filters: Sequence[Filter]) -> list[ev.Event]:
+    """The events that pass all filters."""
+    return [event for event in events if all(each.passes(event) for each in filters)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """The whole of the name, or its end behind any dot."""
+    parts = name.split(".")
+    return any(fnmatchcase(".".join(parts[start:]), pattern) for start in range(len(parts)))

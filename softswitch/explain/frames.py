@@ -1,0 +1,94 @@
+"""The frames to explain: hexadecimal texts, and captures as tcpdump writes them (pcap, not pcapng)."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from softswitch.errors import SwitchError
+from softswitch.words import counted
+
+MOST_BYTES = 65_535
+"""Of a frame."""
+_ETHERNET = 1
+_TICKS = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
+"""Magic number of a capture -> its ticks a µs."""
+_PCAPNG = 0x0A0D0D0A
+_HEADER_BYTES, _RECORD_BYTES = 24, 16
+
+
+class Frame(NamedTuple):
+    """A frame and when it came, in µs since the first one."""
+
+    time: int
+    data: bytes
+
+
+def parse_packet(text: str) -> bytes:
+    """Read `0800 45 00`, `08:00:45:00` or `0x08004500`."""
+    digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
+    shown = text if len(text) <= 40 else text[:40] + "…"
+    wrong = re.search(r"[^0-9a-fA-F]", digits)
+    if wrong:
+        place = f"{wrong[0]!r} is digit {wrong.start() + 1}"
+        raise SwitchError(f"--packet {shown}: {place}: hexadecimal digits expected, two a byte")
+    if len(digits) % 2 or not digits:
+        have = counted(len(digits), "hexadecimal digit")
+        raise SwitchError(f"--packet {shown!r}: {have}: two a byte expected, for at least one byte")
+    data = bytes.fromhex(digits)
+    if len(data) > MOST_BYTES:
+        raise SwitchError(f"--packet {shown}: {len(data)} bytes: a frame has {MOST_BYTES} at most")
+    return data
+
+
+def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
+    """The frames of a capture, each with how many bytes of the file are read then."""
+    try:
+        with path.open("rb") as file:
+            yield from _read(path, file)
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+
+
+def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
+    head = file.read(_HEADER_BYTES)
+    order, ticks = _format(path, head)
+    (link,) = struct.unpack_from(order + "I", head, 20)
+    if link & 0xFFFF != _ETHERNET:
+        raise SwitchError(f"{path}: link type {link & 0xFFFF}: frames of Ethernet (link type 1) expected")
+    first, number = None, 0
+    while record := file.read(_RECORD_BYTES):
+        number += 1
+        where = f"{path}: frame {number}"
+        if len(record) < _RECORD_BYTES:
+            raise SwitchError(f"{where}: the file ends in its header: the capture is cut off")
+        seconds, parts, length, whole = struct.unpack(order + "4I", record)
+        if whole > MOST_BYTES or length > whole:
+            raise SwitchError(f"{where}: {length} of {whole} bytes: a frame has {MOST_BYTES} at most")
+        data = file.read(length)
+        if len(data) < length:
+            raise SwitchError(f"{where}: {len(data)} of its {length} bytes: the capture is cut off")
+        if length < whole:
+            raise SwitchError(f"{where}: only {length} of its {whole} bytes were captured: `tcpdump -s 0`")
+        time = seconds * 1_000_000 + parts // ticks
+        first = time if first is None else first
+        yield Frame(max(0, time - first), data), file.tell()
+
+
+def _format(path: Path, head: bytes) -> tuple[str, int]:
+    """Byte order and ticks a µs."""
+    for order in "<>":
+        if len(head) < _HEADER_BYTES:
+            break
+        (magic,) = struct.unpack_from(order + "I", head)
+        if magic in _TICKS:
+            return order, _TICKS[magic]
+        if magic == _PCAPNG:
+            raise SwitchError(f"{path}: pcapng: a pcap is expected (`editcap -F pcap IN OUT`)")
+    found = f"begins with {head[:4].hex()}" if head else "is empty"
+    if _HEADER_BYTES > len(head) > 0:
+        found = f"has {counted(len(head), 'byte')}"
+    raise SwitchError(f"{path}: {found}: a pcap is expected, as `tcpdump -w` writes it")

@@ -1,0 +1,155 @@
+"""A line of text for each kind of event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from softswitch.explain import events as ev
+from softswitch.words import counted
+
+NAMED_IDLE = 3
+"""Tables that did nothing and are named; more are counted."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A line and how it is shown."""
+
+    text: str
+    bold: bool = False
+    dim: bool = False
+    colour: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def shown(self, part: str | None = None) -> str:
+        """The text, or a part of it, with ANSI's codes."""
+        return click.style(
+            self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
+        )
+
+
+def part_line(name: str) -> Text:
+    """The heading of a part of the switch."""
+    return Text(name, bold=True, colour="cyan")
+
+
+def idle_line(events: Sequence[ev.Event]) -> Text:
+    """What did nothing."""
+    tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
+    conditions = sum(isinstance(e, ev.Condition) for e in events)
+    told = []
+    if tables:
+        named = f": {', '.join(tables)}" if len(tables) <= NAMED_IDLE else ""
+        told.append(f"{counted(len(tables), 'table')} without a match{named}")
+    if conditions:
+        told.append(f"{counted(conditions, 'condition')} that did not hold")
+    if others := len(events) - len(tables) - conditions:
+        told.append(f"{counted(others, 'statement')} without effect")
+    return Text("… " + ", ".join(told), dim=True)
+
+
+def one_line(event: ev.Event) -> Text:
+    """The event as a line."""
+    match event:
+        case ev.Begin(_, origin, _, port, data):
+            return Text(f"{origin}: {counted(len(data) // 2, 'byte')} from port {port}", dim=True)
+        case ev.Queue(_, port):
+            return Text(f"to egress, for port {port}")
+        case ev.Drop(_, reason):
+            return Text(f"dropped: {reason}", bold=True, colour="red")
+        case ev.Deparse(_, headers, payload, data):
+            rest = f" and {counted(payload, 'byte')} of payload" if payload else ""
+            return Text(f"{', '.join(headers) or 'no header'}{rest}: {counted(len(data) // 2, 'byte')}")
+        case ev.Send(_, port, data):
+            text = f"sent to port {port}, {counted(len(data) // 2, 'byte')}"
+            return Text(text, bold=True, colour="green")
+        case ev.Request(_, what, value):
+            return Text(f"asks for {what}{'' if value is None else f' {value}'}", colour="magenta")
+        case ev.Digest(_, name, values):
+            return Text(f"digest {name}({', '.join(values)})", colour="magenta")
+        case ev.Log(_, text, failed):
+            return Text(f"log: {text}", colour="red" if failed else "magenta")
+    return _parser_line(event) or _control_line(event) or _extern_line(event) or Text(event.KIND)
+
+
+def _parser_line(event: ev.Event) -> Text | None:
+    match event:
+        case ev.State(context):
+            return Text(f"state {context.state}", bold=True)
+        case ev.Extract(_, header, start, length, fields):
+            values = ", ".join(f"{name} {value}" for name, value in fields)
+            return Text(f"{header}  bytes {start} to {start + length - 1}: {values}")
+        case ev.Advance(_, start, length):
+            return Text(f"skips {counted(length, 'byte')} from {start} on")
+        case ev.Select(_, key, after):
+            return Text(f"→ {'' if key is None else f'by {key} '}{after or 'accept'}")
+        case ev.Parsed(_, error, taken):
+            colour = None if error == "NoError" else "red"
+            return Text(f"{error}: {counted(taken, 'byte')} parsed", dim=colour is None, colour=colour)
+    return None
+
+
+def _control_line(event: ev.Event) -> Text | None:
+    match event:
+        case ev.Enter(context):
+            return Text(f"{context.part} begins", dim=True)
+        case ev.Condition(_, text, holds):
+            return Text(f"if {text or '…'}: {'true' if holds else 'false'}", dim=True)
+        case ev.Table(context):
+            return Text(_table(context, event), bold=True, colour="yellow" if event.hit else None)
+        case ev.Assign(_, name, _, before, after):
+            return Text(f"{name.removeprefix('scalars.')} = {after}  (was {before})")
+        case ev.Validity(_, header, valid):
+            return Text(f"{header} {'valid' if valid else 'invalid'}")
+        case ev.Cursor(_, stack, before, after):
+            return Text(f"{stack}.next = {after}  (was {before})")
+    return None
+
+
+def _table(context: ev.Context, table: ev.Table) -> str:
+    key = ", ".join(
+        f"{name} {value}" + ("" if asked in (None, value) else f" ({kind} {asked})")
+        for name, value, kind, asked in table.key
+    )
+    by = [f"member {table.member}"] if table.member is not None else []
+    by += [f"group {table.group}"] if table.group is not None else []
+    by += [f"priority {table.priority}"] if table.priority is not None else []
+    how = ("hit" if table.hit else "miss") if table.key else ""
+    data = ", ".join(f"{name} {value}" for name, value in table.data)
+    does = f"{context.action}({data})" if context.action else "nothing"
+    words = [f"table {context.table}", f"[{key}]" if key else "", how, *by, "→", does]
+    return " ".join(word for word in words if word)
+
+
+def _extern_line(event: ev.Event) -> Text | None:
+    match event:
+        case ev.Register(_, op, name, index, before, after):
+            if before is None:
+                return Text(f"register {name}[{index}] {op}: there is no such cell", colour="red")
+            value = f"reads {before}" if op == "read" else f"= {after}  (was {before})"
+            return Text(f"register {name}[{index}] {value}", colour="blue")
+        case ev.Counter(_, name, index, packets, octets):
+            if packets is None:
+                return Text(f"counter {name}[{index}]: there is no such cell", colour="red")
+            cell = name if index is None else f"{name}[{index}]"
+            return Text(
+                f"counter {cell} counts: {counted(packets, 'packet')}, {counted(octets or 0, 'byte')} now",
+                colour="blue",
+            )
+        case ev.Meter(_, name, index, colour):
+            cell = name if index is None else f"{name}[{index}]"
+            return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")
+        case ev.Hash(_, name, algorithm, data, value):
+            return Text(f"hash {name}: {algorithm}({data}) = {value}", colour="blue")
+        case ev.Checksum(_, op, name, value, expected, right):
+            if right:
+                return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")
+            return Text(f"checksum {name} {value}: wrong, {expected} would be right", colour="red")
+        case ev.Random(_, low, high, value):
+            return Text(f"random from {low} to {high}: {'none' if value is None else value}", colour="blue")
+    return None

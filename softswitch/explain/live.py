@@ -1,0 +1,172 @@
+"""`softswitch --trace`: the switch forwards by the interpreter, which tells what it does.
+
+To the ports a traced pipeline is one in machine code: they call its packet function by address, and that is
+Python here. So rings, queues, impairments and counters are those of every switch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softswitch import ir
+from softswitch.errors import SwitchError
+from softswitch.explain.events import Event, to_json
+from softswitch.explain.filters import Filter, select
+from softswitch.explain.record import Recorder
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.jit import PROCESS
+from softswitch.memory.output import DIGEST, HEAD, HEAD_BYTES, LOG, WAITING, read_head, record_bytes
+from softswitch.memory.process import DEPARTS
+from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
+from softswitch.pipeline import ControlPlane, Depths, DigestMessage, LogRecord, Notice, Passed, Waiting
+from softswitch.state.memory import Memory
+
+_LOG = logging.getLogger(__name__)
+_ID_BYTES = 8
+
+
+class Trace:
+    """The file of a trace: a line of JSON for each event that passes the filters."""
+
+    def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
+        """`SwitchError` where it cannot be written."""
+        self.path, self._filters = path, filters
+        self.numbers = itertools.count(1)
+        """Of frames, whichever program they meet."""
+        try:
+            self._file = path.open("w")
+        except OSError as error:
+            raise SwitchError(f"--trace {path}: {error.strerror}") from None
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Write events; where that is not possible any more, say so once and write no more."""
+        if self._file.closed:
+            return
+        try:
+            self._file.writelines(f"{to_json(event)}\n" for event in select(events, self._filters))
+            self._file.flush()
+        except OSError as error:
+            _LOG.error("the trace ends here: %s: %s", self.path, error.strerror)
+            self.close()
+
+    def close(self) -> None:
+        """Write no more; harmless when repeated."""
+        try:
+            self._file.close()
+        except OSError as error:
+            _LOG.error("the trace lacks its end: %s: %s", self.path, error.strerror)
+
+
+class TracedPipeline(InterpretedPipeline):
+    """The interpreter as a pipeline that ports can run (`softswitch.ports.loop.NativePipeline`).
+
+    Packets and the control plane take turns, an operation each.
+    """
+
+    def __init__(self, program: ir.Program, trace: Trace, priority_queues: int = 1, buffered: bool = False):
+        self._recorder = Recorder(program, trace.numbers)
+        super().__init__(program, priority_queues, self._recorder)
+        self._trace, self._buffered = trace, buffered
+        self._lock = threading.RLock()
+        self._queues: dict[tuple[int, int], dict[int, Waiting]] = {}
+        """What waits, by port and priority, in order; the ports know it by its number."""
+        self._ids = itertools.count()
+        self._function = PROCESS(self._process)
+        self._turns = Memory(0)
+        self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        self.state_address = self._turns.address
+        self.mutex_address, self.waiting_address = self._turns.mutex_address, self._turns.waiting_address
+        self.waiting_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
+
+    def decode_notice(self, record: bytes) -> Notice:
+        """A notice as the ports hand it over."""
+        kind, _ = read_head(record)
+        told = json.loads(record[HEAD_BYTES:])
+        return (
+            DigestMessage(kind ^ DIGEST, tuple(told)) if kind & DIGEST else LogRecord(told, bool(kind ^ LOG))
+        )
+
+    def _process(
+        self, _state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+    ) -> int:
+        """The packet function (`softswitch.memory.process`)."""
+        try:
+            with self._lock:
+                passed = self._run(port, ctypes.string_at(frame, length), t_in, now)
+                records = self._records(passed)
+                self._trace.write(self._recorder.take())
+            while sum(map(len, records)) > capacity:
+                records.pop()
+            data = b"".join(records)
+            ctypes.memmove(out, data, len(data))
+            return len(records)
+        except Exception:  # nobody else would be told: the caller is machine code
+            _LOG.exception("a packet of port %d is lost", port)
+            return 0
+
+    def _run(self, port: int, data: bytes, t_in: int, now: int) -> Passed:
+        if port == DEPARTS:
+            return self.leave(self._dequeued(data), _depths(data), now)
+        if self._buffered:
+            return self.enter(port, data, t_in, now)
+        return Passed(self.process(port, data, t_in, now), [])
+
+    def _records(self, passed: Passed) -> list[bytes]:
+        notices = (_notice(each) for each in self.take_notices())
+        waiting = (self._queued(each) for each in passed.waiting)
+        return [*(_record(port, frame) for port, frame in passed.outputs), *waiting, *notices]
+
+    def _queued(self, waiting: Waiting) -> bytes:
+        number = next(self._ids)
+        self._queues.setdefault((waiting.port, waiting.priority), {})[number] = waiting
+        head = np.zeros(1, QUEUE_HEAD)
+        head["port"], head["priority"], head["length"] = waiting[:3]
+        return _record(WAITING, head.tobytes() + number.to_bytes(_ID_BYTES, "little"))
+
+    def _dequeued(self, record: bytes) -> Waiting:
+        """The packet of a record. Those that came before it and have not left found their queue full."""
+        number = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
+        queue = next(queue for queue in self._queues.values() if number in queue)
+        for before in [each for each in queue if each < number]:
+            self.lost(queue.pop(before), "the queue of its port was full")
+        return queue.pop(number)
+
+
+def _locked(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def locked(self: TracedPipeline, *arguments: Any, **named: Any) -> Any:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return locked
+
+
+for _name, _method in list(vars(InterpretedPipeline).items()):
+    if _name in vars(ControlPlane) and callable(_method) and not _name.startswith("_"):
+        setattr(TracedPipeline, _name, _locked(_method))
+
+
+def _depths(record: bytes) -> Depths:
+    head = np.frombuffer(record, QUEUE_HEAD, 1)[0]
+    return Depths(int(head["enq_qdepth"]), int(head["deq_qdepth"]))
+
+
+def _record(kind: int, data: bytes) -> bytes:
+    head = np.array([(kind, len(data))], HEAD).tobytes()
+    return (head + data).ljust(record_bytes(len(data)), b"\0")
+
+
+def _notice(notice: Notice) -> bytes:
+    if isinstance(notice, DigestMessage):
+        return _record(DIGEST | notice.digest, json.dumps(notice.values).encode())
+    return _record(LOG | notice.failed, json.dumps(notice.text).encode())

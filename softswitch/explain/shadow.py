@@ -1,0 +1,71 @@
+"""What a trace has told of a packet so far: what is different in the packet has yet to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from softswitch import ir
+from softswitch.explain.events import Assign, Context, Cursor, Event, Validity
+from softswitch.interpreter.packet import Packet
+
+
+class Shadow:
+    """Fields, validity and positions of stacks as they have been told."""
+
+    def __init__(self, packet: Packet) -> None:
+        """Those of a packet of which nothing happened yet."""
+        self._program = packet.program
+        self._take(Packet(packet.program, 0, b"", 0, 0))
+
+    def _take(self, packet: Packet) -> None:
+        self.fields = [list(values) for values in packet.fields]
+        self.valid = list(packet.valid)
+        self.varbits = list(packet.varbits)
+        self.cursors = list(packet.cursors)
+
+    def copied(self) -> Shadow:
+        """Another one of the same."""
+        copy = object.__new__(Shadow)
+        copy._program = self._program
+        copy.fields = [list(values) for values in self.fields]
+        copy.valid, copy.varbits, copy.cursors = list(self.valid), list(self.varbits), list(self.cursors)
+        return copy
+
+    def note_extraction(self, packet: Packet, header: int) -> None:
+        """The header as it is now has been told, and with it the stack's `next`."""
+        self.fields[header] = list(packet.fields[header])
+        self.valid[header], self.varbits[header] = packet.valid[header], packet.varbits[header]
+        for stack in self._program.stacks:
+            if header in stack.headers:
+                self.cursors[stack.cursor] = packet.cursors[stack.cursor]
+
+    def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
+        """What is different now; it counts as told then."""
+        for stack in self._program.stacks:
+            before, after = self.cursors[stack.cursor], packet.cursors[stack.cursor]
+            if before != after:
+                self.cursors[stack.cursor] = after
+                yield Cursor(context, stack.name, before, after)
+        for header, declared in enumerate(self._program.headers):
+            if self.valid[header] != packet.valid[header]:
+                self.valid[header] = packet.valid[header]
+                yield Validity(context, declared.name, packet.valid[header])
+        if self.fields == packet.fields and self.varbits == packet.varbits:
+            return
+        for header, declared in enumerate(self._program.headers):
+            widths = self.varbits[header], packet.varbits[header]
+            if self.fields[header] != packet.fields[header] or widths[0] != widths[1]:
+                yield from self._assigned(packet, context, header, declared)
+            self.varbits[header] = widths[1]
+
+    def _assigned(
+        self, packet: Packet, context: Context, header: int, declared: ir.Header
+    ) -> Iterator[Event]:
+        for index, field in enumerate(declared.fields):
+            was = self.varbits[header] if field.varbit else field.width
+            now = packet.varbits[header] if field.varbit else field.width
+            before = self.fields[header][index] & ((1 << was) - 1)
+            after = packet.bits(ir.FieldRef(header, index))
+            self.fields[header][index] = packet.fields[header][index]
+            if before != after or was != now:
+                yield Assign(context, f"{declared.name}.{field.name}", now, hex(before), hex(after))

@@ -1,0 +1,115 @@
+"""A program with the state of a switch that runs, read over P4Runtime."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from softswitch.errors import SwitchError
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.reconcile import carry_over
+from softswitch.p4runtime.status import Refusal
+from softswitch.words import counted
+
+_LOG = logging.getLogger(__name__)
+_SERVICE = "/p4.v1.P4Runtime/"
+_TIMEOUT_S = 60.0
+_MAX_MESSAGE = 128 << 20
+_DEFAULTS = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True))])
+
+
+class Switch:
+    """A switch that runs; its errors are a `SwitchError` in one line."""
+
+    def __init__(self, address: str, device_id: int) -> None:
+        self._address, self._device_id = address, device_id
+        options = [("grpc.max_receive_message_length", _MAX_MESSAGE)]
+        self._channel = grpc.insecure_channel(address, options)
+        self.tables = self
+        self._changed: set[int] = set()
+
+    def __enter__(self) -> Switch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def config(self) -> p4r.ForwardingPipelineConfig:
+        """The program that it runs, with its P4Info."""
+        call = self._channel.unary_unary(
+            f"{_SERVICE}GetForwardingPipelineConfig",
+            p4r.GetForwardingPipelineConfigRequest.SerializeToString,
+            p4r.GetForwardingPipelineConfigResponse.FromString,
+        )
+        try:
+            request = p4r.GetForwardingPipelineConfigRequest(device_id=self._device_id)
+            found: p4r.ForwardingPipelineConfig = call(request, timeout=_TIMEOUT_S).config
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+        if not found.p4_device_config:
+            raise SwitchError(f"{self._address}: the switch runs no program yet, or does not tell it")
+        return found
+
+    def pour_into(self, fresh: ControlledPipeline[Any]) -> None:
+        """Write all that the switch holds to a pipeline of the same program."""
+        ours, _ = fresh.read(_DEFAULTS)
+        theirs, _ = self.read(_DEFAULTS)
+        initial = dict(_by_table(ours))
+        self._changed = {table for table, entry in _by_table(theirs) if initial.get(table) != entry}
+        if lost := carry_over(self, fresh):
+            _LOG.warning("%s: %s cannot be had here", self._address, counted(lost, "entity", "entities"))
+
+    def has_initial_default(self, table_id: int) -> bool:
+        """Whether the default entry of a table is the program's own."""
+        return table_id not in self._changed
+
+    def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
+        """What a batch of queries selects; what the switch does not tell is left out, with a warning."""
+        return self._read(request), []
+
+    def _read(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
+        call = self._channel.unary_stream(
+            f"{_SERVICE}Read", p4r.ReadRequest.SerializeToString, p4r.ReadResponse.FromString
+        )
+        for entity in request.entities:
+            one = p4r.ReadRequest(device_id=self._device_id, entities=[entity])
+            try:
+                yield from call(one, timeout=_TIMEOUT_S)
+            except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.UNAVAILABLE:
+                    raise self._error(error) from None
+                kind = entity.WhichOneof("entity")
+                _LOG.warning("%s: left out, the switch does not tell %s", self._address, kind)
+
+    def _error(self, error: Any) -> SwitchError:
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return SwitchError(f"{self._address}: no switch answers there (P4Runtime without TLS)")
+        return SwitchError(f"{self._address}: {error.details()}")
+
+
+def from_switch(
+    address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
+) -> InterpretedPipeline:
+    """A pipeline with program and state of a switch; `SwitchError` where that runs another `program`."""
+    with Switch(address, device_id) as switch:
+        config = switch.config()
+        if program is not None and program != config.p4_device_config:
+            raise SwitchError(f"{address}: the switch runs another program; leave PROGRAM out to have that")
+        try:
+            fresh = ControlledPipeline(config, make, lambda: 0)
+        except Refusal as error:
+            raise SwitchError(f"{address}: the program that runs there: {error}") from error
+        switch.pour_into(fresh)
+        return fresh.pipeline
+
+
+def _by_table(responses: Iterator[p4r.ReadResponse]) -> Iterator[tuple[int, p4r.TableAction]]:
+    for response in responses:
+        for entity in response.entities:
+            yield entity.table_entry.table_id, entity.table_entry.action

@@ -1,0 +1,194 @@
+"""A trace for people: a tree a packet, in which what did nothing is one line."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import click
+
+from softswitch.explain import events as ev
+from softswitch.explain.lines import Text, idle_line, one_line, part_line
+from softswitch.words import counted
+
+BYTES_A_LINE = 32
+LEAST = 20
+"""Characters of text in a line, however deep."""
+TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
+"""What p4c puts values into on their way; it is left out."""
+
+
+@dataclass
+class Node:
+    """A line with what belongs to it."""
+
+    text: Text
+    children: list[Node] = field(default_factory=list)
+    source: str = ""
+
+    def add(self, text: Text, source: str = "") -> Node:
+        """Put a line below it."""
+        self.children.append(Node(text, [], source))
+        return self.children[-1]
+
+
+def make_tree(events: Sequence[ev.Event], everything: bool = False) -> list[Node]:
+    """A tree for each packet; with `everything` nothing is left out."""
+    return [_packet(list(each), everything) for _, each in groupby(events, lambda e: e.context.packet)]
+
+
+def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
+    """The lines of trees; sources end at column `width`, or follow the text where it is 0."""
+    for root in roots:
+        yield root.text.shown()
+        yield from _draw(root.children, "", width)
+
+
+def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
+    for node in nodes:
+        last = node is nodes[-1]
+        head = indent + ("└─ " if last else "├─ ")
+        below = indent + ("   " if last else "│  ")
+        hang = below + ("│  " if node.children else "   ") + "  "
+        first, *rest = [str(node.text)]
+        if width:
+            taken = len(node.source) + 2 if node.source else 0
+            first, *rest = _wrapped(str(node.text), width - len(head) - taken, width - len(hang))
+        gap = max(2, width - len(head) - len(first) - len(node.source))
+        source = " " * gap + click.style(node.source, dim=True) if node.source else ""
+        yield click.style(head, dim=True) + node.text.shown(first) + source
+        yield from (click.style(hang, dim=True) + node.text.shown(line) for line in rest)
+        yield from _draw(node.children, below, width)
+
+
+def _wrapped(text: str, width: int, rest: int) -> list[str]:
+    """The text in lines: the first of `width`, the others of `rest` characters."""
+    first = textwrap.wrap(text, max(width, LEAST), break_long_words=False, break_on_hyphens=False)[0]
+    others = text[len(first) :].lstrip()
+    return [first, *textwrap.wrap(others, max(rest, LEAST), break_long_words=False, break_on_hyphens=False)]
+
+
+def _packet(events: list[ev.Event], everything: bool) -> Node:
+    arrival = next((e for e in events if isinstance(e, ev.Begin) and e.parent is None), None)
+    text = f"packet {events[0].context.packet}"
+    if arrival is not None:
+        text += f": {counted(len(arrival.data) // 2, 'byte')} from port {arrival.port}"
+    root = Node(Text(text, bold=True))
+    if not everything:
+        events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]
+    for copy in sorted({event.context.copy for event in events}):
+        own = [event for event in events if event.context.copy == copy]
+        below = root
+        if copy:
+            begin = own[0] if isinstance(own[0], ev.Begin) else None
+            below = root.add(part_line(f"copy {copy}" + ("" if begin is None else _origin(begin))))
+        for part, step in groupby(own, lambda e: e.context.part):
+            _part(below, part, list(step), everything)
+    return root
+
+
+def _origin(begin: ev.Begin) -> str:
+    return f": {begin.origin} of {'the frame' if begin.parent == 0 else f'copy {begin.parent}'}"
+
+
+def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> None:
+    events = [e for e in events if not isinstance(e, ev.Begin | ev.Enter)]
+    if part == "switch":
+        for kind, step in groupby(events, type):
+            _switch(parent, kind, list(step))
+        return
+    if not events:
+        return
+    node = parent.add(part_line(part))
+    idle: list[list[ev.Event]] = []
+    for one in _steps(events):
+        if not everything and _is_idle(one):
+            idle.append(one)
+            continue
+        _flush(node, idle)
+        _add_step(node, one, everything)
+    _flush(node, idle)
+
+
+def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
+    """What is done between the parts; metadata in one line."""
+    if kind is ev.Assign:
+        values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.Assign)]
+        parent.add(Text(f"metadata  {', '.join(values)}", dim=True))
+        return
+    for event in events:
+        node = parent.add(one_line(event), event.context.source)
+        if isinstance(event, ev.Send):
+            for at in range(0, len(event.data), 2 * BYTES_A_LINE):
+                node.add(Text(f"{at // 2:4}  {event.data[at : at + 2 * BYTES_A_LINE]}", dim=True))
+
+
+def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
+    """Parser states and tables, each with what it did; other events stand alone."""
+    step: list[ev.Event] = []
+    for event in events:
+        if step and (isinstance(event, ev.State | ev.Table) or _place(event) != _place(step[0])):
+            yield step
+            step = []
+        step.append(event)
+    if step:
+        yield step
+
+
+def _place(event: ev.Event) -> object:
+    context = event.context
+    return (context.state, context.table) if context.state or context.table else id(event)
+
+
+def _is_idle(step: list[ev.Event]) -> bool:
+    """A table that found nothing and did nothing, or an `if` that did not hold."""
+    first = step[0]
+    if isinstance(first, ev.Condition) and not first.context.table:
+        return not first.holds
+    return len(step) == 1 and isinstance(first, ev.Table) and not first.hit
+
+
+def _flush(node: Node, idle: list[list[ev.Event]]) -> None:
+    if idle:
+        node.add(idle_line([step[0] for step in idle]))
+    idle.clear()
+
+
+def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
+    """A parser state, a table with its action, or one event."""
+    first, node = step[0], parent
+    context = first.context
+    if context.state:
+        node = parent.add(_state_line(step))
+        step = [e for e in step if not isinstance(e, ev.State | ev.Select)]
+    elif isinstance(first, ev.Table):
+        if "." in context.table or first.key or everything:  # others are p4c's, for statements between tables
+            node = parent.add(one_line(first), context.source)
+        step = step[1:]
+    elif context.table:
+        node = parent.add(Text(f"table {context.table}", bold=True), "")
+    shifted = {e.header for e in step if isinstance(e, ev.Validity) and not e.valid}
+    for kind, same in groupby(step, type):
+        events = list(same)
+        if kind is ev.Validity and not everything:
+            for valid, of in groupby(events, lambda e: isinstance(e, ev.Validity) and e.valid):
+                some = list(of)
+                names = ", ".join(e.header for e in some if isinstance(e, ev.Validity))
+                node.add(Text(f"{names} {'valid' if valid else 'invalid'}"), some[0].context.source)
+            continue
+        for event in events:
+            gone = isinstance(event, ev.Assign) and event.field.rpartition(".")[0] in shifted
+            if not gone or everything:
+                node.add(one_line(event), event.context.source)
+
+
+def _state_line(step: list[ev.Event]) -> Text:
+    select = next((e for e in step if isinstance(e, ev.Select)), None)
+    text = f"state {step[0].context.state}"
+    if select is not None:
+        by = "" if select.key is None else f"by {select.key} "
+        text += f" → {by}{select.next or 'accept'}"
+    return Text(text, bold=True)

@@ -1,0 +1,95 @@
+"""`hotline explain`: what the switch does to one RPC."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from foundation.errors import HotlineError
+from foundation.protocol.header import LANES, Op
+from hotline.cli.common import one_line_errors
+from softswitch.errors import SwitchError
+
+_OPS = {"push": Op.PUSH, "pull": Op.PULL}
+_FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
+"""What Rich would have a browser load."""
+PICTURE_WIDTH = 140
+"""Characters in a line of a picture."""
+
+
+@click.command()
+@click.argument("rpc", type=click.Choice(list(_OPS)), default="push")
+@click.option(
+    "--keys",
+    type=click.IntRange(1, LANES),
+    default=4,
+    show_default=True,
+    help="How many it has, a lane each.",
+)
+@click.option(
+    "--cold",
+    type=click.IntRange(0, LANES),
+    default=0,
+    help="How many of them the switch does not hold; a server gets the RPC then.",
+)
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="NAME=PATTERN",
+    help="Show these events alone, as part=parser or table=hot_params; repeat it for more.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show what did nothing, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a picture instead.")
+def explain(
+    rpc: str,
+    keys: int,
+    cold: int,
+    filters: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    svg: Path | None,
+) -> None:
+    """Explain what the switch does to one RPC.
+
+    RPC is push or pull, of a worker, with keys that the switch holds. Tables are those of a run.
+    Nothing has to be up. `softswitch explain` does it for programs and frames of your own (docs/explain.md).
+    """
+    from hotline.explain import explain_rpc, program
+    from softswitch.explain.filters import parse_filter, select
+    from softswitch.explain.show import show
+    from softswitch.explain.tree import draw, make_tree
+
+    if cold > keys:
+        raise click.BadParameter(f"{cold} of {keys} keys cannot be cold", param_hint="'--cold'")
+    with one_line_errors():
+        try:
+            chosen = [parse_filter(text) for text in filters]
+            for each in chosen:
+                each.check(program())
+        except SwitchError as error:
+            raise HotlineError(str(error)) from error
+        events = explain_rpc(_OPS[rpc], keys, cold)
+        if svg is None:
+            show(events, chosen, as_json, everything)
+            return
+        trees = make_tree(select(events, chosen), everything)
+        _picture(svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
+
+
+def _picture(file: Path, title: str, lines: list[str]) -> None:
+    """What a terminal shows, as a file."""
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(record=True, width=PICTURE_WIDTH, file=nowhere)
+        for line in lines:
+            console.print(Text.from_ansi(line), soft_wrap=True)
+    drawn = console.export_svg(title=title)
+    try:
+        file.write_text(_FONTS.sub("", drawn))
+    except OSError as error:
+        raise HotlineError(f"{file}: {error.strerror}") from None

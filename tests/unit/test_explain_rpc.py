@@ -1,0 +1,101 @@
+"""`hotline explain`: what it says of an RPC is what the program does with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from foundation.protocol import addressing, codec, frames
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import RESPONSE, Op
+from hotline.cli.commands import hotline
+from hotline.explain import HOSTS, SLOT, VALUE, WORKER, explain_rpc, keys_of
+
+LINES = "HotlineIngress.aggregate_{:02d}.values"
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(hotline, ["explain", *arguments])
+
+
+def events(*arguments: str) -> list[dict[str, Any]]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.output.splitlines()]
+
+
+def written(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Registers of lanes that were written, with what they hold then."""
+    ours = (e for e in found if e["kind"] == "register" and e["op"] == "write" and "aggregate" in e["name"])
+    return {e["name"]: e["after"] for e in ours if e["index"] == SLOT}
+
+
+def test_keys_are_in_their_lanes() -> None:
+    assert [lane_of(key) for key in keys_of(32)] == [*range(32)]
+
+
+def test_a_push_that_hits_is_added_and_answered() -> None:
+    found = events("push", "--keys", "3")
+    assert written(found) == {LINES.format(lane): hex(VALUE + lane) for lane in range(3)}
+    (sent,) = (e for e in found if e["kind"] == "send")
+    assert sent["port"] == HOSTS.worker_port(WORKER)
+    answer = frames.parse(bytes.fromhex(sent["data"]))
+    assert answer.destination.address == addressing.worker(WORKER).address
+    header = codec.parse(answer.payload).header
+    assert (header.op, header.flags & RESPONSE, header.served) == (Op.PUSH, RESPONSE, 0b111)
+
+
+def test_a_pull_reads_what_a_push_has_left() -> None:
+    found = events("pull", "--keys", "2")
+    assert written(found) == {}
+    (sent,) = (e for e in found if e["kind"] == "send")
+    answer = codec.parse(frames.parse(bytes.fromhex(sent["data"])).payload)
+    assert answer.values is not None and answer.values.tolist() == [VALUE, VALUE + 1]
+
+
+def test_an_rpc_with_a_cold_key_goes_on_to_its_server() -> None:
+    found = events("push", "--keys", "4", "--cold", "1")
+    assert set(written(found)) == {LINES.format(lane) for lane in range(3)}
+    (sent,) = (e for e in found if e["kind"] == "send")
+    assert sent["port"] == HOSTS.server_port(1)
+    assert codec.parse(frames.parse(bytes.fromhex(sent["data"])).payload).header.served == 0b111
+    (missed,) = (e for e in found if e["kind"] == "table" and e["table"].endswith("03.hot_params"))
+    assert missed["hit"] is False
+
+
+def test_the_picture_of_the_page_is_of_this_program(tmp_path: Path) -> None:
+    picture = tmp_path / "push.svg"
+    assert run("push", "--keys", "1", "--svg", str(picture)).exit_code == 0
+    shown = Path(__file__).parents[2] / "docs" / "explain-push.svg"
+    assert text_of(picture) == text_of(shown)
+    assert "http" not in picture.read_text().replace("http://www.w3.org/2000/svg", "").partition("<style>")[2]
+
+
+def text_of(picture: Path) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["sync"], 2, "'push'"),
+        (["push", "--keys", "33"], 2, "33"),
+        (["push", "--keys", "2", "--cold", "3"], 2, "3 of 2 keys"),
+        (["push", "--filter", "tabel=x"], 1, "'tabel=x'"),
+        (["push", "--filter", "table=nope"], 1, "'nope'"),
+        (["push", "--svg", "/nowhere/push.svg"], 1, "/nowhere/push.svg: No such file"),
+    ],
+)
+def test_errors(arguments: list[str], code: int, part: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == code and part in done.output
+
+
+def test_filters_choose_events() -> None:
+    assert {e["kind"] for e in events("push", "--filter", "kind=extract,send")} == {"extract", "send"}
+    assert {e.KIND for e in explain_rpc(Op.PUSH, 1)} > {"register", "table", "checksum"}
