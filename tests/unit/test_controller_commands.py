@@ -370,8 +370,9 @@ def test_each_command_tells_its_arguments_and_what_they_are(command: tuple[str, 
     usage, _, options = " ".join(output(*command, flag).split()).partition(" Options: ")
     assert f"{ARGUMENTS.get(command, '')} " in usage
     for option, limits in OPTIONS[command].items():
-        found = re.search(rf"(?<!\S){re.escape(option)} [A-Z].*?\.(?: \[([^\]]*)\])?(?= -|$)", options)
-        assert found and (found[1] or "") == limits, option
+        words = rf"(?<!\S){re.escape(option)} [A-Z][^\[]*?\.((?: \[[^\]]*\])*)(?= -|$)"
+        found = re.search(words, options)
+        assert found and found[1].rpartition("[")[2].rstrip("]") == limits, option
     for name in COMMANDS.get(command, ()):
         assert re.search(rf"(?<!\S){name} [A-Z]\w+ ", options)
 
