@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.interpreter.statements import execute
 from softswitch.limits import MAX_PASSES
 from softswitch.pipeline import CounterValue, Output, Replica
 from tests.harness.constructs import compiled, replicate
@@ -21,6 +24,13 @@ def replication() -> InterpretedPipeline:
     pipeline = InterpretedPipeline(REPLICATION)
     replicate(pipeline)
     return pipeline
+
+
+def test_a_statement_that_nobody_runs_is_an_error() -> None:
+    """Rather than one without effect."""
+    nothing: Any = "unheard of"
+    with pytest.raises(AssertionError, match="unheard of"):
+        execute(nothing, nothing, nothing)
 
 
 def probe(op: int, port: int = 1, group: int = 1, session: int = 1, cut: int = 20) -> bytes:

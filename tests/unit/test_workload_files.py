@@ -14,7 +14,7 @@ import pytest
 from foundation.logs.errors import DataError
 from foundation.logs.update_log import is_update_log
 from hosts.model.logistic import to_fixed_point
-from hosts.workload import libsvm, replay
+from hosts.workload import files, libsvm, replay
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 
@@ -142,6 +142,16 @@ def test_which_format_a_file_is_taken_for(
         assert is_update_log(path) == is_log
     taken = "an update log" if is_log else "a libsvm training set"
     assert f"log[1].csv: taken for {taken}" in caplog.text
+
+
+def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("iteration,worker,key\n1,1,4\n1,2,5\n")
+    replayed = files.load(path, workers=2, samples_per_step=7)
+    assert replayed.samples is None and replayed.space.all().tolist() == [4, 5]
+    path.write_text(SET)
+    trained = files.load(path, workers=2, samples_per_step=2)
+    assert trained.samples is not None and trained.space.all().tolist() == [1, 2, 5, 18446744073709551000]
 
 
 NEITHER = "is neither text nor Parquet, which begins with PAR1"
