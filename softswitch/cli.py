@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,19 +18,11 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.running import run
-from softswitch.settings import HOOKS, TCX, Datapath, Settings
+from softswitch.settings import HOOKS, TCX, Datapath, Settings, parse_interface
 from softswitch.v1model import DROP_PORT
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-def parse_interface(text: str) -> tuple[int, str]:
-    """Read PORT@INTERFACE, as `1@s1-eth1`."""
-    found = re.fullmatch(r"(\d+)@(\S+)", text)
-    if found is None:
-        raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
-    return int(found[1]), found[2]
 
 
 @click.command()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 
-from softswitch.ports.impairment import Direction, Impairment
-from softswitch.queues import Shape
+from softswitch.errors import SwitchError
+
+if TYPE_CHECKING:  # with numpy, for which no port is to wait that clients look for
+    from softswitch.ports.impairment import Direction, Impairment
+    from softswitch.queues import Shape
 
 
 class Datapath(Enum):
@@ -51,3 +56,11 @@ class Settings:
     trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
     """Folder for the frames of each port, as BMv2's `--pcap` writes them."""
+
+
+def parse_interface(text: str) -> tuple[int, str]:
+    """Read PORT@INTERFACE, as `1@s1-eth1`."""
+    found = re.fullmatch(r"(\d+)@(\S+)", text)
+    if found is None:
+        raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
+    return int(found[1]), found[2]

@@ -13,11 +13,10 @@ import grpc
 from softswitch import __version__
 from softswitch.bmv2 import logs
 from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET, THRIFT_PORT, parse
-from softswitch.cli import parse_interface
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
-from softswitch.settings import Settings
+from softswitch.settings import Settings, parse_interface
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
