@@ -32,7 +32,6 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports import SwitchCounters, parse_impairment
 from softswitch.ports.report import describe
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
-from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import runtime_handlers
 from softswitch.runtime.switch import SwitchRuntime
 from softswitch.v1model import DROP_PORT
@@ -215,7 +214,8 @@ def command(
         _write(count(), counters)
         report = partial(_report, count, counters)
         runtime = SwitchRuntime[LivePipeline](server.pipelines, ports, device_id)
-        asyncio.run(_serve(server, runtime, grpc_server_addr, credentials, len(interfaces), report))
+        server.beside.append(runtime_handlers(runtime, server.changed))
+        asyncio.run(_serve(server, grpc_server_addr, credentials, len(interfaces), report))
         ports.stop()
         for line in describe(count()):
             _LOG.info("%s", line)
@@ -233,7 +233,6 @@ def main() -> None:
 
 async def _serve(
     server: P4RuntimeServer[LivePipeline],
-    runtime: Runtime,
     address: str,
     credentials: grpc.ServerCredentials | None,
     ports: int,
@@ -243,7 +242,7 @@ async def _serve(
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, report)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    port = await server.start(address, credentials, [runtime_handlers(runtime, server.changed)])
+    port = await server.start(address, credentials)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     host = address.rpartition(":")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Generic
 
@@ -56,6 +56,8 @@ class P4RuntimeServer(Generic[PL]):
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._notifications = Notifications(lambda: self.pipelines.running, self._tell, ports.now)
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
+        self.beside: list[grpc.GenericRpcHandler] = []
+        """Other services on the same port, from `start` on."""
         self._server: grpc.aio.Server | None = None
 
     @property
@@ -73,15 +75,10 @@ class P4RuntimeServer(Generic[PL]):
         """Go on with the pipeline that `make_kept` gives, which packets meet already."""
         self.pipelines.go_on(kept, make_kept)
 
-    async def start(
-        self,
-        address: str,
-        credentials: grpc.ServerCredentials | None = None,
-        beside: Sequence[grpc.GenericRpcHandler] = (),
-    ) -> int:
+    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
 
-        With credentials clients need TLS. Services `beside` P4Runtime have the same port.
+        With credentials clients need TLS.
         """
         _check_address(address)
         options = [
@@ -90,7 +87,7 @@ class P4RuntimeServer(Generic[PL]):
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
         self._server = grpc.aio.server(options=options)
-        self._server.add_generic_rpc_handlers((method_handlers(self), *beside))
+        self._server.add_generic_rpc_handlers((method_handlers(self), *self.beside))
         port: int
         if credentials is None:
             port = self._server.add_insecure_port(address)
