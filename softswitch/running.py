@@ -67,8 +67,8 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
     loop.add_signal_handler(signal.SIGUSR1, lambda: None)
     first, *more = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
-    beside = [runtime_handlers(runtime, server.changed)]
-    port = await server.start(first, settings.credentials, *more, beside=beside)
+    server.beside.append(runtime_handlers(runtime, server.changed))
+    port = await server.start(first, settings.credentials, *more)
     try:
         making, stopped = in_thread(make), asyncio.ensure_future(stop.wait())
         await asyncio.wait((making, stopped), return_when=asyncio.FIRST_COMPLETED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Generic
 
@@ -60,6 +60,8 @@ class P4RuntimeServer(Generic[PL]):
         self._begun = asyncio.Event()
         self._notifications = Notifications(self._running, self._tell, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
+        self.beside: list[grpc.GenericRpcHandler] = []
+        """Other services on the same ports, from `start` on."""
         self._server: grpc.aio.Server | None = None
         if ports is not None and make_pipeline is not None:
             self.attach(ports, make_pipeline, folder_of)
@@ -87,17 +89,10 @@ class P4RuntimeServer(Generic[PL]):
         """Go on with the pipeline that `make_kept` gives, which packets meet already."""
         self.pipelines.go_on(kept, make_kept)
 
-    async def start(
-        self,
-        address: str,
-        credentials: grpc.ServerCredentials | None = None,
-        *more: str,
-        beside: Sequence[grpc.GenericRpcHandler] = (),
-    ) -> int:
+    async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
         """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
 
-        With credentials clients need TLS. It listens on `more` addresses likewise. Services
-        `beside` P4Runtime have the same ports.
+        With credentials clients need TLS. It listens on `more` addresses likewise.
         """
         for each in (address, *more):
             _check_address(each)
@@ -107,7 +102,7 @@ class P4RuntimeServer(Generic[PL]):
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
         self._server = grpc.aio.server(options=options)
-        self._server.add_generic_rpc_handlers((method_handlers(self), *beside))
+        self._server.add_generic_rpc_handlers((method_handlers(self), *self.beside))
         port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
         await self._server.start()
         if self._is_attached:

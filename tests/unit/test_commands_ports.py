@@ -1,0 +1,114 @@
+"""What commands change in a switch that runs: queues and custom CRCs, in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.errors import SwitchError
+from softswitch.hashing import Crc
+from softswitch.load import load_program
+from softswitch.pipeline import EntryWrite
+from softswitch.queues.shape import of_packets
+
+PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
+CPU = 255
+
+
+@pytest.fixture
+def ports() -> Iterator[SwitchPorts]:
+    with SwitchPorts({}, CPU, wanted=Datapath.SOCKETS, priority_queues=2) as found:
+        yield found
+
+
+def running(ports: SwitchPorts, name: str) -> CompiledPipeline:
+    pipeline = ports.make(load_program((PROGRAMS / f"{name}.json").read_bytes()))
+    ports.start(pipeline)
+    return cast(CompiledPipeline, pipeline)
+
+
+def queues(ports: SwitchPorts) -> Any:
+    assert ports._sockets is not None
+    return ports._sockets._queues
+
+
+def test_a_switch_gets_queues_while_it_runs(ports: SwitchPorts) -> None:
+    pipeline = running(ports, "registers")
+    pipeline.write_register(pipeline.program.registers[0].name, 3, 5)
+    assert pipeline.waiting_bytes == 0
+    ports.set_queues(CPU, 1, 1000, None)
+    assert pipeline.waiting_bytes > 0
+    assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
+    assert pipeline.read_register(pipeline.program.registers[0].name, 3, 4) == [5]
+    ports.set_queues(None, None, None, 200)
+    assert queues(ports).queues["most"].tolist() == [[200, 200]]
+    assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
+    assert len(queues(ports).slots) == 400
+    before = queues(ports).slots
+    ports.set_queues(CPU, 0, None, 3)
+    assert queues(ports).queues["most"].tolist() == [[3, 200]]
+    assert queues(ports).slots is before
+    ports.set_queues(None, None, 0, None)
+    assert queues(ports).queues["gap"].tolist() == [[0, 0]]
+
+
+def test_a_later_program_has_queues_too(ports: SwitchPorts) -> None:
+    running(ports, "registers")
+    ports.set_queues(None, None, 10, None)
+    ports.stop()
+    assert running(ports, "control").waiting_bytes > 0
+
+
+def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
+    pipeline = running(ports, "control")
+    ports.set_queues(None, None, None, 1)
+    assert tuple(queues(ports).queues[0, 0])[:2] == of_packets(1)
+    pipeline.write_entries(list[EntryWrite]())
+    passed = pipeline.enter(CPU, (3 << 7).to_bytes(2, "big") + bytes(64), 0, 0)
+    assert ([waiting.port for waiting in passed.waiting], passed.outputs) == ([3], [])
+
+
+@pytest.mark.parametrize(
+    ("queue", "error"),
+    [
+        ((None, 2, 1, None), "Error: priority 2: there are 0 to 1 (--priority-queues)"),
+        ((None, None, -1, None), "Error: rate -1: 0 to 1000000000000 packets/s is right, 0 for no limit"),
+        ((None, None, None, 0), "Error: depth 0: 1 to 65536 packets is right"),
+    ],
+)
+def test_queues_that_cannot_be(
+    ports: SwitchPorts, queue: tuple[int | None, int | None, int | None, int | None], error: str
+) -> None:
+    with pytest.raises(SwitchError) as refused:
+        ports.set_queues(*queue)
+    assert str(refused.value) == error
+
+
+def test_a_custom_crc_is_computed_from_now_on(ports: SwitchPorts) -> None:
+    pipeline = running(ports, "hashes")
+    (name,) = [each.name for each in pipeline.program.calculations if each.algorithm == "crc16_custom"]
+    frame = bytes(range(1, 200))
+    before = pipeline.process(1, frame, 0, 0)
+    own = Crc(16, 0x8005, 0, 0, reflected=True)
+    ports.set_crc(name, own)
+    assert pipeline.process(1, frame, 0, 0) == before
+    ports.set_crc(name, Crc(16, 0x1021, 0xFFFF, 0x1D0F, reflected=False))
+    after = pipeline.process(1, frame, 0, 0)
+    assert [output.port for output in after] == [output.port for output in before]
+    changed = [i for i, (a, b) in enumerate(zip(after[0].frame, before[0].frame, strict=True)) if a != b]
+    assert 0 < len(changed) <= 2
+    assert ports.counters().ports[CPU].rx == 0
+
+
+def test_an_interface_that_is_not_there(ports: SwitchPorts) -> None:
+    pipeline = running(ports, "registers")
+    with pytest.raises(SwitchError, match="there is no interface 'nowhere' here"):
+        ports.add(3, "nowhere")
+    assert ports.names() == {}
+    assert pipeline.read_register(pipeline.program.registers[0].name, 0, 1) == [0]
+    assert not SwitchPorts.is_up(cast(Any, type("None", (), {"_names": {1: "nowhere"}})), 1)
