@@ -8,7 +8,8 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -222,10 +223,12 @@ def command(
         raise click.UsageError(
             f"--trace goes with sockets, not with {'--pin' if pin else '--datapath kernel'}"
         )
-    traced = None if trace is None else _trace(trace, trace_filters, program)
-    with SwitchPorts(
-        numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin, shapes, traced
-    ) as ports:
+    with (
+        _traced(trace, trace_filters, program) as traced,
+        SwitchPorts(
+            numbered, cpu_port, impaired, busy_poll, wanted, priority_queues, Hook(hook), pin, shapes, traced
+        ) as ports,
+    ):
         server = P4RuntimeServer[LivePipeline](device_id, ports, ports.make, ports.folder_of)
         if ports.kept is not None:
             _go_on(server, ports, ports.kept, program, p4info)
@@ -241,8 +244,6 @@ def command(
         for line in describe(count()):
             _LOG.info("%s", line)
         _write(count(), counters)
-    if traced is not None:
-        traced.close()
 
 
 def main() -> None:
@@ -306,7 +307,11 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
     return load_credentials(cert, key, ca)
 
 
-def _trace(file: Path, filters: Iterable[str], program: Path | None) -> Trace:
+@contextmanager
+def _traced(file: Path | None, filters: Iterable[str], program: Path | None) -> Iterator[Trace | None]:
+    if file is None:
+        yield None
+        return
     chosen = [parse_filter(text) for text in filters]
     if program is not None and chosen:
         try:
@@ -315,9 +320,9 @@ def _trace(file: Path, filters: Iterable[str], program: Path | None) -> Trace:
             raise SwitchError(f"{program}: {error}") from error
         for each in chosen:
             each.check(loaded)
-    trace = Trace(file, chosen)
-    print(f"softswitch: packets pass the interpreter, slowly, and are traced to {file}", file=sys.stderr)
-    return trace
+    with Trace(file, chosen) as trace:
+        print(f"softswitch: packets pass the interpreter, slowly, and are traced to {file}", file=sys.stderr)
+        yield trace
 
 
 def _load(
