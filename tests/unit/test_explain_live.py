@@ -125,14 +125,13 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
     """At the start it is an error; later the switch goes on without, and says so once."""
     with pytest.raises(SwitchError, match="nowhere"):
         Trace(tmp_path / "nowhere" / "trace.jsonl")
-    live = TracedPipeline(compiled("digests_logs"), Trace(Path("/dev/full")))
-    construct, random = CONSTRUCTS["digests_logs"], Random(1)
-    construct.prepare(live)
+    live = TracedPipeline(compiled("ecn"), Trace(Path("/dev/full")))
+    ecn.forward(live, CPU, CPU)
     with PortLoop({}, CPU) as loop:
         loop.start(live)
-        for _ in range(10):
-            loop.cpu_socket.send(construct.draw(random))
-        wait_for(lambda: loop.counters().ports[CPU].tx > 0)
+        for number in range(3):
+            loop.cpu_socket.send(ecn.frame(number))
+        wait_for(lambda: loop.counters().ports[CPU].tx == 3)
         loop.stop()
     assert sum("trace ends here: /dev/full" in each.getMessage() for each in caplog.records) == 1
 
