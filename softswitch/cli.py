@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import grpc
@@ -22,8 +22,6 @@ from google.protobuf.message import DecodeError
 from softswitch import __version__
 from softswitch.datapath import Datapath, LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
-from softswitch.explain.filters import parse_filter
-from softswitch.explain.live import Trace
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import unpin as give_up
@@ -38,6 +36,9 @@ from softswitch.ports.report import describe
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.v1model import DROP_PORT
 from softswitch.words import counted
+
+if TYPE_CHECKING:
+    from softswitch.explain.live import Trace
 
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
@@ -312,6 +313,9 @@ def _traced(file: Path | None, filters: Iterable[str], program: Path | None) -> 
     if file is None:
         yield None
         return
+    from softswitch.explain.filters import parse_filter  # a switch that does not trace needs none of it
+    from softswitch.explain.live import Trace
+
     chosen = [parse_filter(text) for text in filters]
     if program is not None and chosen:
         try:

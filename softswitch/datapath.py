@@ -11,10 +11,10 @@ import socket
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
-from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import Pins
@@ -28,8 +28,11 @@ from softswitch.queues import Shape
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
+if TYPE_CHECKING:
+    from softswitch.explain.live import Trace, TracedPipeline
+
 _LOG = logging.getLogger(__name__)
-LivePipeline = CompiledPipeline | AttachedPipeline | TracedPipeline
+LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 
 
 class Datapath(Enum):
@@ -121,6 +124,8 @@ class SwitchPorts:
         if self._unable is not None:
             buffered = bool(self._shapes)
             if self._trace is not None:
+                from softswitch.explain.live import TracedPipeline  # a switch that does not trace needs none
+
                 return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
