@@ -13,11 +13,11 @@ import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
-from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
 from softswitch.kernel.errors import KernelError
@@ -37,10 +37,13 @@ from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
 from softswitch.words import counted
 
+if TYPE_CHECKING:
+    from softswitch.explain.live import Trace, TracedPipeline
+
 _LOG = logging.getLogger(__name__)
 _SIOCGIFFLAGS = 0x8913
 _UP_AND_RUNNING = 0x1 | 0x40
-LivePipeline = CompiledPipeline | AttachedPipeline | TracedPipeline
+LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 
 
 class SwitchPorts:
@@ -136,6 +139,8 @@ class SwitchPorts:
         if self._unable is not None:
             buffered = self._buffers or bool(self._holding)
             if self._trace is not None:
+                from softswitch.explain.live import TracedPipeline  # a switch that does not trace needs none
+
                 return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
         generation = None if self._pins is None else self._pins.begin()
@@ -332,7 +337,7 @@ class SwitchPorts:
 
 
 def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> CompiledPipeline:
-    if isinstance(running, TracedPipeline):
+    if not isinstance(running, CompiledPipeline):
         raise SwitchError(
             f"Error: {what} are fixed while packets are traced: start the switch without --trace"
         )

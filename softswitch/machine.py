@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -15,8 +16,6 @@ from google.protobuf.message import DecodeError
 from softswitch.cache import one_at_a_time
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import ProgramError, SwitchError
-from softswitch.explain.filters import parse_filter
-from softswitch.explain.live import Trace
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
@@ -28,6 +27,9 @@ from softswitch.ports.report import SwitchCounters, describe
 from softswitch.runtime.switch import SwitchRuntime
 from softswitch.settings import Datapath, Settings
 from softswitch.warm import is_cold, warm
+
+if TYPE_CHECKING:
+    from softswitch.explain.live import Trace
 
 _LOG = logging.getLogger(__name__)
 BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
@@ -98,6 +100,9 @@ class Machine:
         file, program = self._settings.trace, self._settings.program
         if file is None:
             return None
+        from softswitch.explain.filters import parse_filter  # a switch that does not trace needs none of it
+        from softswitch.explain.live import Trace
+
         filters = [parse_filter(text) for text in self._settings.trace_filters]
         if filters and program is not None:
             try:

@@ -48,6 +48,12 @@ class Trace:
         except OSError as error:
             raise SwitchError(f"--trace {path}: {error.strerror}") from None
 
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def write(self, events: Sequence[Event]) -> None:
         """Write events; where that is not possible any more, say so once and write no more."""
         if self._file.closed:

@@ -41,17 +41,27 @@ class Shadow:
 
     def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         """What is different now; it counts as told then."""
+        if self.cursors != packet.cursors:
+            yield from self._moved(packet, context)
+        if self.valid != packet.valid:
+            yield from self._turned(packet, context)
+        if self.fields != packet.fields or self.varbits != packet.varbits:
+            yield from self._set(packet, context)
+
+    def _moved(self, packet: Packet, context: Context) -> Iterator[Event]:
         for stack in self._program.stacks:
             before, after = self.cursors[stack.cursor], packet.cursors[stack.cursor]
             if before != after:
                 self.cursors[stack.cursor] = after
                 yield Cursor(context, stack.name, before, after)
+
+    def _turned(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             if self.valid[header] != packet.valid[header]:
                 self.valid[header] = packet.valid[header]
                 yield Validity(context, declared.name, packet.valid[header])
-        if self.fields == packet.fields and self.varbits == packet.varbits:
-            return
+
+    def _set(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             widths = self.varbits[header], packet.varbits[header]
             if self.fields[header] != packet.fields[header] or widths[0] != widths[1]:
@@ -61,11 +71,14 @@ class Shadow:
     def _assigned(
         self, packet: Packet, context: Context, header: int, declared: ir.Header
     ) -> Iterator[Event]:
-        for index, field in enumerate(declared.fields):
-            was = self.varbits[header] if field.varbit else field.width
-            now = packet.varbits[header] if field.varbit else field.width
-            before = self.fields[header][index] & ((1 << was) - 1)
-            after = packet.bits(ir.FieldRef(header, index))
-            self.fields[header][index] = packet.fields[header][index]
-            if before != after or was != now:
-                yield Assign(context, f"{declared.name}.{field.name}", now, hex(before), hex(after))
+        told, held = self.fields[header], packet.fields[header]
+        widths = self.varbits[header], packet.varbits[header]
+        for index, (before, after) in enumerate(zip(told, held, strict=True)):
+            field = declared.fields[index]
+            if before == after and not (field.varbit and widths[0] != widths[1]):
+                continue
+            told[index] = after
+            was, now = widths if field.varbit else (field.width, field.width)
+            bits = before & ((1 << was) - 1), after & ((1 << now) - 1)
+            if bits[0] != bits[1] or was != now:
+                yield Assign(context, f"{declared.name}.{field.name}", now, hex(bits[0]), hex(bits[1]))

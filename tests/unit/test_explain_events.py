@@ -146,7 +146,7 @@ EXACTLY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("frame", "event"), EXACTLY, ids=[event["kind"] for _, event in EXACTLY])
+@pytest.mark.parametrize(("frame", "event"), EXACTLY, ids=[str(event["kind"]) for _, event in EXACTLY])
 def test_an_event_is_exactly_this(frame: bytes, event: Line) -> None:
     assert event in traced("control", (1, frame))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,14 +29,26 @@ CPU = 255
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "trace.jsonl"
+
+
+@pytest.fixture
+def trace(file: Path) -> Iterator[Trace]:
+    with Trace(file) as opened:
+        yield opened
+
+
 def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    """The events so far; the last line may be on its way."""
+    return [json.loads(line) for line in file.read_text().rpartition("\n")[0].splitlines()]
 
 
 @pytest.mark.parametrize("name", ["digests_logs", "replication"])
-def test_the_ports_send_what_the_trace_says(name: str, tmp_path: Path) -> None:
-    construct, program, file = CONSTRUCTS[name], compiled(name), tmp_path / "trace.jsonl"
-    live, alone = TracedPipeline(program, Trace(file)), InterpretedPipeline(program)
+def test_the_ports_send_what_the_trace_says(name: str, file: Path, trace: Trace) -> None:
+    construct, program = CONSTRUCTS[name], compiled(name)
+    live, alone = TracedPipeline(program, trace), InterpretedPipeline(program)
     random = Random(3)
     frames = [frame for _ in range(40) if (frame := construct.frame(random)[1])]
     for pipeline in (live, alone):
@@ -61,10 +74,9 @@ def test_the_ports_send_what_the_trace_says(name: str, tmp_path: Path) -> None:
     assert (counters.ports[CPU].tx, counters.no_such_port) == (to_cpu, len(sent) - to_cpu)
 
 
-def test_queues_depths_and_drops_are_told(tmp_path: Path) -> None:
+def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> None:
     """Eight frames for a queue of four that lets one go in an hour."""
-    program, file = compiled("ecn"), tmp_path / "trace.jsonl"
-    live = TracedPipeline(program, Trace(file), buffered=True)
+    live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
     with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits=1), of_packets(4))}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
@@ -79,9 +91,8 @@ def test_queues_depths_and_drops_are_told(tmp_path: Path) -> None:
     assert [e["packet"] for e in events if e["kind"] == "send"] == [1]
 
 
-def test_packets_that_a_queue_dropped_are_told_when_the_next_one_leaves(tmp_path: Path) -> None:
-    program, file = compiled("ecn"), tmp_path / "trace.jsonl"
-    live = TracedPipeline(program, Trace(file), buffered=True)
+def test_packets_that_a_queue_dropped_are_told_when_the_next_one_leaves(file: Path, trace: Trace) -> None:
+    live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
     with PortLoop({}, CPU, shapes={CPU: Shape(parse_rate("5pps"), of_packets(1))}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
@@ -100,38 +111,40 @@ def test_packets_that_a_queue_dropped_are_told_when_the_next_one_leaves(tmp_path
     assert sorted(gone) == [*range(1, 8)]
 
 
-def test_a_filter_and_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "trace.jsonl"
-    live = TracedPipeline(compiled("control"), Trace(file, [parse_filter("kind=drop")]))
-    frame = bytes.fromhex("00000000000c 00000000000a 0800")
-    with PortLoop({}, CPU) as loop:
-        loop.start(live)
-        loop.cpu_socket.send(frame)
-        wait_for(lambda: len(lines(file)) == 1)
-    assert lines(file)[0]["kind"] == "drop"
+def test_a_filter_chooses_events(file: Path) -> None:
+    with Trace(file, [parse_filter("kind=begin")]) as trace, PortLoop({}, CPU) as loop:
+        loop.start(TracedPipeline(compiled("ecn"), trace))
+        for number in range(2):
+            loop.cpu_socket.send(ecn.frame(number))
+        wait_for(lambda: len(lines(file)) == 2)
+        loop.stop()
+    assert [(e["kind"], e["packet"]) for e in lines(file)] == [("begin", 1), ("begin", 2)]
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the start it is an error; later the switch goes on without, and says so once."""
     with pytest.raises(SwitchError, match="nowhere"):
         Trace(tmp_path / "nowhere" / "trace.jsonl")
-    full = Trace(Path("/dev/full"))
-    recorded = TracedPipeline(compiled("control"), full)
+    live = TracedPipeline(compiled("ecn"), Trace(Path("/dev/full")))
+    ecn.forward(live, CPU, CPU)
     with PortLoop({}, CPU) as loop:
-        loop.start(recorded)
-        for _ in range(3):
-            loop.cpu_socket.send(frame)
-        wait_for(lambda: loop.counters().ports[CPU].rx == 3)
-    assert sum("/dev/full" in each.getMessage() for each in caplog.records) >= 1
-    assert sum("the trace ends here" in each.getMessage() for each in caplog.records) == 1
+        loop.start(live)
+        for number in range(3):
+            loop.cpu_socket.send(ecn.frame(number))
+        wait_for(lambda: loop.counters().ports[CPU].tx == 3)
+        loop.stop()
+    assert sum("trace ends here: /dev/full" in each.getMessage() for each in caplog.records) == 1
 
 
-def test_without_a_trace_the_ports_run_machine_code_alone(tmp_path: Path) -> None:
+def test_without_a_trace_the_ports_run_machine_code_alone(trace: Trace) -> None:
     with SwitchPorts({}, CPU) as ports:
         assert type(ports.make(compiled("control"))) is CompiledPipeline
-    with SwitchPorts({}, CPU, wanted=Datapath.AUTO, trace=Trace(tmp_path / "trace.jsonl")) as ports:
+    with SwitchPorts({}, CPU, wanted=Datapath.AUTO, trace=trace) as ports:
         assert type(ports.make(compiled("control"))) is TracedPipeline
         assert (ports.datapath, ports.reason) == (Datapath.SOCKETS, "packets are traced")
 
 
-def test_a_traced_switch_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "trace.jsonl"
+def test_a_traced_switch_says_so(file: Path) -> None:
     options = ["--grpc-server-addr", "127.0.0.1:0", "--trace", str(file), "--trace-filter", "table=forward"]
     command = [sys.executable, "-m", "softswitch", str(PROGRAMS / "control.json"), *options]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
