@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,28 +45,29 @@ class Machine:
             _say("compiles its own code, once: calls wait for half a minute or more")
             with one_at_a_time():
                 warm()
-        self._trace = self._open_trace()
-        self.ports = SwitchPorts(
-            settings.ports,
-            settings.cpu_port,
-            settings.impairments,
-            settings.busy_poll,
-            settings.datapath,
-            settings.priority_queues,
-            Hook(settings.hook),
-            settings.pin,
-            settings.shapes,
-            settings.pcap,
-            self._trace,
-        )
-        try:
+        with ExitStack() as opened:
+            trace = self._open_trace()
+            if trace is not None:
+                opened.callback(trace.close)
+            self.ports = SwitchPorts(
+                settings.ports,
+                settings.cpu_port,
+                settings.impairments,
+                settings.busy_poll,
+                settings.datapath,
+                settings.priority_queues,
+                Hook(settings.hook),
+                settings.pin,
+                settings.shapes,
+                settings.pcap,
+                trace,
+            )
+            opened.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
             self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
             self._load()
             self._write(self.counters())
-        except BaseException:
-            self.ports.close()
-            raise
+            self._opened = opened.pop_all()
         if settings.datapath is not Datapath.SOCKETS:
             _say(self.ports.describe_datapath())
 
@@ -92,9 +94,7 @@ class Machine:
                 _LOG.info("%s", line)
             self._write(self.counters())
         finally:
-            self.ports.close()
-            if self._trace is not None:
-                self._trace.close()
+            self._opened.close()
 
     def _open_trace(self) -> Trace | None:
         file, program = self._settings.trace, self._settings.program
