@@ -26,8 +26,8 @@ class Datapath(Enum):
     SOCKETS = "sockets"
 
 
-TCX, XDP = "tcx", "xdp"
-HOOKS = TCX, XDP
+TCX = "tcx"
+HOOKS = (TCX, "xdp", "xdp-generic")
 """Values of `softswitch.kernel.hooks.Hook`, which takes long to import."""
 
 

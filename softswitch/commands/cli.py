@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,10 +13,11 @@ import click
 
 from softswitch.commands.shell import INTRO, PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
-from softswitch.runtime.addresses import DEFAULT_THRIFT_PORT, address_of
 from softswitch.runtime.client import connect
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
+BMV2S_ADDRESS = "127.0.0.1:9090"
+"""Where a `simple_switch` serves commands unless told otherwise; so does ours (`softswitch.bmv2.command`)."""
 _HISTORY_LINES = 10_000
 
 
@@ -25,8 +27,8 @@ _HISTORY_LINES = 10_000
 @click.option(
     "--keep-going", is_flag=True, help="Go on behind a mistake in a file; the status is 1 at the end."
 )
-@click.option("--thrift-port", type=int, metavar="N", help="As BMv2's: the switch that was started with it.")
-@click.option("--thrift-ip", metavar="HOST", help="As BMv2's; not used.")
+@click.option("--thrift-port", type=int, metavar="N", help="As BMv2's: a switch that was started with it.")
+@click.option("--thrift-ip", metavar="HOST", help="As BMv2's: its host.")
 @click.option("--json", "program", type=click.Path(path_type=Path), help="Names from this BMv2 JSON.")
 @click.option("--pre", metavar="KIND", help="As BMv2's; not used, SimplePreLAG holds.")
 def command(
@@ -42,7 +44,7 @@ def command(
 
     `help` lists the commands. A mistake in a file ends the work there.
     """
-    with connect(_address(grpc, thrift_port)) as switch:
+    with connect(_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
             shell.use_names(_read(program))
@@ -84,15 +86,21 @@ class _Mistakes:
             sys.exit(1)
 
 
-def _address(grpc: str | None, thrift_port: int | None) -> str:
+def _address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -> str:
+    """What is named; else where a softswitch is, or else a `simple_switch`, by default."""
     if grpc is not None:
         return grpc
-    noted = address_of(DEFAULT_THRIFT_PORT if thrift_port is None else thrift_port)
-    if noted is None and thrift_port is not None:
-        raise SwitchError(
-            f"no switch runs with --thrift-port {thrift_port} here: --grpc HOST:PORT names one otherwise"
-        )
-    return noted or DEFAULT_ADDRESS
+    if thrift_ip is not None or thrift_port is not None:
+        host, _, port = BMV2S_ADDRESS.partition(":")
+        return f"{thrift_ip or host}:{thrift_port or port}"
+    return BMV2S_ADDRESS if not _listens(DEFAULT_ADDRESS) and _listens(BMV2S_ADDRESS) else DEFAULT_ADDRESS
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False
 
 
 def _read(path: Path) -> str:

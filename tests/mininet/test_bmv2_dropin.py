@@ -61,8 +61,8 @@ def listens(port: int) -> bool:
 def frames_of(pcap: Path) -> list[bytes]:
     """The frames in a pcap file, each with a time of today."""
     data = pcap.read_bytes()
-    assert struct.unpack("<IHHiII", data[:20] + data[20:24])[:3] == (0xA1B2C3D4, 2, 4)
-    assert struct.unpack("<I", data[20:24]) == (1,)
+    magic, major, minor, _, _, _, link = struct.unpack_from("<IHHiIII", data)
+    assert (magic, major, minor, link) == (0xA1B2C3D4, 2, 4, 1)
     found, at = [], 24
     while at < len(data):
         seconds, microseconds, captured, length = struct.unpack_from("<IIII", data, at)

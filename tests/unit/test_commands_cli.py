@@ -18,7 +18,6 @@ from finsy.proto import p4r, p4r_grpc
 from softswitch.commands.cli import main
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
-from softswitch.runtime.addresses import noted
 from softswitch.runtime.client import connect
 from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import METHODS, runtime_handlers
@@ -129,16 +128,23 @@ def test_a_pipe_has_prompts_as_bmv2s_scripts_expect(
 def test_a_switch_is_found_by_its_thrift_port(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    for arguments in (["--thrift-port", "9091"], ["--thrift-port", "9091", "--thrift-ip", "localhost"]):
-        with noted(9091, address):
-            piped(monkeypatch, "table_num_entries forward\n")
-            assert run(*arguments, "--pre", "SimplePreLAG", "--json", f"{CONTROL}.json") == 0
+    host, _, port = address.partition(":")
+    for arguments in (["--thrift-port", port], ["--thrift-port", port, "--thrift-ip", host]):
+        piped(monkeypatch, "table_num_entries forward\n")
+        assert run(*arguments, "--pre", "SimplePreLAG", "--json", f"{CONTROL}.json") == 0
         assert "RuntimeCmd: 0\n" in capsys.readouterr().out
-    assert list(tmp_path.rglob("thrift-*")) == []
-    assert run("--thrift-port", "9091") == (
-        "softswitch: error: no switch runs with --thrift-port 9091 here: --grpc HOST:PORT names one otherwise"
-    )
+
+
+def test_without_an_address_it_is_where_one_listens(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = "127.0.0.1:1"
+    for first, second in ((address, nowhere), (nowhere, address)):
+        monkeypatch.setattr("softswitch.commands.cli.DEFAULT_ADDRESS", first)
+        monkeypatch.setattr("softswitch.commands.cli.BMV2S_ADDRESS", second)
+        piped(monkeypatch, "table_num_entries forward\n")
+        assert run() == 0
+        assert "RuntimeCmd: 0\n" in capsys.readouterr().out
 
 
 def test_a_switch_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

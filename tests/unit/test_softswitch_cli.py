@@ -21,9 +21,10 @@ import softswitch
 from softswitch import cli
 from softswitch import running as life
 from softswitch.datapath import SwitchPorts
+from softswitch.kernel.hooks import Hook
 from softswitch.machine import Machine
 from softswitch.ports.report import PortCounters, SwitchCounters
-from softswitch.settings import Settings
+from softswitch.settings import HOOKS, Settings
 from tests.harness.waiting import wait_for
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
@@ -49,6 +50,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
 def test_a_hook_is_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, str(PROGRAM), "--datapath", "sockets", "--hook", "xdp") == 2
     assert "--hook xdp goes with --datapath kernel or auto" in capsys.readouterr().err
+
+
+def test_the_hooks_that_are_offered_are_the_kernels() -> None:
+    assert [each.value for each in Hook] == list(HOOKS)
 
 
 @contextmanager
