@@ -19,9 +19,10 @@ FLOORS = (
     {"jit"},
     {"compiled"},
     {"p4runtime", "ports"},
-    {"kernel", "warm"},
-    {"datapath"},
+    {"kernel", "runtime", "warm"},
+    {"commands", "datapath"},
     {"cli"},
+    {"verbs"},
     {"__main__"},
 )
 """From the bottom; a room (a module or a package of softswitch) imports what is below it."""
