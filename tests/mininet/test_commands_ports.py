@@ -9,8 +9,9 @@ from typing import cast
 import pytest
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.settings import Datapath
 from tests.harness.constructs import compiled
 from tests.harness.waiting import wait_for
 from tests.mininet.test_ports import Net, namespace

@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.load import load_program
 from softswitch.pipeline import EntryWrite
 from softswitch.queues.shape import of_packets
+from softswitch.settings import Datapath
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
 CPU = 255

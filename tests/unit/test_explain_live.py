@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.datapath import Datapath, SwitchPorts
+from softswitch.datapath import SwitchPorts
 from softswitch.errors import SwitchError
 from softswitch.explain.filters import parse_filter
 from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ports import PortLoop
+from softswitch.ports.loop import PortLoop
 from softswitch.queues import Rate, Shape, parse_rate
 from softswitch.queues.shape import of_packets
+from softswitch.settings import Datapath
 from tests.harness import ecn
 from tests.harness.constructs import CONSTRUCTS, PROGRAMS, compiled
 from tests.harness.waiting import PATIENCE_S, wait_for

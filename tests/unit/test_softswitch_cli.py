@@ -222,6 +222,7 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
     counters = "port 255 (CPU): received 0, sent 0"
     options = ("--cpu-port", "255", "--datapath", "sockets", "--log-level", "info")
     with running(*options, "--counters", str(file)) as switch:
+        assert next_line(switch) == "softswitch: INFO: pipeline committed\n"
         assert next_line(switch).startswith("softswitch: ready: 0 ports")
         assert json.loads(file.read_bytes()) == written
         for _ in range(2):
@@ -279,12 +280,16 @@ class Ending:
     def __init__(self, turns: float) -> None:
         self._turns = turns
         self.call: asyncio.Task[None] | None = None
+        self.beside: list[object] = []
 
     async def start(self, address: str, credentials: object, *more: str) -> int:
         os.kill(os.getpid(), SIGTERM)
         return 9559
 
     def begin(self) -> None:
+        pass
+
+    def changed(self) -> None:
         pass
 
     async def stop(self) -> None:
