@@ -32,8 +32,14 @@ FRAMES = 60  # fewer than a queue has room for
 OLD_PROTOBUF = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
 
 
+@pytest.fixture(scope="module")
+def warmed() -> None:
+    """A first start compiles for minutes on a machine that is busy."""
+    subprocess.run([sys.executable, "-m", "softswitch.warm"], cwd=ROOT, check=True)
+
+
 @pytest.fixture
-def stack() -> Iterator[ExitStack]:
+def stack(warmed: None) -> Iterator[ExitStack]:
     with namespace(), ExitStack() as opened:
         ip("link", "set", "lo", "up")
         yield opened
