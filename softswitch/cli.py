@@ -316,7 +316,7 @@ def _go_on(
         raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
     try:
         server.go_on(kept, ports.make_kept)
-    except KernelError as error:
+    except (KernelError, Refusal) as error:
         raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
     print(f"softswitch: goes on with what {folder.parent} keeps", file=sys.stderr, flush=True)
 
