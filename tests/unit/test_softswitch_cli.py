@@ -309,7 +309,7 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
     monkeypatch.setattr(life, "_RPCS_END_S", 0.1 if cancelled else 60.0)
     monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
     server: Any = Ending(turns)
-    machine: Any = SimpleNamespace(report=None, close=lambda: None)
+    machine: Any = SimpleNamespace(report=None, close=lambda: None, runtime=None)
     assert asyncio.run(life.serve(Settings(), server, lambda: machine))
     assert server.call.cancelled() is cancelled
 
