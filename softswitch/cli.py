@@ -224,47 +224,6 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
     return load_credentials(cert, key, ca)
 
 
-<<<<<<< HEAD
-=======
-def _load(server: P4RuntimeServer[LivePipeline], program: Path, p4info: Path | None) -> None:
-    data = _read(program)
-    message = _p4info(p4info) if p4info is not None else None
-    try:
-        config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
-        if message is not None:
-            server.load(config)
-        else:
-            server.pipelines.load_bare(data)
-    except (ProgramError, Refusal) as error:
-        beside = "" if p4info is None else f" with {p4info}"
-        raise SwitchError(f"{program}{beside}: {error}") from error
-
-
-def _go_on(
-    server: P4RuntimeServer[LivePipeline],
-    ports: SwitchPorts,
-    folder: Path,
-    program: Path | None,
-    p4info: Path | None,
-) -> None:
-    """Go on with the program that packets meet, which must be the one that is asked for."""
-    kept = Kept(folder)
-    config = kept.config()
-    give_up_hint = f"`--unpin {folder.parent}` gives it up"
-    if program is not None and _read(program) != config.p4_device_config:
-        raise SwitchError(
-            f"{program}: {folder.parent} keeps another program: `--no-p4` goes on with that, {give_up_hint}"
-        )
-    if p4info is not None and _p4info(p4info) != config.p4info:
-        raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
-    try:
-        server.go_on(kept, ports.make_kept)
-    except (KernelError, Refusal) as error:
-        raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
-    print(f"softswitch: goes on with what {folder.parent} keeps", file=sys.stderr, flush=True)
-
-
->>>>>>> cmds
 def _by_key(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
     found: dict[K, V] = {}
     for text in texts:
