@@ -152,7 +152,7 @@ class Machine:
             raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
         try:
             self._server.go_on(kept, self.ports.make_kept)
-        except KernelError as error:
+        except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
         _say(f"goes on with what {folder.parent} keeps")
 

@@ -12,7 +12,7 @@ from softswitch.errors import SwitchError
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
-    "simple_switch_CLI": ("cli",),
+    "simple_switch_CLI": ("cli", "--keep-going"),
 }
 """By name, the words that stand for it on softswitch's own command line."""
 _OURS = "runs softswitch"

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from softswitch.errors import ProgramError, SwitchError
-from softswitch.explain.commands import apply_commands
+from softswitch.explain.commands import commanded
 from softswitch.explain.filters import NAMES, parse_filter
 from softswitch.explain.frames import Frame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
@@ -75,6 +75,8 @@ def command(
     """
     if program is None and address is None:
         raise click.UsageError("give PROGRAM, or --from for a switch that runs one")
+    if commands is not None and address is not None:
+        raise click.UsageError("give either --commands or --from")
     if bool(packets) == (pcap is not None):
         raise click.UsageError("give either --packet or --pcap")
     chosen = [parse_filter(text) for text in filters]
@@ -93,11 +95,10 @@ def command(
     else:
         assert program is not None and data is not None
         try:
-            pipeline = make(load_program(data))
+            loaded = load_program(data)
         except ProgramError as error:
             raise SwitchError(f"{program}: {error}") from error
-    if commands is not None:
-        apply_commands(pipeline, commands)
+        pipeline = make(loaded) if commands is None else commanded(data, make, commands)
     done = 0
     try:
         for time, frame in given if pcap is None else _with_progress(pcap):
