@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from softswitch import ir
 from softswitch.commands.shell import FileError, Shell
@@ -27,12 +27,13 @@ def commanded(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
         reason = error.strerror if isinstance(error, OSError) else "not a text"
         raise SwitchError(f"{path}: {reason}") from None
     with closing(_NoPorts()) as ports:
-        pipelines = Pipelines[InterpretedPipeline](ports, make, lambda _: None)
+        pipelines = Pipelines[Any](ports, make, lambda _: None)
         pipelines.load_bare(data)
         assert pipelines.bare is not None
-        runtime = SwitchRuntime[InterpretedPipeline](pipelines, ports, device_id=0)
+        runtime = SwitchRuntime[Any](pipelines, ports, device_id=0)
         Shell(runtime, say=lambda _: None, runs_shell=False).run_all(lines, str(path), _raise)
-        return pipelines.bare.pipeline
+        found: InterpretedPipeline = pipelines.bare.pipeline
+        return found
 
 
 def _raise(mistake: FileError) -> None:
