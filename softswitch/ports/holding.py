@@ -34,7 +34,7 @@ def is_full(reason: int) -> bool:
 def may_keep(switch: Switch, p: int, length: int) -> bool:
     """Whether a port keeps a frame of this length, which may be larger since its MTU was raised."""
     port = switch.ports[p]
-    return port.holds and not port.held_length and length <= switch.frame_bytes
+    return bool(port.holds and not port.held_length and length <= switch.frame_bytes)
 
 
 @compiled
