@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.ports.qdiscs import shaped
 from softswitch.settings import Datapath
@@ -71,7 +72,9 @@ def test_interfaces_that_are_not_shaped_change_nothing(stack: ExitStack) -> None
     subprocess.run(["tc", "qdisc", "add", "dev", "s2", "root", "pfifo", "limit", "10"], check=True)
     assert shaped(net.names.values()) == {}
     with SwitchPorts(net.names) as ports:
-        assert ports.make(compiled("ecn")).waiting_bytes == 0
+        pipeline = ports.make(compiled("ecn"))
+        assert isinstance(pipeline, CompiledPipeline)
+        assert pipeline.waiting_bytes == 0
 
 
 def test_the_kernel_that_is_asked_for_does_not_wait(stack: ExitStack) -> None:
