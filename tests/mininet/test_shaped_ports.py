@@ -73,7 +73,8 @@ def test_interfaces_that_are_not_shaped_change_nothing(stack: ExitStack) -> None
     assert shaped(net.names.values()) == {}
     with SwitchPorts(net.names) as ports:
         pipeline = ports.make(compiled("ecn"))
-        assert isinstance(pipeline, CompiledPipeline) and pipeline.waiting_bytes == 0
+        assert isinstance(pipeline, CompiledPipeline)
+        assert pipeline.waiting_bytes == 0
 
 
 def test_the_kernel_that_is_asked_for_does_not_wait(stack: ExitStack) -> None:
