@@ -25,7 +25,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@click.command()
+@click.command(
+    epilog="Verbs: `softswitch cli` does BMv2's commands on a running switch, `softswitch explain` tells "
+    "what a program does to a packet, `softswitch install-as` puts programs of BMv2's names into a folder. "
+    "Each has --help."
+)
 @click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))
 @click.option(

@@ -71,6 +71,7 @@ asyncio.run(serve())
 print("used")
 """
 
+SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
 FORBID = """
 import sys
 
@@ -162,15 +163,18 @@ def test_it_runs_outside_the_checkout_without_what_only_the_testbed_needs(tmp_pa
 
 
 @pytest.mark.soak
-def test_a_wheel_of_it_works_in_an_environment_of_its_own(tmp_path: Path) -> None:
+def test_its_sdist_and_the_wheel_made_of_it_work_in_an_environment_of_their_own(tmp_path: Path) -> None:
     """Needs a package index."""
     source = tmp_path / "softswitch"  # building leaves folders beside the sources
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     binaries = tmp_path / "venv" / "bin"
-    install = [str(binaries / "python"), "-m", "pip", "install", "--quiet", str(source)]
-    subprocess.run([*on_the_machines_network(), *install], check=True)
+    install = [*on_the_machines_network(), str(binaries / "python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*install, *project(PACKAGE)["build-system"]["requires"]], check=True)
+    subprocess.run([binaries / "python", "-c", SDIST, tmp_path], cwd=source, check=True)
     shutil.rmtree(source)
+    [sdist] = tmp_path.glob("*.tar.gz")
+    subprocess.run([*install, str(sdist)], check=True)  # pip makes a wheel of it
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     version = subprocess.run(
         [str(binaries / "softswitch"), "--version"],
