@@ -3,7 +3,7 @@
 JSON lines over a Unix socket. A request has an `id`, which its answer repeats; an answer has an `error` where
 it failed, and with `gone` that is for good. Lines without an `id` are news: `gone`, for everybody.
 
-The first that joins declares the tables, and servers are started for them. When the last has left, that session
+The first that joins declares the tables, and servers are started for them. When the last has left, the session
 is over, and what it trained is gone with the servers: the next that joins begins another.
 """
 
@@ -138,9 +138,7 @@ class Rendezvous:
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
-            if self._session is not None:
-                self._session.cannot_go_on("it has been ended")
-                await self._end_session()
+            await self._end_session()
 
     def broken(self, why: str) -> None:
         """A server or the switch has ended: tell everybody."""
@@ -177,7 +175,8 @@ class Rendezvous:
                 _check_rank(rank, set(), self._cluster.size)
                 session = _Session(tables, await self._cluster.begin(tables.size))
                 self._session = session
-                log.info("a session begins: %s", "; ".join(f"{name}: {each}" for name, each in tables.items()))
+                told = (f"{name}: {each}" for name, each in tables.items())
+                log.info("a session begins: %s", "; ".join(told))
             elif difference := tables.differs_from(session.tables):
                 raise Refused(difference)
             elif why := session.broken or session.gone:
@@ -207,7 +206,7 @@ class Rendezvous:
 
     async def _end_session(self) -> None:
         async with self._changing:
-            if self._session is None or self._session.members and not self.ended.is_set():
+            if self._session is None or self._session.members:
                 return
             self._session = None
             log.info("the session is over")

@@ -1,4 +1,4 @@
-"""Servers and a rendezvous on loopback addresses, in threads: no root, no switch; the state machines of a run."""
+"""Servers and a rendezvous on loopback addresses, in threads: no root, no switch, a run's state machines."""
 
 from __future__ import annotations
 

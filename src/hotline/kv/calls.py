@@ -56,8 +56,8 @@ def check_values(values: Any, n: int, table: Table) -> NDArray[np.float32]:
     if not finite.all():
         row, column = map(int, np.argwhere(~finite)[0])
         raise Wrong(
-            f"table {table.name}: values[{_place(row, column, table)}] is {found[row, column]}; finite values "
-            "are right"
+            f"table {table.name}: values[{_place(row, column, table)}] is {found[row, column]}; "
+            "finite values are right"
         )
     return found
 

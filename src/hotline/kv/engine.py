@@ -88,7 +88,7 @@ class Engine:
     def wait(self, number: int) -> None:
         """Until an operation has ended; raises `Gone`, and what its callback has raised."""
         if threading.current_thread() is self._thread:
-            raise Misused("wait in a callback would wait for itself; begin operations there, and wait outside")
+            raise Misused("wait: in a callback it would wait for itself; wait outside of it")
         with self._changed:
             if not 0 <= number < self._begun:
                 known = f"0..{self._begun - 1}" if self._begun else "none"

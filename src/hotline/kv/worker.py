@@ -33,12 +33,12 @@ Callback = Callable[[], None]
 class Worker:
     """One of `size` workers of a job, with tables that all of them push to and pull from.
 
-    `tables` has (rows, dim) of each by its name; a value is a whole number of 1 / `scale`, which is one for all
-    or one by name. All workers declare the same. `connect` is the socket that `hotline up` has printed.
+    `tables` has (rows, dim) of each by its name. Values are kept in units of 1 / `scale`, of all tables or by
+    name. All workers declare the same. `connect` is the socket that `hotline up` has printed.
 
     Calls return an operation's number at once, and are done in the order in which they were made. Keys are
-    integers [n], each once, in any order; values are float32 [n, dim], or [n] where dim is 1. What is pushed is
-    copied; what is pulled is in `out` when `wait` returns. Raises a `HotlineError` that says what to do.
+    integers [n], each once, in any order; values are float32 [n, dim], or [n] where dim is 1. What is pushed
+    is copied; what is pulled is in `out` when `wait` returns. Raises a `HotlineError` that says what to do.
     """
 
     def __init__(
@@ -103,8 +103,9 @@ class Worker:
         return self._begin(of, rows, None, check_out(out, len(rows.keys), of), callback)
 
     def push_pull(
-        self, keys: Any, values: Floats, out: Floats, table: str | None = None, callback: Callback | None = None
-    ) -> int:
+        self, keys: Any, values: Floats, out: Floats, table: str | None = None,
+        callback: Callback | None = None,
+    ) -> int:  # fmt: skip
         """Push, and then pull the same rows; the operation's number."""
         of = self.tables.named(table)
         rows = check_keys(keys, of)
