@@ -119,7 +119,9 @@ class Rendezvous:
         self._told = told
         self._session: _Session | None = None
         self._changing = asyncio.Lock()
-        """Held while servers are started or ended."""
+        """Held while servers are started."""
+        self._ending: asyncio.Future[None] | None = None
+        """Of the last session's servers."""
         self._connections: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
         """Somebody has asked for the end."""
@@ -138,7 +140,8 @@ class Rendezvous:
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
-            await self._end_session()
+            if self._ending is not None:
+                await self._ending
 
     def broken(self, why: str) -> None:
         """A server or the switch has ended: tell everybody."""
@@ -162,7 +165,7 @@ class Rendezvous:
             pass
         finally:
             self._connections.discard(task)
-            await self.leave(conversation.member, "has ended without leaving")
+            self.leave(conversation.member, "has ended without leaving")
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
@@ -170,6 +173,8 @@ class Rendezvous:
     async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> _Member:
         """Take a worker into the session, or begin one with it."""
         async with self._changing:
+            if self._ending is not None:
+                await asyncio.shield(self._ending)
             session = self._session
             if session is None:
                 _check_rank(rank, set(), self._cluster.size)
@@ -180,7 +185,7 @@ class Rendezvous:
             elif difference := tables.differs_from(session.tables):
                 raise Refused(difference)
             elif why := session.broken or session.gone:
-                raise Over(f"a session is under way that cannot go on: {why}")
+                raise Refused(f"a session is under way that cannot go on ({why}): end all of its workers first")
             else:
                 _check_rank(rank, session.given, self._cluster.size)
             taken = min(set(range(self._cluster.size)) - session.given) if rank is None else rank
@@ -189,7 +194,7 @@ class Rendezvous:
             log.info("worker %d has joined", taken)
             return member
 
-    async def leave(self, member: _Member | None, how: str | None = None) -> None:
+    def leave(self, member: _Member | None, how: str | None = None) -> None:
         """Let a worker go; the others are told `how`, if that was not in order."""
         session = self._session
         if member is None or session is None or session.members.get(member.rank) is not member:
@@ -202,19 +207,16 @@ class Rendezvous:
         else:
             session.cannot_go_on(f"{session.gone}; close this worker, and start all of them again")
         if not session.members:
-            await asyncio.shield(self._end_session())
+            self._session = None
+            self._ending = asyncio.ensure_future(self._end_session())
 
     async def _end_session(self) -> None:
-        async with self._changing:
-            if self._session is None or self._session.members:
-                return
-            self._session = None
-            log.info("the session is over")
-            try:
-                await self._cluster.end()
-            except HotlineError as error:
-                log.warning("%s", error)
-                self.ended.set()
+        log.info("the session is over")
+        try:
+            await self._cluster.end()
+        except HotlineError as error:
+            log.warning("%s", error)
+            self.ended.set()
 
     async def barrier(self, member: _Member) -> None:
         """Wait until all workers are in it."""
@@ -353,7 +355,7 @@ class _Conversation:
         elif command == "leave":
             for name, values in given.get("saturated", {}).items():
                 log.warning("worker %d: %d values of table %s were saturated", member.rank, values, name)
-            await rendezvous.leave(member)
+            rendezvous.leave(member)
         else:
             raise Refused(f"{command!r} is no request")
         return {}
