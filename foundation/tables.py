@@ -144,4 +144,4 @@ def _table(name: object, size: object, scale: float | Mapping[str, float], first
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) > 0

@@ -3,8 +3,8 @@
 JSON lines over a Unix socket. A request has an `id`, which its answer repeats; an answer has an `error` where
 it failed, and with `gone` that is for good. Lines without an `id` are news: `gone`, for everybody.
 
-The first that joins declares the tables, and servers are started for them. When the last has left, the session
-is over, and what it trained is gone with the servers: the next that joins begins another.
+The first that joins declares the tables, and servers are started for them. When the last has left, the
+session is over, and what it trained is gone with the servers: the next that joins begins another.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ class Rendezvous:
             elif difference := tables.differs_from(session.tables):
                 raise Refused(difference)
             elif why := session.broken or session.gone:
-                raise Refused(f"a session is under way that cannot go on ({why}): end all of its workers first")
+                raise Refused(
+                    f"a session is under way that cannot go on ({why}): end all of its workers first"
+                )
             else:
                 _check_rank(rank, session.given, self._cluster.size)
             taken = min(set(range(self._cluster.size)) - session.given) if rank is None else rank

@@ -110,6 +110,9 @@ class Meeting:
         self._loop.call_soon_threadsafe(self.rendezvous.broken, why)
 
     def end(self) -> None:
+        """As often as it is called."""
+        if self._loop.is_closed():
+            return
         self.do(self._open.__aexit__(None, None, None))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

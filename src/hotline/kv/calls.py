@@ -30,7 +30,7 @@ def check_keys(keys: Any, table: Table) -> Rows:
         raise Wrong(f"table {table.name}: keys have the shape {found.shape}; one dimension is right")
     order = None
     if not bool(np.all(found[1:] > found[:-1])):
-        order = np.argsort(found, kind="stable")
+        order = np.argsort(found)
         found = found[order]
         again = np.flatnonzero(found[1:] == found[:-1])
         if again.size:

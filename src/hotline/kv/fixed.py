@@ -1,6 +1,6 @@
 """Floats as the servers and the switch add them: int32 in units of 1 / scale, two's complement.
 
-Rounding is to the nearest unit: a value is wrong by half a unit at most, and a sum of n pushes by n / 2 units.
+Rounding is to the nearest unit: a value is wrong by half a unit at most, a sum of n pushes by n / 2 units.
 What comes back is float32, which is exact up to 2^24 units.
 """
 

@@ -1,4 +1,4 @@
-"""`hotline.Worker` on loopback: what is pushed is there, in every order; what is wrong is said; nobody hangs."""
+"""`hotline.Worker` on loopback: what is pushed is there, what is wrong is said, and nobody hangs."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ def steps(draw: st.DrawFn) -> list[tuple[int, str, str, list[int], int]]:
     return found
 
 
-@settings(
-    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps(), sets=st.sets(st.sampled_from(sorted(TABLES))), waits=st.booleans())
 def test_any_sequence_is_what_a_plain_model_says(
     rig: Rig, steps: list[tuple[int, str, str, list[int], int]], sets: set[str], waits: bool
