@@ -199,6 +199,8 @@ def main(settings: Sequence[str]) -> int:
     """Be up, with `NAME=value` settings; the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("finsy").setLevel(logging.ERROR)
+    # While the network is built nothing waits for signals: it is taken down again.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         config = load_config(settings)
         check(config)

@@ -21,7 +21,7 @@ from hosts.sockets import open_udp
 from hotline.kv.calls import Rows, check_keys, check_out, check_values, in_order, put_back
 from hotline.kv.connection import Connection, place_of
 from hotline.kv.engine import LARGEST, Engine, Operation
-from hotline.kv.errors import Closed, Gone, Misused
+from hotline.kv.errors import Closed, Gone, Misused, NotUp
 from hotline.kv.fixed import from_fixed, to_fixed
 
 log = logging.getLogger(__name__)
@@ -62,11 +62,7 @@ class Worker:
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
             """Workers of the job."""
-            host, port = terms["address"]
-            sock = open_udp((host, port))
-            caller = Caller(terms["job"], self.rank + 1, terms["epoch"])
-            peers = [(peer, number) for peer, number in terms["peers"]]
-            self._engine = Engine(caller, terms["design"], self.tables.size, terms["window"], peers, sock)
+            self._engine = _engine(terms, self.tables.size)
         except BaseException:
             self._connection.close()
             raise
@@ -212,6 +208,25 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise Closed("this worker has been closed")
+
+
+def _engine(terms: Mapping[str, Any], parameters: int) -> Engine:
+    """What speaks to the servers, as the rendezvous has told it."""
+    host, port = terms["address"]
+    try:
+        sock = open_udp((host, port))
+    except OSError as error:
+        raise NotUp(
+            f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): end what has it, "
+            "or give up the rank by starting all workers again"
+        ) from None
+    try:
+        caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
+        peers = [(peer, number) for peer, number in terms["peers"]]
+        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _taker(of: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
