@@ -77,8 +77,9 @@ class ScriptHost(TestbedHost):
         """Its own: the others are the machine's."""
         return str(self.defaultIntf().name)
 
-    def config(self, neighbours: Iterable[Endpoint] = (), *, ip: str, **params: Any) -> None:
-        """Configure the interface, and a route for what is sent from its address."""
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
+        """Configure the interface, and a route for what is sent from its address, `ip` (ADDRESS/BITS)."""
+        ip = params.pop("ip")
         super().config(neighbours, **params)
         self._address = ip.partition("/")[0]
         routes.add(self._address, ip, self.defaultIntf().name)

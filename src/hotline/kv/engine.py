@@ -43,7 +43,7 @@ class Operation:
     """[n]: what is added."""
     take: Callable[[NDArray[np.uint32]], None] | None = None
     """Gets the values [n]."""
-    callback: Callable[[], None] | None = None
+    callback: Callable[[], object] | None = None
 
 
 class Engine:

@@ -27,7 +27,7 @@ from hotline.kv.fixed import from_fixed, to_fixed
 log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
-Callback = Callable[[], None]
+Callback = Callable[[], object]
 
 
 class Worker:
@@ -217,8 +217,8 @@ def _engine(terms: Mapping[str, Any], parameters: int) -> Engine:
         sock = open_udp((host, port))
     except OSError as error:
         raise NotUp(
-            f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): end what has it, "
-            "or give up the rank by starting all workers again"
+            f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): "
+            "end what has it, then start all workers again"
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])

@@ -123,7 +123,7 @@ def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.Monkey
 
 def test_what_is_pulled_has_the_caller_s_order_and_is_there_when_its_callback_runs(rig: Rig) -> None:
     kv = rig.worker()
-    keys, seen = np.array([9, 2, 11], np.uint16), []
+    keys, seen = np.array([9, 2, 11], np.uint16), list[object]()
     out, flat = np.zeros((3, 1), F32), np.zeros(6, F32)[::2]
     values = np.array([1, 2, 3], F32)
     first = kv.push_pull(keys, values, out, "items", callback=lambda: seen.append(out.tolist()))
@@ -147,6 +147,8 @@ def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
     assert kv.read("items")[1] == 2.0
 
 
+WIDE: Any = np.ones((2, 3))
+LIST: Any = [0.0]
 WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
     (lambda kv: kv.push([3, 1, 3], ones(3), "items"), r"items.* key 3 .*twice, at 0 and 2"),
     (lambda kv: kv.push([4, 12], ones(2), "items"), r"items.* key 12, at 1, .*0\.\.11.*12 rows"),
@@ -155,11 +157,11 @@ WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
     (lambda kv: kv.push([[1]], ones(1), "items"), r"items.*\(1, 1\); one dimension"),
     (lambda kv: kv.push([1, 2], ones(2, 2), "users"), r"users.*\(2, 2\); \(2, 3\)"),
     (lambda kv: kv.push([1, 2], ones(3), "items"), r"items.*\(3,\); \(2,\) or \(2, 1\)"),
-    (lambda kv: kv.push([1], np.ones((1, 3)), "users"), r"users.*float64; float32"),
+    (lambda kv: kv.push([1], WIDE[:1], "users"), r"users.*float64; float32"),
     (lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"), r"items.*values\[1\] is nan"),
     (lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"), r"users.*values\[0, 2\] is -inf"),
-    (lambda kv: kv.pull([5], [0.0], "items"), r"items.*out is of list"),
-    (lambda kv: kv.pull([5], np.zeros(1), "items"), r"items.*float64; float32"),
+    (lambda kv: kv.pull([5], LIST, "items"), r"items.*out is of list"),
+    (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float64; float32"),
     (lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"), r"items.*cannot be written"),
     (lambda kv: kv.init(ones(11), "items"), r"items.*\(11,\); \(12,\) or \(12, 1\)"),
 ]
