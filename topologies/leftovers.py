@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO
 
 from experiment.errors import PreflightError
-from topologies import routes
 from topologies.isolation import give_back
 
 MARK = "HOTLINE_RUN"
@@ -115,8 +114,6 @@ def remove(interfaces: Sequence[str] = (), run: str | None = None) -> Leftovers:
     present = [name for name in interfaces if interface_exists(name)]
     for name in present:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-    if present:
-        routes.remove()
     return Leftovers(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
 
 

@@ -33,7 +33,7 @@ from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from hosts.keys import KeySpace
 from hosts.warm import warm
-from topologies import preflight
+from topologies import preflight, routes
 from topologies.agents import Agent, command_in
 from topologies.fleet import reached_at, server_config
 from topologies.leftovers import only_run
@@ -206,6 +206,7 @@ def main(settings: Sequence[str]) -> int:
         check(config)
         with only_run(addressing.switch_interfaces(config.workers, config.servers)) as only:
             preflight.check_in_the_way(config)
+            routes.remove()  # of one that was killed
             folder = folder_of(config)
             only.name(folder)
             for name in ("logs", "parts"):

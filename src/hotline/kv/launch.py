@@ -16,6 +16,7 @@ from foundation.errors import HotlineError
 from foundation.words import counted
 from hotline.kv.connection import Connection
 from hotline.kv.errors import Gone, NotUp
+from topologies import routes
 from topologies.leftovers import is_alive, only_run
 from topologies.up import check, folder_of, place_to_meet
 
@@ -103,6 +104,7 @@ def _clear() -> str:
     if os.geteuid() != 0:
         return nothing
     with only_run([]) as only:
+        routes.remove()
         place_to_meet().unlink(missing_ok=True)
         if not only.found:
             return nothing
