@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiment.config import EPOCH, Config
 from experiment.health import Health
+from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
+from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Answer, command_in
@@ -53,7 +55,7 @@ async def fleet(
     logs = run / "logs"
     try:
         for number, host in enumerate(net.servers, start=1):
-            settings = _server_config(number, config, run, placement, trace, collector)
+            settings = server_config(number, config, run, placement, trace.space, config.every_arm, collector)
             started.append(
                 await Agent.start(
                     f"ps-{number - 1}",
@@ -78,21 +80,23 @@ async def fleet(
         await asyncio.gather(*(agent.quit() for agent in started))
 
 
-def _server_config(
-    number: int, config: Config, run: Path, placement: Placement, trace: Trace, collector: Path
-) -> Answer:
+def server_config(
+    number: int, config: Config, run: Path, placement: Placement, space: KeySpace, arms: Iterable[Arm],
+    collector: Path | None = None,
+) -> Answer:  # fmt: skip
+    """What a server is told, of a job for each of these arms."""
     service = addressing.service(number)
     kept = {"file": str(run / "parts" / f"ps-{number - 1}.db"), "fsync": config.recovery.durable}
     durable = {} if config.recovery.durable is None else {"durable": kept}
-    sparse = trace.space.sparse is not None
-    keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": trace.space.size}
+    sparse = space.sparse is not None
+    keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
     return {
         "design": config.design,
         "wire": VERSION,
         "ps": number - 1,
         "address": addressing.server(number).address,
         "log_dir": str(run / "parts"),
-        "collector": str(collector),
+        "collector": None if collector is None else str(collector),
         "n_ps": config.servers,
         "codec": config.codec,
         "cpu": cpu_of(number, placement.servers),
@@ -100,19 +104,21 @@ def _server_config(
         "replayed": config.recovery.replay_log,
         **durable,
         **keys,
-        "jobs": [
-            {"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies}
-            for arm in config.every_arm
-        ],
+        "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
     }
+
+
+def reached_at(config: Config) -> list[addressing.Endpoint]:
+    """Where workers reach each server: the switch's service address, where the design has those."""
+    reached = addressing.service if design(config.design).has_services else addressing.server
+    return [reached(number) for number in range(1, config.servers + 1)]
 
 
 def _worker_config(
     number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
 ) -> Answer:
-    reached = addressing.service if design(config.design).has_services else addressing.server
-    services = [reached(each) for each in range(1, config.servers + 1)]
+    services = reached_at(config)
     return {
         "design": config.design,
         "wire": VERSION,

@@ -31,14 +31,16 @@ class Network:
 
 
 @contextmanager
-def network(config: Config, placement: Placement, log_dir: Path) -> Iterator[Network]:
+def network(
+    config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost] = TestbedHost
+) -> Iterator[Network]:
     """Build and start the network; tear everything down at the end, whatever happens in between."""
     # "output" is what the command line prints; what Mininet tells of itself is below that.
     setLogLevel("output")
     lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
-        built = _build(mininet, config, placement, log_dir)
+        built = _build(mininet, config, placement, log_dir, worker_class)
         mininet.build()
         mininet.start()
         yield built
@@ -46,7 +48,9 @@ def network(config: Config, placement: Placement, log_dir: Path) -> Iterator[Net
         mininet.stop()
 
 
-def _build(mininet: Mininet, config: Config, placement: Placement, log_dir: Path) -> Network:
+def _build(
+    mininet: Mininet, config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost]
+) -> Network:
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
     servers = [addressing.server(number) for number in range(1, config.servers + 1)]
     services = [addressing.service(number) for number in range(1, config.servers + 1)]
@@ -65,7 +69,7 @@ def _build(mininet: Mininet, config: Config, placement: Placement, log_dir: Path
         STOP.check()
         host = mininet.addHost(
             endpoint.name,
-            cls=TestbedHost,
+            cls=worker_class if port <= config.workers else TestbedHost,
             ip=f"{endpoint.address}/{addressing.PREFIX_LENGTH}",
             mac=endpoint.mac,
             neighbours=everybody,

@@ -26,6 +26,7 @@ from foundation.targets.processes import (
     start_switch,
     switch_command,
 )
+from topologies import routes
 from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
@@ -40,6 +41,11 @@ _WATCH_S = 0.05
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
     """A host that knows everybody's MAC address, since the switch answers no ARP."""
 
+    @property
+    def without_ipv6(self) -> str:
+        """Interfaces that speak IPv4 alone."""
+        return "all"
+
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
         """Configure the interface; `neighbours` are all endpoints of the testbed."""
         STOP.check()
@@ -50,10 +56,39 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
             for each in neighbours
             if each.address != self.IP()
         ]
-        self.cmd("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
+        self.cmd(f"sysctl -qw net.ipv6.conf.{self.without_ipv6}.disable_ipv6=1")
         # The switch forwards frames as they are, so checksums must be whole when they leave.
         self.cmd(f"ethtool -K {interface} tx off")
         self.cmd("ip -batch - <<'END'\n" + "\n".join(entries) + "\nEND")
+
+
+class ScriptHost(TestbedHost):
+    """A worker's address outside of all namespaces, for processes that know of none and need no root.
+
+    Only what is sent from the address goes to the testbed: the machine's own routes are as they were.
+    """
+
+    def __init__(self, name: str, **params: Any) -> None:
+        super().__init__(name, inNamespace=False, **params)
+        self._address: str | None = None
+
+    @property
+    def without_ipv6(self) -> str:
+        """Its own: the others are the machine's."""
+        return str(self.defaultIntf().name)
+
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
+        """Configure the interface, and a route for what is sent from its address, `ip` (ADDRESS/BITS)."""
+        ip = params.pop("ip")
+        super().config(neighbours, **params)
+        self._address = ip.partition("/")[0]
+        routes.add(self._address, ip, self.defaultIntf().name)
+
+    def terminate(self) -> None:
+        """End the node, and its route."""
+        if self._address is not None:
+            routes.remove(self._address)
+        super().terminate()
 
 
 class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types

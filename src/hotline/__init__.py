@@ -6,6 +6,8 @@
     print(run.summary.headline, run.page)
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
 
+    kv = hotline.Worker(tables={"users": (1_000, 16)})      # a script of yours on `./hotline up`: docs/kv.md
+
 Each name is imported when it is first asked for: numba and Polars take seconds.
 """
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from foundation.errors import HotlineError
     from hotline.dense.told import answers_of as whatif
     from hotline.dense.told import times_of as overlap
+    from hotline.kv.worker import Worker
     from hotline.policies.study import study
     from hotline.runs import Run, answer, read, report, report_of_cluster, run, simulate
 
@@ -28,6 +31,7 @@ __all__ = [
     "Controller",
     "HotlineError",
     "Run",
+    "Worker",
     "answer",
     "choose_hot_set",
     "compare_runs",
@@ -45,6 +49,7 @@ _RUNS = "hotline.runs"
 _WHERE = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
+    "Worker": ("hotline.kv.worker", "Worker"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
     "overlap": ("hotline.dense.told", "times_of"),

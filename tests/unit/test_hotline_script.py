@@ -23,7 +23,7 @@ PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
-NEED_NOTHING = {"explain", "whatif"}
+NEED_NOTHING = {"down", "explain", "whatif"}
 ADDED = {"answer": ["--hosts", "none.toml"]}
 """To fail soon."""
 

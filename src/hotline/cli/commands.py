@@ -27,6 +27,7 @@ from hotline.cli.simulate import simulate
 from hotline.cli.status import status
 from hotline.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, unload
+from hotline.cli.up import down, up
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
 
@@ -67,6 +68,7 @@ GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, owed),
     "Answers without a network or root": (answer, explain, hotset, policies, whatif, overlap, layers),
     "Virtual time": (simulate, sweep, faults, fit, predict),
+    "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
 }
 for command in chain(*GROUPS.values()):

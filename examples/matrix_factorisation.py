@@ -1,0 +1,85 @@
+"""Who likes which film: matrix factorisation by asynchronous SGD, on ratings of MovieLens-100K's shape.
+
+A rating is the mean plus the product of two rows, the user's and the film's. Each worker has its share of the
+ratings. It pulls the rows of a mini-batch, and pushes what a step of SGD changes of them.
+"""
+
+import argparse
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hotline
+
+USERS, FILMS, DIM = 943, 1682, 8
+BATCH, RATE, DECAY, MEAN = 500, 0.08, 0.02, 3.5
+
+Floats = NDArray[np.float32]
+
+
+def ratings(number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Users [number], films [number], and ratings [number] from 1 to 5: few films have most of them."""
+    random = np.random.default_rng(1)
+    users, films = random.normal(size=(USERS, 3)), random.normal(size=(FILMS, 3))
+    popular = 1 / np.arange(1, FILMS + 1) ** 0.8
+    user = random.integers(0, USERS, number)
+    film = random.choice(FILMS, number, p=popular / popular.sum())
+    liked = MEAN + 0.6 * np.einsum("nd,nd->n", users[user], films[film]) + random.normal(0, 0.3, number)
+    return user, film, np.clip(liked, 1, 5).astype(np.float32)
+
+
+def error(users: Floats, films: Floats, rated: Floats) -> Floats:
+    """Of rows [n, DIM] each, and ratings [n]."""
+    return (MEAN + np.einsum("nd,nd->n", users, films) - rated).astype(np.float32)
+
+
+def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], rated: Floats) -> float:
+    """One mini-batch [n]; returns its mean squared error."""
+    (mine, of_user), (theirs, of_film) = (np.unique(each, return_inverse=True) for each in (user, film))
+    users, films = np.empty((len(mine), DIM), np.float32), np.empty((len(theirs), DIM), np.float32)
+    kv.pull(mine, users, "users")
+    kv.wait(kv.pull(theirs, films, "films"))
+    wrong = error(users[of_user], films[of_film], rated)
+    for name, keys, at, rows, others in (
+        ("users", mine, of_user, users, films[of_film]),
+        ("films", theirs, of_film, films, users[of_user]),
+    ):
+        gradient = np.zeros_like(rows)
+        np.add.at(gradient, at, wrong[:, None] * others + DECAY * rows[at])
+        count = np.bincount(at, minlength=len(keys)).astype(np.float32)[:, None]
+        kv.push(keys, -RATE * gradient / np.sqrt(count), name)
+    return float((wrong**2).mean())
+
+
+def main() -> None:
+    """Train, and tell how well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--ratings", type=int, default=100_000)
+    given = parser.parse_args()
+    user, film, rated = ratings(given.ratings)
+    held_out = np.arange(given.ratings) % 10 == 9
+    with hotline.Worker(tables={"users": (USERS, DIM), "films": (FILMS, DIM)}) as kv:
+        random = np.random.default_rng(kv.rank)
+        kv.init(random.normal(0, 0.1, (USERS, DIM)).astype(np.float32), "users")
+        kv.init(random.normal(0, 0.1, (FILMS, DIM)).astype(np.float32), "films")
+        kv.barrier()
+        share = np.flatnonzero(~held_out)[kv.rank :: kv.size]
+        for epoch in range(given.epochs):
+            random.shuffle(share)
+            losses = [
+                step(kv, user[at], film[at], rated[at])
+                for at in np.split(share, range(BATCH, len(share), BATCH))
+            ]
+            kv.report(loss=float(np.mean(losses)), epoch=epoch)
+        kv.barrier()
+        if kv.rank == 0:
+            users, films = kv.read("users")[user[held_out]], kv.read("films")[film[held_out]]
+            off = np.sqrt((error(users, films, rated[held_out]) ** 2).mean())
+            plain = np.sqrt(((rated[held_out] - MEAN) ** 2).mean())
+            print(f"held-out ratings are off by {off:.3f}; by {plain:.3f} before training")
+        kv.barrier()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Tables of rows as one dense key space: how embeddings become parameters.
+
+Tables lie one behind the other, in the order of their names. A row of `dim` values is `dim` consecutive
+parameters, each with a lane of its own on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import HotlineError
+
+MOST_PARAMETERS = 2**31 - 1
+"""Of a key space (`workload.parameters` of a run)."""
+DEFAULT_SCALE = 2.0**16
+"""Units of 1.0: values from -32,768 to 32,768, in steps of 0.000015."""
+
+
+class TableError(HotlineError):
+    """A table that cannot be, is not there, or is not what others have declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`rows` of `dim` values; 1.0 is `scale` units, and `first` is the first parameter."""
+
+    name: str
+    rows: int
+    dim: int
+    scale: float
+    first: int
+
+    @property
+    def size(self) -> int:
+        """Parameters."""
+        return self.rows * self.dim
+
+    def parameters(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Those of rows [n], row by row [n * dim]."""
+        starts = self.first + keys.astype(np.int64) * self.dim
+        if self.dim == 1:
+            return starts
+        return (starts[:, None] + np.arange(self.dim)).reshape(-1)
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}"
+
+
+class Tables(Mapping[str, Table]):
+    """The tables of a job, by their names."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = dict(tables)
+
+    def __getitem__(self, name: str) -> Table:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    @property
+    def size(self) -> int:
+        """Parameters of all."""
+        return sum(table.size for table in self.values())
+
+    def named(self, name: str | None) -> Table:
+        """The table of that name, or with None the only one; raises `TableError`, which lists them."""
+        if name is None and len(self) == 1:
+            return next(iter(self.values()))
+        if name is None:
+            raise TableError(f"table is not given, and there are {len(self)}: {', '.join(self)}")
+        if name not in self:
+            raise TableError(f"table {name!r} is not there; there are {', '.join(self)}")
+        return self[name]
+
+    def declared(self) -> dict[str, list[float]]:
+        """Name -> rows, dim and scale, as JSON has it: `declare` takes it."""
+        return {table.name: [table.rows, table.dim, table.scale] for table in self.values()}
+
+    def differs_from(self, others: Tables) -> str | None:
+        """What is other than what others have declared, in a sentence; None where nothing is."""
+        if list(self) != list(others):
+            return f"tables {', '.join(self)}; the others have declared {', '.join(others)}"
+        for name, table in self.items():
+            if str(table) != str(others[name]):
+                return f"table {name}: {table}; the others have declared {others[name]}"
+        return None
+
+
+def declare(declared: Any) -> Tables:
+    """Tables of what `Tables.declared` has said, whoever sent it; raises `TableError`."""
+    if not isinstance(declared, dict):
+        raise TableError(f"tables = {declared!r}: a name and a size for each is right")
+    for name, each in declared.items():
+        if not isinstance(each, list) or len(each) != 3:
+            raise TableError(f"table {name!r}: {each!r}; rows, dim and scale are right")
+    return make_tables(
+        {name: (each[0], each[1]) for name, each in declared.items()},
+        {name: each[2] for name, each in declared.items()},
+    )
+
+
+def make_tables(
+    sizes: Mapping[str, tuple[int, int]], scale: float | Mapping[str, float] = DEFAULT_SCALE
+) -> Tables:
+    """Tables of (rows, dim) by their names; `scale` is of all, or by name.
+
+    Raises `TableError` with the table and the value that cannot be.
+    """
+    if not isinstance(sizes, Mapping) or not sizes:
+        raise TableError(f"tables = {sizes!r}: name and (rows, dim) of at least one are right")
+    if isinstance(scale, Mapping) and set(scale) - set(sizes):
+        unknown = ", ".join(sorted(set(scale) - set(sizes)))
+        raise TableError(f"scale of {unknown}: there are the tables {', '.join(sizes)}")
+    tables, first = {}, 0
+    for name in sorted(sizes):
+        table = _table(name, sizes[name], scale, first)
+        tables[name] = table
+        first += table.size
+        if first > MOST_PARAMETERS:
+            raise TableError(f"table {name}: tables up to it have {first:,} values; {MOST_PARAMETERS:,} fit")
+    return Tables(tables)
+
+
+def _table(name: object, size: object, scale: float | Mapping[str, float], first: int) -> Table:
+    if not isinstance(name, str) or not name:
+        raise TableError(f"table {name!r}: a name is right")
+    if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
+        raise TableError(f"table {name}: {size!r}; (rows, dim) are right, whole numbers above 0")
+    units = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
+    is_number = isinstance(units, int | float | np.number) and not isinstance(units, bool)
+    if not is_number or not isfinite(units) or units <= 0:
+        raise TableError(f"table {name}: scale = {units!r}; a finite number above 0 is right")
+    return Table(name, int(size[0]), int(size[1]), float(units), first)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) > 0

@@ -1,0 +1,142 @@
+"""`hotline up` and `hotline down`: the process that holds switch, servers and workers together."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiment.config import Config, load_config
+from foundation.errors import HotlineError
+from foundation.words import counted
+from hotline.kv.connection import Connection
+from hotline.kv.errors import Gone, NotUp
+from topologies import routes
+from topologies.leftovers import is_alive, only_run
+from topologies.up import check, folder_of, place_to_meet
+
+_ROOT = Path(__file__).parents[3]
+_DOWN_S = 60.0
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """What is up."""
+
+    connect: str
+    """Path of the socket."""
+    workers: int
+    job: int
+    """For the controller's verbs."""
+    switch: str
+    """HOST:PORT of its P4Runtime server."""
+    folder: Path
+    """Its logs."""
+
+
+def up(file: Path | None = None) -> Up:
+    """Start switch and servers as a run.toml says; returns when workers may join. Needs root.
+
+    Raises `HotlineError`, and leaves nothing.
+    """
+    settings = [] if file is None else [f"CONFIG={file.resolve()}"]
+    config = load_config(settings)
+    if (found := _who()) is not None:
+        raise HotlineError(
+            f"it is up already: process {found['pid']}, with {counted(found['workers'], 'worker')}, at "
+            f"{place_to_meet()}; `./hotline down` ends it"
+        )
+    check(config)
+    folder = folder_of(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    told = _start(settings, folder / "up.log", config)
+    if "error" in told:
+        raise HotlineError(told["error"])
+    return Up(told["connect"], told["workers"], told["job"], told["switch"], folder)
+
+
+def down() -> str:
+    """End what is up and remove all of it, also what a killed one has left; what was done, in words."""
+    found = _who()
+    if found is None:
+        return _clear()
+    connection = Connection(place_to_meet())
+    try:
+        found = connection.ask("down")
+    except Gone:  # it went at once
+        pass
+    finally:
+        connection.close()
+    deadline = time.monotonic() + _DOWN_S
+    while is_alive(found["pid"]):
+        if time.monotonic() > deadline:
+            raise HotlineError(
+                f"process {found['pid']} does not end: `sudo kill -9 {found['pid']}`, then `./hotline down`"
+            )
+        time.sleep(_LOOK_S)
+    left = f"; {counted(found['workers'], 'worker')} had not left" if found["workers"] else ""
+    return f"down: process {found['pid']} has ended{left}"
+
+
+def _who() -> dict[str, Any] | None:
+    """Who is up; None where nobody is."""
+    try:
+        connection = Connection(place_to_meet())
+    except NotUp:
+        return None
+    try:
+        return connection.ask("who")
+    except Gone:
+        return None
+    finally:
+        connection.close()
+
+
+def _clear() -> str:
+    """Remove what a killed one has left."""
+    nothing = f"nothing is up at {place_to_meet()}"
+    if os.geteuid() != 0:
+        return nothing
+    with only_run([]) as only:
+        routes.remove()
+        place_to_meet().unlink(missing_ok=True)
+        if not only.found:
+            return nothing
+        what = [counted(only.found.processes, "process", "processes"), *only.found.interfaces]
+        return f"{nothing}; removed what a killed one had left: {', '.join(what)}"
+
+
+def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
+    paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "topologies.up", *settings],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, "PYTHONPATH": paths},
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    try:
+        with process.stdout:
+            line = process.stdout.readline()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if not line:
+        last = log.read_text(errors="replace").strip().splitlines()[-1:]
+        return {"error": f"it ended with code {process.wait()}: {''.join(last)} ({log})"}
+    found: dict[str, Any] = json.loads(line)
+    if "error" in found:
+        process.wait()
+    else:
+        process.returncode = 0  # it goes on, and is nobody's child any more: no warning for that
+    return found

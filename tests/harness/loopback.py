@@ -1,0 +1,128 @@
+"""Servers and a rendezvous on loopback addresses, in threads: no root, no switch, a run's state machines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from foundation.designs.registry import design
+from foundation.protocol import addressing
+from hosts.keys import KeySpace
+from topologies.rendezvous import Message, Rendezvous, Terms
+
+T = TypeVar("T")
+JOB = 7
+NET = f"127.{os.getpid() % 250 + 1}.9"
+_TICK_S = 0.05
+
+
+class _Server:
+    """A server in a thread; `mute` has it hear nothing."""
+
+    def __init__(self, ps: int, n_ps: int, parameters: int, chosen: str, epoch: int) -> None:
+        self.mute = False
+        self._core = design(chosen).agents.core(
+            ps, n_ps, KeySpace(parameters), {JOB: epoch}, time.monotonic_ns
+        )
+        self._core.server.handle(b"", 0, 0)  # compiles, before anybody waits for an answer
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.settimeout(_TICK_S)
+        self.address: tuple[str, int] = self._socket.getsockname()
+        self._is_ending = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._is_ending = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._is_ending:
+            try:
+                datagram, source = self._socket.recvfrom(2048)
+            except TimeoutError:
+                continue
+            if self.mute:
+                continue
+            now = time.monotonic_ns()
+            answered = self._core.server.handle(datagram, now, now)
+            if answered is not None:
+                self._socket.sendto(answered[1], source)
+
+
+class LoopbackCluster:
+    """`topologies.rendezvous.Cluster` of threads."""
+
+    def __init__(self, size: int, n_ps: int = 2, chosen: str = "none") -> None:
+        self.size, self._n_ps, self._design, self.sessions = size, n_ps, chosen, 0
+        self.servers: list[_Server] = []
+
+    async def begin(self, parameters: int) -> Terms:
+        self.sessions += 1
+        self.servers = [
+            _Server(ps, self._n_ps, parameters, self._design, self.sessions) for ps in range(self._n_ps)
+        ]
+        port = addressing.worker_udp_port(JOB)
+        workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
+        peers = [server.address for server in self.servers]
+        return Terms(JOB, self.sessions, self._design, 32, peers, workers)
+
+    async def end(self) -> None:
+        for server in self.servers:
+            server.end()
+        self.servers = []
+
+
+class Meeting:
+    """A rendezvous with its loop in a thread."""
+
+    def __init__(self, place: Path, size: int) -> None:
+        self.place = place
+        self.cluster = LoopbackCluster(size)
+        self.reports: list[Message] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.rendezvous = self.do(self._make())
+        self._open = self.rendezvous.at(place)
+        self.do(self._open.__aenter__())
+
+    async def _make(self) -> Rendezvous:
+        return Rendezvous(self.cluster, self.reports.append)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """On its loop."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return future.result()
+
+    def breaks(self, why: str) -> None:
+        """As if a server had ended."""
+        self._loop.call_soon_threadsafe(self.rendezvous.broken, why)
+
+    def end(self) -> None:
+        """As often as it is called."""
+        if self._loop.is_closed():
+            return
+        self.do(self._open.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextmanager
+def meeting(folder: Path, size: int = 2) -> Iterator[Meeting]:
+    made = Meeting(folder / "up.sock", size)
+    try:
+        yield made
+    finally:
+        made.end()

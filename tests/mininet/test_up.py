@@ -1,0 +1,154 @@
+"""`hotline up`, scripts of nobody's on it, a hot set meanwhile, and `hotline down`, which leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.hotset import choice
+from foundation.logs.columns import UPDATES
+from tests.harness.waiting import wait_for
+
+pytestmark = pytest.mark.mininet
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240
+PORT = 9_595
+NOBODY = 65534
+WORKERS, ROWS, DIM, STEPS = 2, 400, 4, 40
+# Ends its first half where the test has it: when a file is there.
+SCRIPT = f"""
+import sys, time
+from pathlib import Path
+import numpy as np
+import hotline
+
+go_on = Path(sys.argv[1])
+with hotline.Worker({{"rows": ({ROWS}, {DIM}), "bias": (1, 1)}}, scale=1.0) as kv:
+    random = np.random.default_rng(kv.rank)
+    sums = np.zeros(({ROWS}, {DIM}))
+    out = np.zeros(({ROWS}, {DIM}), np.float32)
+    kv.init(np.full(({ROWS}, {DIM}), 5, np.float32), "rows")
+    kv.barrier()
+    print("trains", flush=True)
+    step = 0
+    while step < {STEPS} or not go_on.exists():
+        keys = random.choice({ROWS}, 50, replace=False)
+        values = random.integers(-9, 10, (50, {DIM})).astype(np.float32)
+        sums[keys] += values
+        kv.wait(kv.push_pull(keys, values, out[:50], "rows"))
+        kv.push([0], np.ones(1, np.float32), "bias")
+        step += 1
+    kv.barrier()
+    np.savez(sys.argv[2], sums=sums, found=kv.read("rows"), bias=kv.read("bias"), steps=step)
+    kv.barrier()
+"""
+
+
+def hotline(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hotline.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Path]:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        f"workers = {WORKERS}\nservers = 2\np4runtime_port = {PORT}\n"
+        f"runs = {json.dumps(str(tmp_path / 'runs'))}\n"
+    )
+    yield file
+    assert hotline("down").returncode == 0
+
+
+def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tmp_path: Path) -> None:
+    ran = hotline("up", str(settings), "--json")
+    assert ran.returncode == 0, ran.stderr
+    up: dict[str, Any] = json.loads(ran.stdout)
+    assert up["workers"] == WORKERS and Path(up["connect"]).is_socket()
+    second = hotline("up", str(settings))
+    assert second.returncode == 1 and up["connect"] in second.stderr
+    open_to_all = tmp_path / "out"
+    open_to_all.mkdir()
+    for path in (open_to_all, tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o777 if path == open_to_all else 0o755)
+    machine_code_for_nobody(tmp_path / "cache")
+    go_on, script = tmp_path / "go-on", tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    scripts = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(go_on), str(open_to_all / f"{number}.npz")],
+            stdout=subprocess.PIPE, text=True, user=NOBODY, group=NOBODY, extra_groups=[],
+            env={**os.environ, "HOTLINE_CONNECT": up["connect"], "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )
+        for number in range(WORKERS)
+    ]  # fmt: skip
+    try:
+        for each in scripts:
+            assert each.stdout is not None and each.stdout.readline() == "trains\n"
+        at_switch = ["--switch", up["switch"], "--job", str(up["job"])]
+        loaded = hotline("load", *at_switch, str(hot_set(tmp_path, range(1, 201))))
+        assert loaded.returncode == 0, loaded.stderr
+        go_on.touch()
+        assert [each.wait(PATIENCE_S) for each in scripts] == [0, 0]
+    finally:
+        for each in scripts:
+            each.kill()
+            each.communicate()
+    found = [np.load(open_to_all / f"{number}.npz") for number in range(WORKERS)]
+    for each in found:
+        assert (each["found"] == 5 + sum(other["sums"] for other in found)).all()
+        assert each["bias"] == sum(int(other["steps"]) for other in found)
+    # What the servers counted makes the next hot set; the switch served the rest.
+    log = Path(up["folder"]) / "updates.parquet"
+    wait_for(log.exists)
+    assert min(choice.build([log], 10)["updates"].to_list()) > 0
+    down = hotline("down")
+    assert (down.returncode, down.stderr) == (0, "") and not Path(up["connect"]).exists()
+    assert rules() == []
+
+
+def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
+    up = json.loads(hotline("up", str(settings), "--json").stdout)
+    told = hotline("up", str(settings)).stderr
+    process = int(told.partition("process ")[2].partition(",")[0])
+    os.kill(process, signal.SIGKILL)
+    assert rules() != []
+    down = hotline("down")
+    assert down.returncode == 0 and "s1-eth1" in down.stdout
+    assert not Path(up["connect"]).exists() and rules() == []
+
+
+def hot_set(folder: Path, keys: range) -> Path:
+    """Of these parameters."""
+    import polars as pl
+
+    log = folder / "log.parquet"
+    pl.DataFrame(
+        {name: [0] * len(keys) for name in UPDATES} | {"key": list(keys), "updates": [1] * len(keys)}
+    ).write_parquet(log)
+    file = folder / "hot.parquet"
+    choice.write(choice.build([log], len(keys)), file)
+    return file
+
+
+def machine_code_for_nobody(cache: Path) -> None:
+    """What was compiled here, where the script's user would have it, who would take a minute to make it."""
+    for made in ROOT.glob("[a-z]*/**/__pycache__/compiled-*"):
+        shutil.copytree(made, cache / "hotline" / made.parents[1].name / made.name, dirs_exist_ok=True)
+    for path in (cache, *cache.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+
+
+def rules() -> list[str]:
+    told = subprocess.run(["ip", "rule"], capture_output=True, text=True).stdout
+    return [line for line in told.splitlines() if line.startswith("9590:")]

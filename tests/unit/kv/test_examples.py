@@ -1,0 +1,46 @@
+"""The examples train, with two workers, on loopback."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.loopback import meeting
+
+Told = Callable[..., tuple[str, list[dict[str, Any]]]]
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    def run(name: str, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        with meeting(tmp_path) as met, ThreadPoolExecutor(2) as pool:
+            monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+            path = str(EXAMPLES / name)
+            for each in [pool.submit(runpy.run_path, path, None, "__main__") for _ in range(2)]:
+                each.result()
+        return capsys.readouterr().out, met.reports
+
+    return run
+
+
+def test_push_pull(told: Told) -> None:
+    """Of 500 of 1,000 rows each, half are the other's, too."""
+    printed, _ = told("push_pull.py")
+    found = dict(re.findall(r"worker (\d) of 2: .* ([\d.]+) times", printed))
+    assert set(found) == {"0", "1"} and all(1.4 < float(times) < 1.6 for times in found.values())
+
+
+def test_matrix_factorisation(told: Told) -> None:
+    printed, reports = told("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
+    assert re.search(r"off by [\d.]+; by [\d.]+ before", printed)
+    losses = [report["loss"] for report in reports if report["rank"] == 0]
+    assert len(losses) == 4 and losses[-1] < 0.97 * losses[0]

@@ -1,0 +1,99 @@
+"""What a rendezvous says to whoever comes, and that one bad request is nobody else's affair."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.errors import HotlineError
+from hotline.kv.connection import Connection
+from hotline.kv.errors import NotUp
+from hotline.kv.launch import down
+from tests.harness.loopback import Meeting, meeting
+from tests.harness.waiting import PATIENCE_S, wait_for
+from topologies.rendezvous import Terms
+
+TABLES = {"a": [3, 1, 1.0]}
+
+
+@pytest.fixture
+def met(tmp_path: Path) -> Iterator[Meeting]:
+    with meeting(tmp_path) as made:
+        yield made
+
+
+def say(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
+    """What is answered to each."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(PATIENCE_S)
+        sock.connect(str(met.place))
+        found = []
+        with sock.makefile("rb") as answers:
+            for line in lines:
+                sock.sendall(line + b"\n")
+                found.append(json.loads(answers.readline()))
+        return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id": 1, "cmd": "dance"}',
+        b'{"id": 1, "cmd": "barrier"}',
+        b'{"id": 1, "cmd": "join"}',
+        b'{"id": 1, "cmd": "join", "tables": 3}',
+        b'{"id": 1, "cmd": "join", "tables": {"a": [0, 1, 1.0]}}',
+        b'{"id": 1, "cmd": "join", "tables": {"a": [3, 1, 1.0]}, "rank": "x"}',
+        b'{"id": 1, "cmd": ["join"]}',
+    ],
+)
+def test_what_it_does_not_do_is_said_and_others_go_on(met: Meeting, line: bytes) -> None:
+    [answer] = say(met, line)
+    assert answer["id"] == 1 and answer["error"] and "gone" not in answer
+    [joined] = say(met, json.dumps({"id": 2, "cmd": "join", "tables": TABLES}).encode())
+    assert (joined["rank"], joined["size"]) == (0, 2)
+
+
+def test_lines_that_are_no_requests_end_nothing(met: Meeting) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(met.place))
+        sock.sendall(b"no JSON\n[]\n" + b"x" * 100_000)
+    [found] = say(met, b'{"id": 5, "cmd": "who"}')
+    assert found == {"id": 5, "pid": os.getpid(), "workers": 0}
+
+
+def test_servers_that_do_not_start_are_told_and_may_start_later(
+    met: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = met.cluster.begin
+
+    async def fails(parameters: int) -> Terms:
+        raise HotlineError(f"no memory for {parameters} parameters")
+
+    monkeypatch.setattr(met.cluster, "begin", fails)
+    connection = Connection(met.place)
+    with pytest.raises(NotUp, match="no memory for 3 parameters"):
+        connection.ask("join", tables=TABLES, rank=None)
+    monkeypatch.setattr(met.cluster, "begin", begin)
+    assert connection.ask("join", tables=TABLES, rank=None)["rank"] == 0
+    connection.close()
+    wait_for(lambda: met.rendezvous.workers == 0)
+
+
+def test_whoever_started_it_may_end_it(met: Meeting) -> None:
+    connection = Connection(met.place)
+    assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0}
+    assert met.rendezvous.ended.is_set()
+    connection.close()
+
+
+def test_down_where_nothing_is_up_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert down() == f"nothing is up at {tmp_path / 'nobody.sock'}"

@@ -1,0 +1,71 @@
+"""Tables as one key space, and floats as what servers add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foundation.tables import MOST_PARAMETERS, TableError, declare, make_tables
+from hotline.kv.fixed import from_fixed, to_fixed
+
+SIZES = st.dictionaries(
+    st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4
+)
+
+
+@given(sizes=SIZES)
+def test_each_value_has_a_parameter_of_its_own_and_none_is_left(sizes: dict[str, tuple[int, int]]) -> None:
+    tables = make_tables(sizes, 8.0)
+    found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
+    assert np.concatenate(found).tolist() == list(range(tables.size))
+    assert {name: (each.rows, each.dim) for name, each in tables.items()} == sizes
+    again = declare(tables.declared())
+    assert again.differs_from(tables) is None and list(again.values()) == list(tables.values())
+
+
+WRONG: list[tuple[Any, Any, str]] = [
+    ({}, 1.0, r"\{\}"),
+    ({"a": (3,)}, 1.0, r"a: \(3,\)"),
+    ({"a": (3, 0)}, 1.0, r"a: \(3, 0\)"),
+    ({"a": (3, 1.5)}, 1.0, r"a: \(3, 1.5\)"),
+    ({"a": (3, True)}, 1.0, r"a: \(3, True\)"),
+    ({"": (3, 1)}, 1.0, r"''"),
+    ({"a": (3, 1)}, 0.0, r"a: scale = 0.0"),
+    ({"a": (3, 1)}, float("nan"), r"a: scale = nan"),
+    ({"a": (3, 1)}, {"b": 1.0}, r"scale of b.* a"),
+    ({"a": (2**20, 1), "b": (2**20, 2**11)}, 1.0, rf"table b.*{MOST_PARAMETERS:,}"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "scale", "told"), WRONG)
+def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, told: str) -> None:
+    with pytest.raises(TableError, match=told):
+        make_tables(sizes, scale)
+
+
+@pytest.mark.parametrize("declared", [None, {"a": 3}, {"a": [1, 2]}, {"a": [1, 2, "x"]}, {"a": [1, 0, 1.0]}])
+def test_what_nobody_of_ours_has_declared_is_refused(declared: Any) -> None:
+    with pytest.raises(TableError):
+        declare(declared)
+
+
+@given(
+    values=st.lists(st.floats(-30_000, 30_000, width=32), min_size=1, max_size=20),
+    scale=st.sampled_from([1.0, 1000.0, 2.0**16]),
+)
+def test_a_value_is_wrong_by_half_a_unit_at_most(values: list[float], scale: float) -> None:
+    given_values = np.array(values, np.float32)
+    units, saturated = to_fixed(given_values, scale)
+    back = from_fixed(units, scale).astype(np.float64)
+    assert saturated == 0
+    assert (np.abs(back - given_values) <= 0.5 / scale + np.abs(back) * 2.0**-24).all()
+
+
+def test_units_are_two_s_complement_rounded_to_the_nearest_and_saturate() -> None:
+    values = np.array([-1, 0.75, 1.5, 2.5, 2.0**31, -(2.0**31), -(2.0**32)], np.float32)
+    units, saturated = to_fixed(values, 1.0)
+    assert units.tolist() == [2**32 - 1, 1, 2, 2, 2**31 - 1, 2**31, 2**31] and saturated == 2

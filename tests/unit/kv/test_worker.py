@@ -1,0 +1,325 @@
+"""`hotline.Worker` on loopback: what is pushed is there, what is wrong is said, and nobody hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hotline
+from foundation.protocol import addressing
+from foundation.tables import TableError
+from hotline.kv import engine
+from hotline.kv.errors import Closed, Gone, Misused, NoAnswer, NotUp, Wrong
+from tests.harness.effort import examples
+from tests.harness.loopback import JOB, NET, Meeting, meeting
+from tests.harness.waiting import PATIENCE_S, wait_for
+
+TABLES = {"users": (20, 3), "items": (12, 1)}
+SCALE = {"users": 2.0**10, "items": 1.0}
+F32 = np.float32
+
+
+class Rig:
+    """Two workers, and what they are connected to."""
+
+    def __init__(self, met: Meeting, stack: ExitStack) -> None:
+        self.met, self._stack = met, stack
+
+    def worker(self, tables: Any = TABLES, scale: Any = SCALE, **more: Any) -> hotline.Worker:
+        made = hotline.Worker(tables, scale, connect=self.met.place, **more)
+        self._stack.callback(made._leave)
+        return made
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    with meeting(tmp_path) as met, ExitStack() as stack:
+        yield Rig(met, stack)
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, F32)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[tuple[int, str, str, list[int], int]]:
+    """Worker, call, table, keys in any order, and a seed of values."""
+    found = []
+    for _ in range(draw(st.integers(1, 12))):
+        table = draw(st.sampled_from(sorted(TABLES)))
+        keys = draw(st.lists(st.integers(0, TABLES[table][0] - 1), unique=True, max_size=12))
+        call = draw(st.sampled_from(["push", "pull", "push_pull"]))
+        found.append((draw(st.integers(0, 1)), call, table, keys, draw(st.integers(0, 2**16))))
+    return found
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps(), sets=st.sets(st.sampled_from(sorted(TABLES))), waits=st.booleans())
+def test_any_sequence_is_what_a_plain_model_says(
+    rig: Rig, steps: list[tuple[int, str, str, list[int], int]], sets: set[str], waits: bool
+) -> None:
+    """Floats within half a unit a push, and whole units exactly; `waits` before the other worker goes on."""
+    model = {name: np.zeros(size) for name, size in TABLES.items()}
+    pushes = {name: np.zeros(size[0]) for name, size in TABLES.items()}
+    with rig.worker() as first, rig.worker() as second:
+        workers, before = (first, second), 0
+        for name in sets:
+            values = np.random.default_rng(5).normal(size=TABLES[name]).astype(F32) * 50
+            assert first.init(values, name) and not second.init(-values, name)
+            model[name] += values
+            pushes[name] += 1
+        for w, call, name, keys, seed in steps:
+            if w != before:
+                workers[before].wait(workers[before].pull([], np.zeros((0, 1), F32), "items"))
+                before = w
+            shape = (len(keys), TABLES[name][1])
+            values = np.random.default_rng(seed).normal(size=shape).astype(F32) * 10
+            out, ts = np.full(shape, np.nan, F32), -1
+            if call != "pull":
+                model[name][keys] += values
+                pushes[name][keys] += 1
+            if call == "push":
+                ts = workers[w].push(keys, values, name)
+            elif call == "pull":
+                ts = workers[w].pull(keys, out, name)
+            else:
+                ts = workers[w].push_pull(keys, values, out, name)
+            if waits or call != "push":
+                workers[w].wait(ts)
+            if call != "push":
+                bound = pushes[name][keys, None] / 2 / SCALE[name] + np.abs(out) * 2.0**-23
+                assert (np.abs(out - model[name][keys]) <= bound).all()
+        assert first.saturated == second.saturated == {"users": 0, "items": 0}
+
+
+def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers come back exactly, though each operation is cut in many."""
+    monkeypatch.setattr(engine, "LARGEST", 16)
+    workers = [rig.worker(), rig.worker()]
+    keys = np.random.default_rng(1).permutation(20)
+    values = np.arange(60, dtype=F32).reshape(20, 3)
+    numbers = [[kv.push(keys, values, "users") for _ in range(8)] for kv in workers]
+    for kv, mine in zip(workers, numbers, strict=True):
+        assert mine == list(range(8))
+        kv.wait(mine[-1])
+    expected = np.zeros((20, 3), F32)
+    expected[keys] = 16 * values
+    for kv in workers:
+        assert kv.read("users").tolist() == expected.tolist()
+
+
+def test_what_is_pulled_has_the_caller_s_order_and_is_there_when_its_callback_runs(rig: Rig) -> None:
+    kv = rig.worker()
+    keys, seen = np.array([9, 2, 11], np.uint16), list[object]()
+    out, flat = np.zeros((3, 1), F32), np.zeros(6, F32)[::2]
+    values = np.array([1, 2, 3], F32)
+    first = kv.push_pull(keys, values, out, "items", callback=lambda: seen.append(out.tolist()))
+    values[:] = 100  # it has been copied
+    second = kv.pull(keys, flat, "items", callback=lambda: seen.append(kv.push([], ones(0), "items")))
+    assert (first, second) == (0, 1)
+    kv.wait(second)
+    assert seen == [[[1.0], [2.0], [3.0]], 2] and flat.tolist() == [1.0, 2.0, 3.0]
+    kv.wait(2)
+    kv.wait(first)
+
+
+def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
+    kv = rig.worker()
+    ts = kv.push([1], ones(1), "items", callback=lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        kv.wait(ts)
+    waits = kv.push([1], ones(1), "items", callback=lambda: kv.wait(0))
+    with pytest.raises(Misused):
+        kv.wait(waits)
+    assert kv.read("items")[1] == 2.0
+
+
+WIDE: Any = np.ones((2, 3))
+LIST: Any = [0.0]
+WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
+    (lambda kv: kv.push([3, 1, 3], ones(3), "items"), r"items.* key 3 .*twice, at 0 and 2"),
+    (lambda kv: kv.push([4, 12], ones(2), "items"), r"items.* key 12, at 1, .*0\.\.11.*12 rows"),
+    (lambda kv: kv.push([7, -2], ones(2), "items"), r"items.* key -2, at 1,"),
+    (lambda kv: kv.push([1.0], ones(1), "items"), r"items.*float64; integers"),
+    (lambda kv: kv.push([[1]], ones(1), "items"), r"items.*\(1, 1\); one dimension"),
+    (lambda kv: kv.push([1, 2], ones(2, 2), "users"), r"users.*\(2, 2\); \(2, 3\)"),
+    (lambda kv: kv.push([1, 2], ones(3), "items"), r"items.*\(3,\); \(2,\) or \(2, 1\)"),
+    (lambda kv: kv.push([1], WIDE[:1], "users"), r"users.*float64; float32"),
+    (lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"), r"items.*values\[1\] is nan"),
+    (lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"), r"users.*values\[0, 2\] is -inf"),
+    (lambda kv: kv.pull([5], LIST, "items"), r"items.*out is of list"),
+    (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float64; float32"),
+    (lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"), r"items.*cannot be written"),
+    (lambda kv: kv.init(ones(11), "items"), r"items.*\(11,\); \(12,\) or \(12, 1\)"),
+]
+
+
+@pytest.mark.parametrize(("call", "told"), WRONG)
+def test_what_is_wrong_is_named_and_nothing_is_sent(
+    rig: Rig, call: Callable[[hotline.Worker], object], told: str
+) -> None:
+    kv = rig.worker()
+    with pytest.raises(Wrong, match=told):
+        call(kv)
+    assert kv.push([], ones(0), "items") == 0
+    assert not kv.read("users").any() and not kv.read("items").any()
+
+
+def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> None:
+    kv = rig.worker()
+    with pytest.raises(TableError, match=r"'user' is not there; there are items, users"):
+        kv.push([1], ones(1), "user")
+    with pytest.raises(TableError, match=r"not given.*items, users"):
+        kv.push([1], ones(1))
+    for wrong in (5, -1):
+        with pytest.raises(Misused, match=rf"wait\({wrong}\)"):
+            kv.wait(wrong)
+    with pytest.raises(Misused, match=r"loss=nan"):
+        kv.report(loss=float("nan"))
+
+
+def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
+    first, second = rig.worker(), rig.worker()
+    with ThreadPoolExecutor() as pool:
+        taken = list(pool.map(lambda kv: kv.init(ones(12) * (kv.rank + 1), "items"), (first, second)))
+    assert sorted(taken) == [False, True]
+    assert first.read("items").tolist() == [[taken.index(True) + 1.0]] * 12
+    with pytest.raises(Misused, match="items"):
+        first.init(ones(12), "items")
+    second.wait(second.push([0], ones(1, 3), "users"))
+    with pytest.raises(Misused, match="users"):
+        second.init(ones(20, 3), "users")
+
+
+def test_what_does_not_fit_is_counted_and_told(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    kv = rig.worker()
+    kv.push([0, 1, 2], np.array([3e9, -3e9, 7], F32), "items")
+    assert kv.saturated == {"users": 0, "items": 2}
+    assert kv.read("items")[:3, 0].tolist() == [F32(2**31 - 1), F32(-(2**31)), 7.0]
+    kv.close()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 2 and all("items" in each and "2" in each for each in told)  # ours, and `up`'s log
+
+
+def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_path: Path) -> None:
+    with rig.worker() as kv:
+        kv.push([3], ones(1, 3), "users")
+        kv.report(loss=0.5, accuracy=0.75)
+        kv.save(tmp_path / "model.npz")
+        assert kv.parameters([2, 1], "users").tolist() == [15, 16, 17, 18, 19, 20]
+    with np.load(tmp_path / "model.npz") as saved:
+        assert {name: saved[name].shape for name in saved.files} == {"users": (20, 3), "items": (12, 1)}
+        assert saved["users"].sum() == saved["users"][3].sum() == 3.0
+    assert rig.met.reports == [{"rank": 0, "report": 0, "loss": 0.5, "accuracy": 0.75}]
+    wait_for(lambda: rig.met.rendezvous.workers == 0)
+    with rig.worker({"users": (5, 1)}, 4.0) as kv:
+        assert kv.rank == 0 and not kv.read().any()
+    with pytest.raises(Closed):
+        kv.push([1], ones(1))
+    kv.close()
+    assert rig.met.cluster.sessions == 2
+
+
+def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
+    first = rig.worker(rank=1)
+    assert (first.rank, first.size) == (1, 2)
+    for wrong, told in (({"users": (20, 3)}, "items"), ({**TABLES, "items": (13, 1)}, "13 rows.* 12 rows")):
+        with pytest.raises(NotUp, match=told):
+            rig.worker(wrong, 1.0)
+    with pytest.raises(NotUp, match=r"items: .*scale 2;.*scale 1$"):
+        rig.worker(scale={**SCALE, "items": 2.0})
+    for rank, told in ((1, "rank = 1"), (2, r"rank = 2.*0\.\.1")):
+        with pytest.raises(NotUp, match=told):
+            rig.worker(rank=rank)
+    assert rig.worker().rank == 0
+    with pytest.raises(NotUp, match="all 2 ranks"):
+        rig.worker()
+
+
+def test_where_nobody_waits_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
+    with pytest.raises(NotUp, match=r"nobody\.sock.*hotline up"):
+        hotline.Worker(TABLES)
+
+
+def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
+    workers = [rig.worker(), rig.worker()]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda kv: kv.barrier(), workers))
+        waiting = pool.submit(workers[0].barrier)
+        wait_for(lambda: len(rig.met.rendezvous._session.barrier) == 1)  # type: ignore[union-attr]
+        workers[1]._connection.close()  # as if its process had ended
+        with pytest.raises(Gone, match=r"worker 1 has ended.*start all of them again"):
+            waiting.result(PATIENCE_S)
+    with pytest.raises(Gone, match="worker 1"):
+        workers[0].barrier()
+    assert not workers[0].read("items").any()  # servers are still there
+    with pytest.raises(NotUp, match="worker 1") as refused:
+        rig.worker()
+    assert "cannot go on" in str(refused.value)
+
+
+def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PATIENCE_S", 0.2)
+    kv = rig.worker()
+    rig.met.cluster.servers[1].mute = True
+    ts = kv.push(np.arange(12), ones(12), "items")
+    with pytest.raises(NoAnswer, match=rf"server 1 \(127\.0\.0\.1:{rig.met.cluster.servers[1].address[1]}\)"):
+        kv.wait(ts)
+    with pytest.raises(NoAnswer):
+        kv.push([1], ones(1), "items")
+
+
+@pytest.mark.parametrize("end", ["broken", "ended"])
+def test_whoever_waits_is_told_that_it_is_over(rig: Rig, end: str) -> None:
+    kv = rig.worker()
+    for server in rig.met.cluster.servers:
+        server.mute = True
+    ts = kv.push([1], ones(1), "items")
+    breaks: Callable[[], None] = (
+        rig.met.end if end == "ended" else lambda: rig.met.breaks("ps-1 ended with code -9")
+    )
+    ends = threading.Thread(target=breaks)
+    ends.start()
+    with pytest.raises(Gone, match="hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"):
+        kv.wait(ts)
+    ends.join()
+
+
+def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
+    kv = rig.worker()
+    since = 0.0
+
+    def interrupt() -> None:
+        nonlocal since
+        for server in rig.met.cluster.servers:
+            server.mute = True
+        since = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    kv.push([1], ones(1), "items", callback=interrupt)
+    with pytest.raises(KeyboardInterrupt), kv:
+        kv.wait(kv.push([1], ones(1), "items"))
+    assert time.monotonic() - since < 1
+    wait_for(lambda: rig.met.rendezvous.workers == 0)
+
+
+def test_a_port_that_is_taken_is_said(rig: Rig) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind((f"{NET}.1", addressing.worker_udp_port(JOB)))
+        with pytest.raises(NotUp, match=rf"UDP port {addressing.worker_udp_port(JOB)} of {NET}\.1"):
+            rig.worker()
+    wait_for(lambda: rig.met.rendezvous.workers == 0)
