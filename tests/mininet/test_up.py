@@ -19,7 +19,7 @@ from controller.hotset import choice
 from foundation.logs.columns import UPDATES
 from tests.harness.waiting import wait_for
 
-pytestmark = pytest.mark.mininet
+pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240
 PORT = 9_595
