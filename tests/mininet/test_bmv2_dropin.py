@@ -131,7 +131,9 @@ def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path
     port = stack.enter_context(reserved_port(socket.SO_REUSEADDR))
     words = f"simple_switch --thrift-port {port} --log-file {tmp_path}/log --log-flush {PROGRAM}"
     with started(words, tmp_path / "out", tmp_path / "bin") as switch:
-        wait_for(lambda: "softswitch: ready: 0 ports" in (tmp_path / "out").read_text())
+        wait_for(
+            lambda: (out := tmp_path / "out").exists() and "softswitch: ready: 0 ports" in out.read_text()
+        )
         assert listens(port)
         switch.terminate()
         assert switch.wait(PATIENCE_S) == 0
