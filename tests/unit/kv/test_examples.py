@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import runpy
+import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,15 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     def run(name: str, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
-        monkeypatch.setattr(sys, "argv", [name, *arguments])
-        with meeting(tmp_path) as met, ThreadPoolExecutor(2) as pool:
+        command = [sys.executable, str(EXAMPLES / name), *arguments]
+        with meeting(tmp_path) as met:
             monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
-            path = str(EXAMPLES / name)
-            for each in [pool.submit(runpy.run_path, path, None, "__main__") for _ in range(2)]:
-                each.result()
-        return capsys.readouterr().out, met.reports
+            workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+            printed = [worker.communicate()[0] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0]
+        return "".join(printed), met.reports
 
     return run
 

@@ -46,7 +46,7 @@ def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
     with only_run([], lock):
         child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
         try:
-            assert child.pid in marked_processes()
+            wait_for(lambda: child.pid in marked_processes())  # its environment comes behind its start
         finally:
             child.communicate(b"\n")
     assert leftovers.MARK not in os.environ
