@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import click
 import grpc
@@ -18,11 +17,8 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.running import run
-from softswitch.settings import HOOKS, TCX, Datapath, Settings, parse_interface
+from softswitch.settings import HOOKS, TCX, Datapath, Settings, by_port, parse_interface
 from softswitch.v1model import DROP_PORT
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @click.command(
@@ -168,15 +164,15 @@ def command(
         raise click.UsageError("--p4info goes with PROGRAM")
     credentials = _credentials(tls_cert, tls_key, tls_ca)
     logging.basicConfig(level=log_level.upper(), format="softswitch: %(levelname)s: %(message)s")
-    numbered = _by_key("-i", interfaces, parse_interface)
-    impaired = _by_key("--impair", impairments, parse_impairment)
+    numbered = by_port("-i", interfaces, parse_interface)
+    impaired = by_port("--impair", impairments, parse_impairment)
     wanted = Datapath(datapath)
     if wanted is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
     if wanted is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
-    rates = _by_key("--port-rate", port_rates, parse_port_rate)
-    depths = _by_key("--port-queue", port_queues, parse_port_queue)
+    rates = by_port("--port-rate", port_rates, parse_port_rate)
+    depths = by_port("--port-queue", port_queues, parse_port_queue)
     for flag, given in (("--port-rate", rates), ("--port-queue", depths)):
         if given and (wanted is Datapath.KERNEL or pin is not None):
             what = "--pin" if pin is not None else "--datapath kernel"
@@ -226,13 +222,3 @@ def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.S
     if cert is None or key is None:
         raise click.UsageError("TLS needs --tls-cert and --tls-key")
     return load_credentials(cert, key, ca)
-
-
-def _by_key(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
-    found: dict[K, V] = {}
-    for text in texts:
-        key, value = parse(text)
-        if key in found:
-            raise SwitchError(f"{option} {text}: that port has one already")
-        found[key] = value
-    return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
@@ -16,6 +16,10 @@ from softswitch.errors import SwitchError
 if TYPE_CHECKING:  # with numpy, for which no port is to wait that clients look for
     from softswitch.ports.impairment import Direction, Impairment
     from softswitch.queues import Shape
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Datapath(Enum):
@@ -64,3 +68,14 @@ def parse_interface(text: str) -> tuple[int, str]:
     if found is None:
         raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
     return int(found[1]), found[2]
+
+
+def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
+    """What an option that is repeated says of each port; SwitchError where it says two things of one."""
+    found: dict[K, V] = {}
+    for text in texts:
+        key, value = parse(text)
+        if key in found:
+            raise SwitchError(f"{option} {text}: that port has one already")
+        found[key] = value
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
@@ -16,7 +15,7 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET, THRIFT_PORT, par
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
-from softswitch.settings import Settings, parse_interface
+from softswitch.settings import Settings, by_port, parse_interface
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
@@ -63,7 +62,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
     _check("--device-id", values.device_id, 0)
     return Settings(
         program=None if values.no_p4 else Path(values.program),
-        ports=_ports(values.interface or []),
+        ports=by_port("-i", values.interface or [], parse_interface),
         device_id=values.device_id or 0,
         addresses=_addresses(name, values),
         credentials=_credentials(values) if name == GRPC else None,
@@ -77,16 +76,6 @@ def _check(option: str, value: int | None, least: int, most: int | None = None) 
     if value is not None and (value < least or (most is not None and value > most)):
         among = f"{least} or more" if most is None else f"{least}" if least == most else f"{least} to {most}"
         raise SwitchError(f"{option} {value}: expected {among}")
-
-
-def _ports(interfaces: Sequence[str]) -> dict[int, str]:
-    ports: dict[int, str] = {}
-    for text in interfaces:
-        number, interface = parse_interface(text)
-        if number in ports:
-            raise SwitchError(f"-i {text}: port {number} is {ports[number]} already")
-        ports[number] = interface
-    return ports
 
 
 def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from softswitch.commands.names import Action, KeyField, Program, Table
+from softswitch.commands.names import Action, KeyField, Profile, Program, Table
 from softswitch.commands.values import match_parts, octets
-from softswitch.runtime.interface import Doing, Entry, Group, Member
+from softswitch.runtime.interface import Doing, Entry, Group, Member, Runtime
 
 _LEAST_NAME = 20
 STARS, LINE = "**********", "=========="
@@ -61,6 +61,21 @@ def group_lines(group: Group) -> Iterator[str]:
     """A group of an action profile."""
     yield f"Dumping group {group['handle']}"
     yield f"Members: [{', '.join(map(str, group['members']))}]"
+
+
+def profile_lines(program: Program, profile: Profile, switch: Runtime) -> Iterator[str]:
+    """An action profile, with its members and groups on the switch."""
+    yield LINE
+    yield "MEMBERS"
+    for member in switch.members(profile.name):
+        yield STARS
+        yield from member_lines(program, member)
+    if profile.has_selector:
+        yield LINE
+        yield "GROUPS"
+        for group in switch.groups(profile.name):
+            yield STARS
+            yield from group_lines(group)
 
 
 def _action_line(program: Program, name: str, data: Sequence[str]) -> str:

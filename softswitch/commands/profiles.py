@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.commands.base import Base, at_least, exactly
-from softswitch.commands.dump import LINE, STARS, group_lines, member_lines
+from softswitch.commands.dump import group_lines, member_lines, profile_lines
 from softswitch.commands.errors import CommandError
 from softswitch.commands.names import Profile
 from softswitch.commands.values import parse_int
@@ -99,21 +99,7 @@ class ProfileCommands(Base):
     def do_act_prof_dump(self, line: str) -> None:
         """Display entries in an action profile: act_prof_dump <action profile name>"""
         (name,) = exactly(line, 1)
-        self.say_profile(self.program.profiles[name])
-
-    def say_profile(self, profile: Profile) -> None:
-        """Print an action profile."""
-        self.say(LINE)
-        self.say("MEMBERS")
-        for member in self.switch.members(profile.name):
-            self.say(STARS)
-            self.say_all(member_lines(self.program, member))
-        if profile.has_selector:
-            self.say(LINE)
-            self.say("GROUPS")
-            for group in self.switch.groups(profile.name):
-                self.say(STARS)
-                self.say_all(group_lines(group))
+        self.say_all(profile_lines(self.program, self.program.profiles[name], self.switch))
 
     # -- by table
 

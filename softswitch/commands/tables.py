@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from softswitch.commands.base import Base, at_least, exactly
-from softswitch.commands.dump import LINE, STARS, data_line, doing_line, entry_lines, key_line
+from softswitch.commands.dump import (
+    LINE,
+    STARS,
+    data_line,
+    doing_line,
+    entry_lines,
+    key_line,
+    profile_lines,
+)
 from softswitch.commands.errors import CommandError
-from softswitch.commands.names import Profile, Table
+from softswitch.commands.names import Table
 from softswitch.commands.values import parse_int, parse_match
 from softswitch.runtime.interface import Doing
 
@@ -128,7 +136,7 @@ class TableCommands(Base):
             self.say(STARS)
             self.say_all(entry_lines(self.program, table, entry))
         if table.profile is not None:
-            self.say_profile(table.profile)
+            self.say_all(profile_lines(self.program, table.profile, self.switch))
         self.say(LINE)
         self.say("Dumping default entry")
         self.say(doing_line(self.program, self.switch.table_default(table.name)))
@@ -150,10 +158,6 @@ class TableCommands(Base):
         priority = _pop_priority(table, words)
         entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
         self.say_all(entry_lines(self.program, table, entry))
-
-    def say_profile(self, profile: Profile) -> None:
-        """Print an action profile."""
-        raise NotImplementedError
 
     # -- defaults
 

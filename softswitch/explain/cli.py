@@ -36,7 +36,7 @@ INTERRUPTED = 130
     "--commands",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Fill tables as BMv2's CLI does: table_add, table_set_default, register_write, mc_*, mirroring_add.",
+    help="BMv2's commands, as `softswitch cli` takes them, which are done before the first packet.",
 )
 @click.option(
     "--from",

@@ -83,7 +83,7 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
         ([PROGRAM, "--", "--drop-port", "100"], "--drop-port 100: expected 511"),
         ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
         ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
-        ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: port 1 is a already"),
+        ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: that port has one already"),
         ([PROGRAM, "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
         (
             [PROGRAM, "--", "--grpc-server-ssl"],

@@ -260,7 +260,9 @@ def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda kv: kv.barrier(), workers))
         waiting = pool.submit(workers[0].barrier)
-        wait_for(lambda: len(rig.met.rendezvous._session.barrier) == 1)  # type: ignore[union-attr]
+        session = rig.met.rendezvous._session
+        assert session is not None
+        wait_for(lambda: len(session.barrier) == 1)
         workers[1]._connection.close()  # as if its process had ended
         with pytest.raises(Gone, match=r"worker 1 has ended.*start all of them again"):
             waiting.result(PATIENCE_S)
