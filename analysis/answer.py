@@ -12,6 +12,7 @@ from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, plain, text_of
 from foundation.designs.arms import repetition_of, told
+from foundation.logs.columns import at_load
 from foundation.words import counted
 
 
@@ -39,7 +40,7 @@ def answer(summary: Summary) -> Answer:
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
         return Answer(
-            title=f"{_where(summary)}: design {summary.baseline.design} at load {load}",
+            title=f"{_where(summary)}: design {summary.baseline.design} {at_load(load)}",
             headline=doubt or "No recommendation: this design has no arm that is meant to save anything.",
             is_trusted=not broken,
             sentences=(),
@@ -55,7 +56,7 @@ def answer(summary: Summary) -> Answer:
             plain(f"Arm {null.name} was not run, so noise was not measured: the intervals alone decide.")
         )
     return Answer(
-        title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} at load {load}, in % of "
+        title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} {at_load(load)}, in % of "
         f"{lead.baseline} [95 % interval]",
         headline=doubt or recommendation(found, lead.name),
         is_trusted=not broken,
@@ -139,8 +140,9 @@ def _of_another(found: Claims, begin: str) -> Iterator[Sentence]:
 def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator[Sentence]:
     """One sentence for each reason that there is."""
     by_reason: dict[str, list[Sequence[Span]]] = {}
-    for name, noun in nouns().items():
+    for name, usual in nouns().items():
         if name in found and not found[name].sign and not _says_same(found[name]):
+            noun = f"the {found[name].metric.label}" if name == LOSS.name else usual
             by_reason.setdefault(_why(found[name], where), []).append(_open(found[name], noun))
     for reason, parts in by_reason.items():
         told = f"{begin}{reason}: "
@@ -148,7 +150,7 @@ def _unclaimed(found: Claims, begin: str = "", where: str = " here") -> Iterator
 
 
 def _says_same(claim: Claim) -> bool:
-    return claim.metric is LOSS and claim.is_same
+    return claim.metric.name == LOSS.name and claim.is_same
 
 
 def _why(claim: Claim, where: str) -> str:
@@ -160,7 +162,7 @@ def _why(claim: Claim, where: str) -> str:
         return f"no measurable difference{where}"
     return (
         "without an interval, because nothing repeats the training"
-        if claim.metric is LOSS
+        if claim.metric.name == LOSS.name
         else f"without an interval, which needs {MIN_ROUNDS} complete rounds"
     )
 

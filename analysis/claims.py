@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.metrics import LOSS, METRICS, Kind, Metric, shown_in
+from analysis.metrics import LOSS, METRICS, REPORTED_LOSS, Kind, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
@@ -111,7 +111,12 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
     """Of the whole run; None where nothing was learnt. Its interval has the null in it."""
     found = summary.learning.get(arm)
-    return None if found is None else Claim(LOSS, found)
+    return None if found is None else Claim(metric_of_learning(summary), found)
+
+
+def metric_of_learning(summary: Summary) -> Metric:
+    """What tells how well a run's models learn."""
+    return LOSS if summary.reports is None else REPORTED_LOSS
 
 
 def _of_the_run(summary: Summary) -> Iterator[tuple[Kind, str]]:

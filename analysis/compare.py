@@ -24,7 +24,8 @@ class ComparedRun:
 
     name: str
     offered_rate: dict[str, float]
-    """Load -> steps/s: where these differ, so may all that depends on how busy the machine was."""
+    """Load -> steps/s, but for a closed loop. Where these differ, so may all that depends on how busy the
+    machine was."""
     changes: dict[str, dict[str, dict[str, Comparison]]]
     """Load -> arm -> metric -> its change to the same arm of the first run; the first run's own are 0."""
     differences: dict[str, dict[str, dict[str, Comparison]]]
@@ -43,7 +44,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
     return [
         ComparedRun(
             run.resolve().name,
-            {load: records[run].offered_rate[load] for load in common},
+            {load: rate for load, rate in records[run].offered_rate.items() if load in common},
             {load: _changes(loads[load], first[load]) for load in common},
             {load: differences(loads[load]) for load in common},
         )

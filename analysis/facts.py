@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from analysis.claims import Claim, claims
+from analysis.claims import Claim, claims, metric_of_learning
 from analysis.disturbance import bounds
 from analysis.metrics import METRICS, spoken_in
 from analysis.precision import Width, goals
@@ -13,7 +13,8 @@ from analysis.statistics import MIN_ROUNDS
 from analysis.summary import LoadSummary, Summary
 from analysis.wording import difference
 from foundation.designs.arms import compared
-from foundation.words import counted
+from foundation.logs.columns import at_load, load_title
+from foundation.words import capital, counted
 
 DRIFT = 0.1
 """Change of the capacity that is said."""
@@ -69,7 +70,7 @@ def facts(summary: Summary) -> Iterator[str]:
     for name, load in summary.loads.items():
         if load.rounds_fallen_behind:
             yield (
-                f"At load {name} the load generator fell behind in {load.rounds_fallen_behind} "
+                f"{capital(at_load(name))} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {counted(load.rounds, 'round')}."
             )
 
@@ -95,7 +96,8 @@ def _operations(summary: Summary, name: str) -> Iterator[str]:
     for baseline, arms in compared(summary.loads[name].differences).items():
         told = [_of_arm(arm.name, claims(summary, name, arm.name)) for arm in arms if not arm.is_repetition]
         if any(told):
-            yield f"Load {name}{where}, compared with {baseline}: {'; '.join(filter(None, told))}."
+            compared_with = f"{capital(load_title(name))}{where}, compared with {baseline}"
+            yield f"{compared_with}: {'; '.join(filter(None, told))}."
 
 
 def _of_arm(arm: str, found: Mapping[str, Claim]) -> str:
@@ -119,10 +121,17 @@ def _operation(claim: Claim) -> str:
 
 
 def _losses(summary: Summary) -> Iterator[str]:
+    metric = metric_of_learning(summary)
     for name, arms in compared(summary.learning).items():
         baseline = summary.learning[arms[0].name].baseline
         told = ", ".join(f"{arm.name} {difference(summary.learning[arm.name]).text}" for arm in arms)
-        yield f"Mean log loss over all rounds and loads, compared with {name}'s {baseline:.4f}: {told}."
+        over = "over all rounds and loads"
+        if summary.reports is not None:
+            over = f"over the first {counted(summary.reports, 'report')} of every worker, which all arms have"
+        yield f"{capital(metric.label)} {over}, compared with {name}'s {baseline:.4f}: {told}."
+    if summary.last_reported:
+        told = ", ".join(f"{arm} {loss:.4g}" for arm, loss in summary.last_reported.items())
+        yield f"Loss of the last of these reports: {told}."
 
 
 def _logs(collected: int, uncollected: int, dropped: int) -> str:
@@ -154,6 +163,11 @@ def _rounds(summary: Summary) -> Iterator[str]:
     wide = "" if summary.widest is None else f" The widest interval: {_width(summary.widest)}."
     if summary.ended_by == "precision":
         yield f"Rounds went on until the intervals of pull and push were within {goal}.{wide}"
+    elif summary.ended_by == "script":
+        yield f"Rounds went on until the script had ended in every arm.{wide}"
+    elif summary.ended_by == "budget" and summary.steps_per_s:
+        budget = f"Rounds ended with the time budget of {summary.budget_s:.0f} s"
+        yield f"{budget}, before the script had ended in every arm.{wide}"
     elif summary.ended_by == "budget":
         budget = f"Rounds ended with the time budget of {summary.budget_s:.0f} s"
         yield f"{budget}. The goal was intervals of {goal}.{wide}"
@@ -162,13 +176,13 @@ def _rounds(summary: Summary) -> Iterator[str]:
     for name, load in summary.loads.items():
         if summary.ended_by is not None and load.block_steps < _P99_STEPS:
             yield (
-                f"At load {name} a block has {counted(load.block_steps, 'measured step')}; with fewer than "
-                f"{_P99_STEPS}, its p99 is its slowest."
+                f"{capital(at_load(name))} a block has {counted(load.block_steps, 'measured step')}; with "
+                f"fewer than {_P99_STEPS}, its p99 is its slowest."
             )
 
 
 def _width(width: Width) -> str:
-    return f"load {width.load}, {width.arm}, {METRICS[width.metric].label}, ±{width.half_width:.1%}"
+    return f"{load_title(width.load)}, {width.arm}, {METRICS[width.metric].label}, ±{width.half_width:.1%}"
 
 
 def _disturbance(summary: Summary) -> Iterator[str]:
@@ -191,6 +205,13 @@ def _disturbance(summary: Summary) -> Iterator[str]:
 
 def _capacity(summary: Summary) -> Iterator[str]:
     """What the arms carried at first, and what all of them did later."""
+    if summary.steps_per_s:
+        told = ", ".join(f"{arm} {rate:,.1f}" for arm, rate in summary.steps_per_s.items())
+        yield (
+            f"The workers are a script, in a closed loop: each takes its next step when it is ready. "
+            f"Steps/s of all workers, with what the script computes: {told}. A step is a push, with the "
+            "pulls since the push before it."
+        )
     if not summary.capacity_checks:
         return
     told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in capacity_by_arm(summary.capacity).items())

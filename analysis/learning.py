@@ -33,10 +33,14 @@ def learning(blocks: Sequence[Block], with_interval: bool = True) -> dict[str, C
     Of rounds that all arms have as a whole: within a round loads are in random order, and the later one finds
     a model that knows more. There is no interval without an arm that is run twice.
     """
-    courses = _courses(blocks)
+    return compared_courses(_courses(blocks), with_interval)
+
+
+def compared_courses(courses: Mapping[str, float], with_interval: bool = True) -> dict[str, Comparison]:
+    """The same of each arm's mean logarithm of the loss."""
     found = {}
     for each in ordered(courses):
-        if each.baseline not in courses:
+        if each.baseline is None or each.baseline not in courses:
             continue
         low = high = None
         shift = courses[each.name] - courses[each.baseline]

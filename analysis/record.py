@@ -205,7 +205,7 @@ class RunRecord(_Model):
     """Each arm at each load in each round, as it was measured at last."""
     repeated_blocks: list[Block] = Field(default_factory=list)
     """Those that were disturbed and run again, which `blocks` has instead."""
-    ended_by: Literal["precision", "budget", "rounds"] | None = None
+    ended_by: Literal["precision", "budget", "rounds", "script"] | None = None
     """Why there were no more rounds."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None

@@ -44,7 +44,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_no_losses(summary),
         facts=[*facts(summary), *(words.CAVEATS_OF_VIRTUAL_TIME if is_virtual else words.CAVEATS)],
-        reading=words.reading(summary.run_arms, is_virtual),
+        reading=words.reading(summary.run_arms, is_virtual, summary.reports is not None),
         glossary=list(words.glossary(summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
@@ -96,8 +96,11 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
         yield "network", f"{hosts}, one switch: {_switch(record)}"
     if "top_k" in config:
         yield "hot set", f"the {counted(config['top_k'], 'most updated parameter')} of a profile run"
-    rates = ", ".join(f"{name}: {load.offered_rate:,.1f} steps/s" for name, load in summary.loads.items())
-    yield "load", f"{rates} of all workers"
+    rates = [
+        name if load.offered_rate is None else f"{name}: {load.offered_rate:,.1f} steps/s of all workers"
+        for name, load in summary.loads.items()
+    ]
+    yield "load", ", ".join(rates)
     rpcs = sum(arm.rpcs_per_step * arm.steps for arm in summary.arms.values())
     steps = sum(arm.steps for arm in summary.arms.values())
     yield "measured", f"{counted(steps, 'step')}, some {rpcs:,.0f} RPCs"

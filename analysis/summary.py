@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from analysis.differences import differences as differences_of
 from analysis.differences import estimates, measured_rows
 from analysis.disturbance import hindrances
 from analysis.errors import AnalysisError
-from analysis.learning import learning, mean_loss
+from analysis.learning import compared_courses, learning, mean_loss
 from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blocks, of_log
 from analysis.precision import Width, widest, widths
 from analysis.record import AgentCost, Block, CapacityCheck, RunRecord, ServerUse, Virtual
+from analysis.reported import common_reports, courses, read_curves
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import baseline_of, leading, measured, ordered
@@ -92,7 +94,8 @@ class Updates(_Model):
 class LoadSummary(_Model):
     """One load: its arms, and their differences to the baseline."""
 
-    offered_rate: float
+    offered_rate: float | None
+    """In steps/s of all workers; None in a closed loop."""
     rounds: int
     rounds_fallen_behind: int
     """Rounds in which the load generator was late by more than a period in some block."""
@@ -145,13 +148,19 @@ class Summary(_Model):
     chance_loss: float | None = None
     """Log loss of a model that knows only how frequent the labels are."""
     learning: dict[str, Comparison] = {}
-    """Arm -> its mean log loss against the baseline's, at all loads."""
+    """Arm -> its mean log loss against the baseline's, at all loads; or its mean reported loss."""
+    reports: int | None = None
+    """Reports of a script's workers that all arms have; None without a script."""
+    last_reported: dict[str, float] = {}
+    """Arm -> loss of the last of these."""
+    steps_per_s: dict[str, float] = {}
+    """Arm -> steps/s of all workers over all blocks, of workers in a closed loop."""
     program_share: ProgramShare | None = None
     """None where a process is the switch."""
     cpus: int | None = None
     """That the agents shared; None of a simulated run, where it means nothing."""
     ended_by: str | None = None
-    """Why there were no more rounds: precision, budget or rounds."""
+    """Why there were no more rounds: precision, budget, rounds, or the script's end."""
     budget_s: float | None = None
     widest: Width | None = None
     """The interval of pull and push that is farthest from its goal."""
@@ -222,8 +231,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
         last_loss=mean_loss(_last_round(tried)),
         chance_loss=record.workload.get("chance_loss"),
-        # In virtual time arms that are alike are so to the bit: they repeat nothing.
-        learning=learning(tried, with_interval=record.simulation is None),
+        **(_reported(run, record) if record.config.get("script") else _learned(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
         ended_by=record.ended_by,
@@ -236,6 +244,29 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         arms=_arms(rpc, operations, record.blocks, tried),
         loads=loads,
     )
+
+
+def _learned(record: RunRecord) -> dict[str, Any]:
+    # In virtual time arms that are alike are so to the bit: they repeat nothing.
+    return {"learning": learning(record.first_attempts(), with_interval=record.simulation is None)}
+
+
+def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
+    """What a run of a script has instead of mini-batches whose loss is known."""
+    curves = read_curves(run)
+    reports = common_reports(curves)
+    seconds, steps = defaultdict[str, float](float), defaultdict[str, int](int)
+    for block in record.blocks:
+        seconds[block.arm] += block.duration_ms / 1e3
+        steps[block.arm] += block.steps
+    return {
+        "learning": compared_courses(courses(curves)),
+        "reports": reports,
+        "last_reported": {arm: losses[reports - 1] for arm, losses in curves.items()} if reports else {},
+        "steps_per_s": {
+            arm.name: steps[arm.name] / seconds[arm.name] for arm in ordered(steps) if seconds[arm.name]
+        },
+    }
 
 
 def _loads(blocks: Iterable[Block]) -> list[float]:
@@ -264,7 +295,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
         # One of noise there would be, and in virtual time there is none.
         differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}
     return LoadSummary(
-        offered_rate=record.offered_rate[load_name(load)],
+        offered_rate=record.offered_rate.get(load_name(load)),
         rounds=len({block.round for block in blocks}),
         rounds_fallen_behind=len({block.round for block in blocks if block.fell_behind}),
         arms=_arms(rpc, operations, blocks, tried),

@@ -21,8 +21,8 @@ from analysis.summary import ArmSummary, Summary
 from analysis.wording import Sentence, Tone, interval, signed
 from foundation.designs.arms import compared
 from foundation.designs.interface import Arm
-from foundation.logs.columns import CLASSES
-from foundation.words import counted
+from foundation.logs.columns import CLASSES, load_title
+from foundation.words import capital, counted
 
 WIDTH = 100
 _BESIDE = 4
@@ -33,9 +33,10 @@ def render(summary: Summary) -> RenderableType:
     """Tables and headline facts of a run."""
     parts: list[RenderableType] = [line for told in answers(summary) for line in (*_answer(told), "")]
     for name, load in summary.loads.items():
-        rate = f"{load.offered_rate:,.1f} steps/s, {counted(load.rounds, 'round')}"
+        rate = "" if load.offered_rate is None else f"{load.offered_rate:,.1f} steps/s, "
+        measured = f"{capital(load_title(name))}: {rate}{counted(load.rounds, 'round')}"
         for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
-            title = f"[i]Load {name}: {rate}; differences to {baseline} in % \\[95 % interval][/i]"
+            title = f"[i]{measured}; differences to {baseline} in % \\[95 % interval][/i]"
             parts += [title, *_differences(summary, name, baseline, arms)]
         parts += [*without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]

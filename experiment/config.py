@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from reprlib import Repr
@@ -21,7 +22,7 @@ from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, NAMES, DesignError
 from foundation.designs.registry import design as find_design
-from foundation.logs.columns import load_name
+from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, WINDOW
@@ -53,6 +54,7 @@ VARIABLES = {
     "TOP_K": "top_k",
     "ROUNDS": "rounds",
     "DATA": "data",
+    "SCRIPT": "script",
     "CODEC": "codec",
     "DATAPATH": "datapath",
     "PCAP": "pcap",
@@ -162,6 +164,8 @@ class Config(_Model):
     """Duration of all rounds, where their number is not given."""
     data: Path | None = None
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
+    script: str | None = None
+    """SCRIPT: a Python script, with its arguments, that is a worker (`hotline.Worker`); None is our own."""
     codec: Literal["fast", "scapy"] = "fast"
     """CODEC of the agents; sizes that nobody sets are what they carry (`experiment.sizes`)."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
@@ -175,7 +179,8 @@ class Config(_Model):
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
     """Arms that are measured, with those that others of them are compared with."""
     loads: tuple[float, ...] = (0.5, 0.8)
-    """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`."""
+    """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`.
+    Scripts run in a closed loop."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s of all workers, where runs are to be compared with one another."""
     block_ms: int = Field(default=550, ge=1)
@@ -227,6 +232,11 @@ class Config(_Model):
     def offloaded(self) -> tuple[Arm, ...]:
         """Those of them with the hot set in the switch."""
         return tuple(arm for arm in self.measured if arm.settings.aggregates)
+
+    @property
+    def is_closed_loop(self) -> bool:
+        """Whether workers take their next step when they are ready for it, and not at a given rate."""
+        return self.script is not None
 
     @property
     def jobs_at_a_switch(self) -> int:
@@ -285,7 +295,9 @@ class Config(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.loads or not all(0 < load <= 1 for load in self.loads):
+        if self.script is not None:
+            self._check_script()
+        elif not self.loads or not all(0 < load <= 1 for load in self.loads):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
@@ -312,6 +324,34 @@ class Config(_Model):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_script(self) -> None:
+        """What scripts cannot have."""
+        if not _words_of(self.script or ""):
+            raise ValueError(f"script ({self.script!r}) must be a Python script's path, and its arguments")
+        if self.data is not None:
+            raise ValueError("data and script: a script has data of its own; give one of both")
+        if self.codec != "fast":
+            raise ValueError(f"codec ({self.codec}) and script: scripts have the fast codec")
+        if self.loads != (CLOSED_LOOP,) or self.rate is not None:
+            raise ValueError("loads, rate and script: scripts run in a closed loop; leave loads and rate out")
+        if self.recovery != Recovery():
+            raise ValueError("recovery and script: scripts keep no replay logs; leave recovery out")
+        if self.empty_rpcs:
+            raise ValueError(f"empty_rpcs ({self.empty_rpcs}) and script: scripts send none; leave it out")
+
+    @property
+    def script_command(self) -> list[str]:
+        """Path of the script, and its arguments; none without one."""
+        return _words_of(self.script or "")
+
+
+def _words_of(script: str) -> list[str]:
+    """As a shell splits them; none of what it cannot."""
+    try:
+        return shlex.split(script)
+    except ValueError:  # quotes that do not end
+        return []
 
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from controller.hotset import choice
 from experiment.config import Config
 from experiment.session import Planned, Session
 from foundation.concurrency import in_thread
 from foundation.designs.hotset import PROFILE
 from foundation.logs.merge import last_updates
-from hosts.workload.trace import Trace
 
 _MARGIN = 1.02
 """Mini-batches differ in size."""
 
 
-async def prepare(session: Session, trace: Trace) -> None:
+class Course(Protocol):
+    """What workers train on: a trace, or what a script has been seen to do."""
+
+    @property
+    def steps(self) -> int:
+        """Of each worker, in one pass."""
+        ...
+
+    @property
+    def lanes(self) -> int:
+        """That all workers push in one pass."""
+        ...
+
+
+async def prepare(session: Session, trace: Course) -> None:
     """Profile, select, load."""
     await profile(session, trace)
     await session.load(await select(session))
 
 
-async def profile(session: Session, trace: Trace) -> None:
+async def profile(session: Session, trace: Course) -> None:
     """Run the profile job over as many pushed lanes as configured, and have the update logs written.
 
     It ends after one pass over the trace: then every update has been counted, and more tell nothing.
@@ -38,9 +53,9 @@ async def profile(session: Session, trace: Trace) -> None:
         await session.write_updates()
 
 
-def steps_to_profile(config: Config, trace: Trace) -> int:
+def steps_to_profile(config: Config, trace: Course) -> int:
     """Steps of each worker that push as many lanes as configured, one pass over the trace at most."""
-    passes = _MARGIN * config.lanes_to_profile / max(len(trace.position), 1)
+    passes = _MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
     return min(int(passes * trace.steps) + 1, trace.steps)
 
 

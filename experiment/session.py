@@ -52,6 +52,8 @@ class Ran(BaseModel):
     steps: int
     behind_ns: int
     cpu_s: float
+    updates_sent: int = 0
+    """Pushed lanes."""
     retransmissions: int = 0
     loss: float | None
     """None for a load that trains nothing."""
@@ -123,6 +125,10 @@ class Session(ABC):
     @abstractmethod
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
         """Let every worker run what is planned; what each of them tells."""
+
+    def has_ended(self, arm: Arm) -> bool:
+        """Whether no worker of an arm takes any more steps."""
+        return False
 
     @abstractmethod
     async def load(self, keys: Sequence[int]) -> None:

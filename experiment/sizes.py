@@ -1,12 +1,15 @@
 """Defaults of a run that depend on its agents: what one kind carries is a thousand times what another does.
 
-Whatever is named here has this default with that codec; a value that somebody sets is taken as it is.
+Whatever is named here has this default with that codec, or with somebody's script; a value that somebody sets
+is taken as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from foundation.logs.columns import CLOSED_LOOP
 
 SIZES: Mapping[str, Mapping[str, Any]] = {
     "scapy": {
@@ -26,13 +29,26 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
 }
 """Codec -> setting -> its default; a table's settings each have their own."""
 
+OF_SCRIPTS: Mapping[str, Any] = {
+    # They go as fast as they can, through arms that take turns.
+    "loads": [CLOSED_LOOP],
+    "calibration_s": 0.5,
+    # What no script does.
+    "empty_rpcs": 0,
+    "virtual_time": False,
+}
+"""The same of workers that are somebody's script."""
+
 STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> how long a step of a closed loop may take, whatever its size is, s."""
 
 
 def with_sizes(given: Mapping[str, Any], codec: object) -> dict[str, Any]:
-    """The settings that were given, with a codec's defaults for others. What is wrong is left to be told."""
+    """The settings that were given, with a codec's defaults for others, or a script's. What is wrong is left
+    to be told."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
+    if given.get("script") is not None:
+        sizes = OF_SCRIPTS
     return {**given, **{name: _filled(given, name, size) for name, size in sizes.items()}}
 
 

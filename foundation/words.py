@@ -16,3 +16,8 @@ def one_line(text: str) -> str:
 def shortened(text: str) -> str:
     """A list, but no more of it than can be read."""
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+def capital(text: str) -> str:
+    """With a capital first letter, as sentences begin."""
+    return text[:1].upper() + text[1:]

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from experiment.errors import AgentFailed
 from experiment.health import Health
@@ -103,6 +103,38 @@ class _Life:
             self._asked[0].on_progress(answer["progress"])
         else:
             self._asked.popleft().answer.set_result(answer)
+
+
+class Commanded(Protocol):
+    """What a run commands: an agent, or the processes of a script that are a worker together."""
+
+    @property
+    def name(self) -> str:
+        """As logs and messages have it."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing of it has died."""
+        ...
+
+    async def call(
+        self, command: Answer, patience: float = 30.0, on_progress: OnProgress | None = None
+    ) -> Answer:
+        """Send a command and wait for its answer; AgentFailed when that is an error, or does not come."""
+        ...
+
+    async def tell(self, command: Answer) -> None:
+        """Send a command that is not answered."""
+        ...
+
+    async def settle(self) -> None:
+        """Wait until it does nothing any more."""
+        ...
+
+    async def until_it_dies(self) -> None:
+        """Wait for a death and raise it as AgentFailed."""
+        ...
 
 
 class Agent:
@@ -292,7 +324,10 @@ def command_in(namespaces_of: int, module: str) -> list[str]:
 
 
 async def call_all(
-    agents: Iterable[Agent], command: Answer, patience: float = 30.0, on_progress: OnProgress | None = None
+    agents: Iterable[Commanded],
+    command: Answer,
+    patience: float = 30.0,
+    on_progress: OnProgress | None = None,
 ) -> list[Answer]:
     """Send all agents the same command at once; their answers in order."""
     return await together(agent.call(command, patience, on_progress) for agent in agents)

@@ -9,14 +9,14 @@ from experiment.phases.calibrate import take_capacity
 from experiment.session import START_AHEAD_NS, Planned, Session
 from foundation.designs.interface import Arm
 
-_PROBE_STEPS = 8
+WARM_UP_STEPS = 8
 _CHECK = 0.5
 """A check's duration, as a share of the calibration's."""
 
 
 async def probe(session: Session) -> dict[str, float]:
     """A few steps, which warm every arm up, and tell how many fill the time."""
-    return await capacities(session, "probe", _PROBE_STEPS)
+    return await capacities(session, "probe", WARM_UP_STEPS)
 
 
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
@@ -37,7 +37,7 @@ async def check_capacity(session: Session, when: Literal["middle", "end"]) -> No
 
 def _steps(session: Session, capacity: float, share: float) -> int:
     """Steps of each worker that fill a share of the configured time."""
-    return max(_PROBE_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
+    return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
 async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
@@ -54,5 +54,5 @@ async def capacities(session: Session, phase: str, steps: int) -> dict[str, floa
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
     """Steps/s of all workers together, in a closed loop."""
     called = session.clock_ns()
-    await session.run_steps(Planned(arm, first_step, steps))
-    return 1e9 * steps * session.config.workers / (session.clock_ns() - called - START_AHEAD_NS)
+    ran = await session.run_steps(Planned(arm, first_step, steps))
+    return 1e9 * sum(each.steps for each in ran) / (session.clock_ns() - called - START_AHEAD_NS)

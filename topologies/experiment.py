@@ -7,7 +7,6 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
 from analysis.record import FAST, RunRecord
@@ -15,40 +14,35 @@ from experiment.config import Config
 from experiment.errors import AgentFailed, secondary
 from experiment.health import Health
 from experiment.machine import describe_machine
-from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import keep_switch
 from foundation.concurrency import in_thread, together
-from foundation.designs.registry import DEFAULT, design
+from foundation.designs.registry import DEFAULT
 from foundation.logs.collector import Collector, collecting
 from foundation.logs.merge import merge_logs
 from foundation.protocol import addressing
+from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
 from topologies.accounting import account
-from topologies.agents import Agent, supervised
-from topologies.calibrate import calibrate, check_capacity, probe
+from topologies.agents import Commanded, supervised
 from topologies.capture import capture
+from topologies.cast import COLLECTOR, Cast, Setting, played_by_agents
 from topologies.cluster import Processes
-from topologies.emulator import measure_emulator
-from topologies.fleet import fleet
-from topologies.isolation import isolated, quiet_threads
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.owed import keep_owed
 from topologies.placement import Placement, place
 from topologies.provision import provision
-from topologies.session import RealSession
+from topologies.scripts.cast import played_by_scripts
 from topologies.signals import STOP
 from topologies.slowness import slowness
 
 log = logging.getLogger(__name__)
 
 _LISTEN_S = 0.05
-_COLLECTOR = Path("/run/hotline-collector")
-"""Socket of the log collector: one run at a time has it, and a run's folder may lie where there are none."""
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
@@ -74,11 +68,9 @@ async def experiment(
     placement = place(config.placement, config.servers, config.workers)
     record, health = new_record(config, placement), Health()
     with _kept(run, record, reporter) as keep:
-        trace = await make_trace(config, data, run / "trace", reporter)
-        training = await in_thread(choose_training, config, trace)
-        known = trace.space.size if config.data is not None else config.workload.parameters
-        record.workload = dict(describe(trace, training, known))
-        if config.design != DEFAULT:
+        trained = None if config.script else await _workload(config, data, run, record, reporter)
+        # Set-up has done it for the default; of scripts there are many, which would all do it at once.
+        if config.design != DEFAULT or config.script:
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
         if config.codec != FAST:
@@ -92,24 +84,16 @@ async def experiment(
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
                 record.datapath = (net.switch.counters() or {}).get("datapath")
+            setting = Setting(config, run, record, reporter, placement, net, health)
             async with (
-                collecting(run / "parts", _COLLECTOR) as collector,
-                fleet(config, run, placement, net, trace, training, _COLLECTOR, health) as agents,
+                collecting(run / "parts", COLLECTOR) as collector,
+                played_by_agents(setting, *trained) if trained else played_by_scripts(setting) as cast,
             ):
-                session = RealSession(
-                    config=config,
-                    run=run,
-                    record=record,
-                    reporter=reporter,
-                    network=net,
-                    workers=agents.workers,
-                    servers=agents.servers,
-                    health=health,
-                )
-                measured = _measured(session, trace, placement.rest, collector)
+                session = cast.session
                 # What may come back does so until all is accounted for, also behind a worker's death.
-                servers = (server.until_it_dies() for server in agents.servers)
-                await supervised(measured, [keep_switch(Processes(session)), *servers])
+                servers = (server.until_it_dies() for server in session.servers)
+                deaths = [keep_switch(Processes(session)), *servers]
+                await supervised(_measured(cast, collector), deaths)
                 if config.cli:
                     keep()
                     publish()
@@ -119,49 +103,42 @@ async def experiment(
                         CLI(net.mininet)
 
 
-async def _measured(session: RealSession, trace: Trace, rest: int | None, collector: Collector) -> None:
+async def _workload(
+    config: Config, data: Trace | None, run: Path, record: RunRecord, reporter: Reporter
+) -> tuple[Trace, Hyperparameters | None]:
+    """What our own workers train on, and how."""
+    trace = await make_trace(config, data, run / "trace", reporter)
+    training = await in_thread(choose_training, config, trace)
+    known = trace.space.size if config.data is not None else config.workload.parameters
+    record.workload = dict(describe(trace, training, known))
+    return trace, training
+
+
+async def _measured(cast: Cast, collector: Collector) -> None:
     """All phases, and the accounting, also of a run that a worker's death ends."""
+    session = cast.session
     try:
-        await supervised(
-            _traffic(session, trace, rest), [worker.until_it_dies() for worker in session.workers]
-        )
+        await supervised(cast.traffic(), [worker.until_it_dies() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
             with secondary():
-                await _account_for_survivors(session, trace, collector)
+                await _account_for_survivors(cast, collector)
         raise
     finally:
         with secondary():
             session.record.switch = session.network.switch.counters()
             session.record.memory_mb = session.peak_memory_mb()
-    session.record.accounting = await account(session, trace.space, collector)
+    session.record.accounting = await account(session, cast.space, collector)
 
 
-async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
-    await design(session.config.design).prepare(session, trace)
-    before = session.switch_threads()
-    probed = await probe(session)
-    idle = quiet_threads(before, session.switch_threads())
-    with isolated(rest, idle):
-        await calibrate(session, probed)
-        await measure(session, partial(check_capacity, session, "middle"))
-        await check_capacity(session, "end")
-        await measure_emulator(session)
-    if session.next_step > trace.steps:
-        log.warning(
-            "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
-            session.next_step,
-            trace.steps,
-        )
-
-
-async def _account_for_survivors(session: RealSession, trace: Trace, collector: Collector) -> None:
+async def _account_for_survivors(cast: Cast, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up."""
+    session = cast.session
     await together(_come_to_rest(worker) for worker in session.workers)
-    session.record.accounting = await account(session, trace.space, collector)
+    session.record.accounting = await account(session, cast.space, collector)
 
 
-async def _come_to_rest(worker: Agent) -> None:
+async def _come_to_rest(worker: Commanded) -> None:
     """Let a worker end what it does, unless it has died."""
     try:
         await worker.settle()
@@ -196,7 +173,7 @@ def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable
                 _merge(run, record, reporter)
             shutil.rmtree(run / "parts")
         raise
-    shutil.rmtree(run / "trace")
+    shutil.rmtree(run / "trace", ignore_errors=True)
     if not is_kept:
         keep()
     shutil.rmtree(run / "parts")

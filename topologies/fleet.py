@@ -54,18 +54,7 @@ async def fleet(
     started: list[Agent] = []
     logs = run / "logs"
     try:
-        for number, host in enumerate(net.servers, start=1):
-            settings = server_config(number, config, run, placement, trace.space, config.every_arm, collector)
-            started.append(
-                await Agent.start(
-                    f"ps-{number - 1}",
-                    command_in(host.pid, "hosts.ps"),
-                    settings,
-                    logs,
-                    config.recovery.durable is not None,
-                    health,
-                )
-            )
+        await start_servers(started, config, run, placement, net, trace.space, collector, health)
         for number, host in enumerate(net.workers, start=1):
             settings = _worker_config(number, config, run, placement, training)
             started.append(
@@ -78,6 +67,26 @@ async def fleet(
         yield Fleet(workers=started[len(net.servers) :], servers=started[: len(net.servers)])
     finally:
         await asyncio.gather(*(agent.quit() for agent in started))
+
+
+async def start_servers(
+    started: list[Agent], config: Config, run: Path, placement: Placement, net: Network, space: KeySpace,
+    collector: Path, health: Health,
+) -> None:  # fmt: skip
+    """Append a server for each host, as soon as it has been started: whoever has the list ends them."""
+    for number, host in enumerate(net.servers, start=1):
+        settings = server_config(number, config, run, placement, space, config.every_arm, collector)
+        is_durable = config.recovery.durable is not None
+        started.append(
+            await Agent.start(
+                f"ps-{number - 1}",
+                command_in(host.pid, "hosts.ps"),
+                settings,
+                run / "logs",
+                is_durable,
+                health,
+            )
+        )
 
 
 def server_config(

@@ -24,6 +24,7 @@ _PROGRAMS = {
     "ip": "iproute2",
     "ethtool": "ethtool",
     "taskset": "util-linux",
+    "setpriv": "util-linux",
 }
 _INSTALL = "scripts/setup installs it"
 
@@ -36,6 +37,7 @@ def check(config: Config) -> None:
     _check_target(config)
     _check_cpus(config)
     _check_data(config)
+    _check_script(config)
     _check_runs(config)
 
 
@@ -122,6 +124,15 @@ def _check_data(config: Config) -> None:
         raise PreflightError(f"DATA={config.data}: there is no such file")
     kind = "a folder" if config.data.is_dir() else "a device, pipe or socket"
     raise PreflightError(f"DATA={config.data}: {kind}; it must be a libsvm training set or an update log")
+
+
+def _check_script(config: Config) -> None:
+    if config.script is None:
+        return
+    path = Path(config.script_command[0])
+    if not path.is_file():
+        what = "is no file" if path.exists() else "there is no such file"
+        raise PreflightError(f"SCRIPT={config.script}: {path}: {what}; a Python script is right")
 
 
 def _check_runs(config: Config) -> None:

@@ -19,17 +19,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from foundation.errors import HotlineError
 from foundation.tables import Tables, declare
+from topologies.members import Member, Message, send
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, Any]
 DEFAULT_PLACE = Path("/run/hotline/up.sock")
 PLACE_VARIABLE = "HOTLINE_CONNECT"
 """Names another place."""
+RANK_VARIABLE = "HOTLINE_RANK"
+"""Rank of a worker that names none."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -53,6 +55,10 @@ class Terms:
     """Where each server is reached."""
     workers: list[tuple[str, int]]
     """Where each worker binds its socket, by rank."""
+    arm: str
+    seed: int
+    parts: str | None = None
+    """Folder of the workers' logs, in a run, which also orders when their calls are let through."""
 
 
 class Cluster(Protocol):
@@ -73,21 +79,12 @@ class Cluster(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class _Member:
-    """A worker that has joined."""
-
-    rank: int
-    writer: asyncio.StreamWriter
-    reports: int = 0
-
-
-@dataclass(eq=False, slots=True)
 class _Session:
     """From the first that joins until the last has left."""
 
     tables: Tables
     terms: Terms
-    members: dict[int, _Member] = field(default_factory=dict)
+    members: dict[int, Member] = field(default_factory=dict)
     given: set[int] = field(default_factory=set)
     """Ranks that somebody has, or had."""
     gone: str | None = None
@@ -112,11 +109,20 @@ class _Session:
 
 
 class Rendezvous:
-    """One session at a time, of `cluster.size` workers at most. `told` gets what workers report."""
+    """One session at a time, of `cluster.size` workers at most.
 
-    def __init__(self, cluster: Cluster, told: Callable[[Message], None] = lambda report: None) -> None:
+    `told` gets what workers report, `joined` each worker that has joined.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        told: Callable[[Message], None] = lambda report: None,
+        joined: Callable[[Member], None] = lambda member: None,
+    ) -> None:
         self._cluster = cluster
         self._told = told
+        self._joined = joined
         self._session: _Session | None = None
         self._changing = asyncio.Lock()
         """Held while servers are started."""
@@ -152,7 +158,7 @@ class Rendezvous:
         session.broken = f"{why}; close all workers and start them again: what was trained is lost"
         session.cannot_go_on(session.broken)
         for member in session.members.values():
-            _send(member.writer, {"gone": session.broken})
+            send(member.writer, {"gone": session.broken})
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -170,7 +176,7 @@ class Rendezvous:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> _Member:
+    async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> Member:
         """Take a worker into the session, or begin one with it."""
         async with self._changing:
             if self._ending is not None:
@@ -192,16 +198,18 @@ class Rendezvous:
                 _check_rank(rank, session.given, self._cluster.size)
             taken = min(set(range(self._cluster.size)) - session.given) if rank is None else rank
             session.given.add(taken)
-            member = session.members[taken] = _Member(taken, writer)
+            member = session.members[taken] = Member(taken, writer)
             log.info("worker %d has joined", taken)
+            self._joined(member)
             return member
 
-    def leave(self, member: _Member | None, how: str | None = None) -> None:
+    def leave(self, member: Member | None, how: str | None = None) -> None:
         """Let a worker go; the others are told `how`, if that was not in order."""
         session = self._session
         if member is None or session is None or session.members.get(member.rank) is not member:
             return
         del session.members[member.rank]
+        member.leave()
         log.info("worker %d %s", member.rank, how or "has left")
         session.gone = session.gone or f"worker {member.rank} {how or 'has left'}"
         if how is None:
@@ -220,7 +228,7 @@ class Rendezvous:
             log.warning("%s", error)
             self.ended.set()
 
-    async def barrier(self, member: _Member) -> None:
+    async def barrier(self, member: Member) -> None:
         """Wait until all workers are in it."""
         session = self._of(member)
         if session.gone:
@@ -233,7 +241,7 @@ class Rendezvous:
             session.barrier.clear()
         await here
 
-    async def init(self, member: _Member, name: str) -> bool:
+    async def init(self, member: Member, name: str) -> bool:
         """Whether this worker is to set a table; if not, wait until who does has done it."""
         session = self._of(member)
         session.tables.named(name)
@@ -247,7 +255,7 @@ class Rendezvous:
         await asyncio.shield(session.set[name])
         return False
 
-    def has_set(self, member: _Member, name: str) -> None:
+    def has_set(self, member: Member, name: str) -> None:
         """A table is set."""
         session = self._of(member)
         if session.setters.get(name) != member.rank:
@@ -255,12 +263,12 @@ class Rendezvous:
         if not session.set[name].done():
             session.set[name].set_result(None)
 
-    def report(self, member: _Member, values: Message) -> None:
+    def report(self, member: Member, values: Message) -> None:
         """Hand on what a worker tells of its training."""
         self._told({"rank": member.rank, "report": member.reports, **values})
         member.reports += 1
 
-    def terms_for(self, member: _Member) -> Message:
+    def terms_for(self, member: Member) -> Message:
         """What a worker is told when it has joined."""
         session = self._of(member)
         terms = session.terms
@@ -272,6 +280,9 @@ class Rendezvous:
             "design": terms.design,
             "window": terms.window,
             "peers": terms.peers,
+            "arm": terms.arm,
+            "seed": terms.seed,
+            "parts": terms.parts,
             "address": terms.workers[member.rank],
         }
 
@@ -280,7 +291,7 @@ class Rendezvous:
         """That are in the session."""
         return 0 if self._session is None else len(self._session.members)
 
-    def _of(self, member: _Member) -> _Session:
+    def _of(self, member: Member) -> _Session:
         session = self._session
         if session is None or session.members.get(member.rank) is not member:
             raise Over("the session of this worker is over")
@@ -296,7 +307,7 @@ class _Conversation:
         self, rendezvous: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._rendezvous, self._reader, self._writer = rendezvous, reader, writer
-        self.member: _Member | None = None
+        self.member: Member | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -325,7 +336,7 @@ class _Conversation:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             answer = {"error": f"not understood: {line[:80].decode(errors='replace').strip()} ({error})"}
         if number is not None:
-            _send(self._writer, {"id": number, **answer})
+            send(self._writer, {"id": number, **answer})
 
     async def _do(self, command: object, given: Message) -> Message:
         rendezvous = self._rendezvous
@@ -344,7 +355,7 @@ class _Conversation:
             raise Refused(f"{command!r}: join first")
         return await self._do_for(self.member, command, given)
 
-    async def _do_for(self, member: _Member, command: object, given: Message) -> Message:
+    async def _do_for(self, member: Member, command: object, given: Message) -> Message:
         rendezvous = self._rendezvous
         if command == "barrier":
             await rendezvous.barrier(member)
@@ -354,9 +365,14 @@ class _Conversation:
             rendezvous.has_set(member, given["table"])
         elif command == "report":
             rendezvous.report(member, given)
+        elif command == "steps":
+            member.tells(int(given["steps"]))
+        elif command == "done":
+            member.has_done(given.pop("order"), given)
         elif command == "leave":
             for name, values in given.get("saturated", {}).items():
                 log.warning("worker %d: %d values of table %s were saturated", member.rank, values, name)
+            member.last = given
             rendezvous.leave(member)
         else:
             raise Refused(f"{command!r} is no request")
@@ -382,8 +398,3 @@ def _check_owner(writer: asyncio.StreamWriter) -> None:
     )
     if user not in (0, os.getuid()):
         raise Refused("it was started by root, who alone may end it: `sudo ./hotline down`")
-
-
-def _send(writer: asyncio.StreamWriter, message: Message) -> None:
-    if not writer.is_closing():
-        writer.write(json.dumps(message).encode() + b"\n")

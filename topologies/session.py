@@ -26,7 +26,7 @@ from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
 from foundation.protocol.addressing import server_port, worker_port
-from topologies.agents import Agent, Answer, call_all
+from topologies.agents import Agent, Answer, Commanded, call_all
 from topologies.disturbance import read
 from topologies.isolation import cpu_ns
 from topologies.machine import peak_memory_mb, run_queue_ns
@@ -45,7 +45,7 @@ class RealSession(Session):
     """What phases ask of it goes to the agents' pipes, to the switch, and to the kernel."""
 
     network: Network
-    workers: list[Agent]
+    workers: Sequence[Commanded]
     servers: list[Agent]
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Those that the run may use."""
@@ -217,15 +217,15 @@ class RealSession(Session):
 
     def run_queues_ns(self) -> dict[str, int]:
         """Run-queue delay of every process since it started."""
-        return {name: run_queue_ns(pid) for name, pid in self._pids().items()}
+        return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
 
     def peak_memory_mb(self) -> dict[str, float]:
         """The most memory that every process has had."""
-        return {name: peak_memory_mb(pid) for name, pid in self._pids().items()}
+        return {name: peak_memory_mb(pid) for name, pid in self.pids().items()}
 
-    def _pids(self) -> dict[str, int]:
+    def pids(self) -> dict[str, int]:
         """Of all processes."""
-        pids = {agent.name: agent.pid for agent in (*self.workers, *self.servers)}
+        pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
         switch = self.network.switch
         if switch.running is not None:
             pids[switch.name] = switch.running.process.pid

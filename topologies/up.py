@@ -37,9 +37,10 @@ from topologies import preflight, routes
 from topologies.agents import Agent, command_in
 from topologies.fleet import reached_at, server_config
 from topologies.leftovers import only_run
+from topologies.members import Message
 from topologies.placement import Placement, place
 from topologies.provision import provision
-from topologies.rendezvous import DEFAULT_PLACE, PLACE_VARIABLE, Message, Rendezvous, Terms
+from topologies.rendezvous import DEFAULT_PLACE, PLACE_VARIABLE, Rendezvous, Terms
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,8 @@ class RunningCluster:
             window=self._config.window,
             peers=[(each.address, HOTLINE_PORT) for each in reached_at(self._config)],
             workers=[(addressing.worker(number).address, port) for number in range(1, self.size + 1)],
+            arm=self._arm.name,
+            seed=self._config.seed,
         )
 
     async def end(self) -> None:

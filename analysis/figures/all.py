@@ -8,6 +8,7 @@ from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import correlation_figure
 from analysis.figures.coverage import coverages, share_of_updates
 from analysis.figures.latency import breakdown, completion, latencies, latencies_by_class
+from analysis.figures.learning import reported_losses
 from analysis.figures.model import Figure
 from analysis.figures.sizes import response_sizes
 from analysis.figures.source import Source
@@ -22,6 +23,7 @@ def _correlation(sources: Sequence[Source]) -> Figure:
 
 
 DRAWN: Sequence[Callable[[Sequence[Source]], Figure]] = (
+    reported_losses,
     completion,
     latencies,
     latencies_by_class,

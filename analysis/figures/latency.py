@@ -10,7 +10,7 @@ import polars as pl
 from analysis.figures.distribution import Distribution, distributions
 from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series, Values
 from analysis.figures.source import Curve, Source, curves
-from foundation.logs.columns import CLASSES, METRICS, TRANSFERS
+from foundation.logs.columns import CLASSES, METRICS, TRANSFERS, load_name, load_title
 
 LATENCY = Axis("latency, µs", is_log=True)
 CDF = Axis("CDF", is_share=True)
@@ -129,7 +129,9 @@ def completion(sources: Sequence[Source]) -> Figure:
         own = curve.source.operations.filter(pl.col("arm") == curve.arm)
         for (load, op), found in distributions(own, "latency_us", ["load", "op"]).items():
             if op in TRANSFERS:
-                panels.setdefault(f"{op}, load {load}", []).append(cdf_series(curve, found))
+                panels.setdefault(f"{op}, {load_title(load_name(float(load)))}", []).append(
+                    cdf_series(curve, found)
+                )
     return Figure(
         "completion",
         "Completion of pull and push, from when they were due",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from analysis.errors import AnalysisError
 from analysis.figures.model import colour_of
 from analysis.record import RunRecord, read_record
+from analysis.reported import Curves, read_curves
 from foundation.designs.arms import baseline_of, every, ordered
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -37,6 +38,8 @@ class Source:
     operations: pl.LazyFrame | None = None
     """Measured pulls, pushes and steps; None for a cluster's, as below."""
     record: RunRecord | None = None
+    reported: Curves = field(default_factory=dict)
+    """What a script's workers have told of their training."""
 
     def counts(self) -> Counts | None:
         """Updates of each key; None where there is no update log. Raises `DataError`."""
@@ -68,6 +71,7 @@ def of_run(run: Path) -> Source:
         arms=arms,
         operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
         record=record,
+        reported=read_curves(run),
     )
 
 

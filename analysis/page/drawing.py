@@ -8,6 +8,7 @@ from html import escape
 from analysis.record import RunRecord
 from analysis.summary import ArmSummary, LoadSummary, Summary
 from foundation.designs.arms import ordered
+from foundation.logs.columns import at_load
 from foundation.words import counted
 
 _WIDTH, _HEIGHT = 340, 330
@@ -35,7 +36,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     return [
         Drawing(
             _svg(load, arm.name, counted(workers, "worker"), counted(servers, "parameter server")),
-            f"Arm {arm.name}, {arm.about}: means a step, at load {name}.",
+            f"Arm {arm.name}, {arm.about}: means a step, {at_load(name)}.",
         )
         for arm in arms
     ]

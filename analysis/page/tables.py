@@ -12,7 +12,8 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, plain, text_of
 from foundation.designs.arms import compared, ordered
-from foundation.words import counted
+from foundation.logs.columns import load_title
+from foundation.words import capital, counted
 
 Row = Sequence[str | Sentence]
 """A title, and cells."""
@@ -40,7 +41,8 @@ class Table:
 def differences(summary: Summary, name: str) -> Iterator[Table]:
     """For each baseline, what others have of each metric at a load: in % of it, as on the terminal."""
     load = summary.loads[name]
-    offered = f"{load.offered_rate:,.1f} steps/s offered, {counted(load.rounds, 'round')}"
+    rate = "" if load.offered_rate is None else f"{load.offered_rate:,.1f} steps/s offered, "
+    title = f"{capital(load_title(name))}: {rate}{counted(load.rounds, 'round')}"
     for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
         rows: list[Row] = [
             (metric.title, plain(metric.written(value)), *(_cell(found, tone) for _, found, tone in cells))
@@ -48,7 +50,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         notes = list(without_intervals(load)) if rows else ["No round is complete."]
-        yield Table(f"Load {name}: {offered}; in % of {baseline}", head, rows, notes)
+        yield Table(f"{title}; in % of {baseline}", head, rows, notes)
 
 
 def _cell(found: Comparison | None, tone: Tone) -> Sentence:

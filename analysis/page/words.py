@@ -7,10 +7,18 @@ from collections.abc import Iterator, Sequence
 from analysis.metrics import shown_in
 from foundation.designs.interface import Arm
 
-_DIFFERENCES = (
+_PACED = (
     "An operation is a pull or a push: a series of RPCs from its scheduled start to its last response. "
-    "Every arm replays the same mini-batches at the same pace; arms alternate in random order in each "
-    "round. A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
+    "Every arm replays the same mini-batches at the same pace; arms alternate in random order in each round."
+)
+_SCRIPT = (
+    "An operation is a pull or a push: a series of RPCs from the script's call to its last response. "
+    "Each arm has its own processes of the script, and its own model. Outside its blocks an arm's calls "
+    "wait; arms alternate in random order in each round. Within a block workers go as fast as they can, so an "
+    "arm that answers sooner also has more to answer."
+)
+_DIFFERENCES = (
+    " A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
     "arm, so that a round in which the machine was slow counts no more than another. An interval (95 %)"
     " comes from the signs of the rounds: the order is random, so where two arms are alike, each round is "
     "as likely to show one ahead as the other."
@@ -61,15 +69,17 @@ _GLOSSARY = (
 )
 
 
-def reading(arms: Sequence[Arm], is_virtual: bool) -> list[str]:
+def reading(arms: Sequence[Arm], is_virtual: bool, is_script: bool = False) -> list[str]:
     """How to read the differences of a run of these arms."""
+    first = f"{_SCRIPT if is_script else _PACED}{_DIFFERENCES}"
     more = [metric.spoken for metric in shown_in("differences") if metric.better == "more"]
     of = f"more is better of {', '.join(more)}; of all else" if more else "of all"
     colours = f"Green is better, red is worse; {of} that is compared here less is better."
     if is_virtual:
-        return [_DIFFERENCES, f"{_CLAIMED}. {colours}"]
+        return [first, f"{_CLAIMED}. {colours}"]
     notes = " ".join(arm.note for arm in arms if arm.note)
-    return [_DIFFERENCES, f"{_CLAIMED}{_NULL}. {colours}{_EACH}", _LEARNING, *filter(None, [notes])]
+    learning = _LEARNING.replace("log loss", "reported loss") if is_script else _LEARNING
+    return [first, f"{_CLAIMED}{_NULL}. {colours}{_EACH}", learning, *filter(None, [notes])]
 
 
 def glossary(arms: Sequence[Arm] = ()) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from analysis.disturbance import reasons
-from analysis.record import Block, ProgramUse, ServerUse
+from analysis.record import Block, ProgramUse, ServerUse, least_capacity
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
@@ -41,6 +41,8 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             await _run_round(session, blocks, rounds, phase)
             operations = await session.new_operations() if rounds.goes_on_until_precise else None
             session.record.ended_by = rounds.end(operations)
+            if all(map(session.has_ended, config.measured)):
+                session.record.ended_by = "script"
             if session.record.ended_by is None and not is_halfway and rounds.share_done() >= 0.5:
                 is_halfway = True
                 begun = session.spent_s()
@@ -62,17 +64,26 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
     """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
     blocks = []
     for load in session.config.loads:
-        period_ns = round(1e9 * session.config.workers / session.record.offered_rate[load_name(load)])
+        period_ns = _period_ns(session, load)
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         first = session.take_steps(steps)
         # Another run with the same seed has the same, whatever its arms and other loads are.
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
+        pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
         blocks += [
-            Planned(arm, first, steps, period_ns, offsets, rounds.done, load)
+            Planned(arm, first, steps, *pace, rounds.done, load)
             for arm in session.config.measured
+            if not session.has_ended(arm)
         ]
     return blocks
+
+
+def _period_ns(session: Session, load: float) -> int:
+    """From a worker's step to its next: as offered, or in a closed loop of the arm that carries least."""
+    record = session.record
+    rate = record.offered_rate.get(load_name(load)) or least_capacity(record.capacity)
+    return round(1e9 * session.config.workers / rate)
 
 
 async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount, phase: Phase) -> None:
@@ -85,6 +96,8 @@ async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount
         block, use = await _run(session, planned, use)
         repeats = max(_REPEATS_AT_LEAST, _REPEATS * len(record.blocks))
         may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < repeats and rounds.has_time
+        if not block.steps:  # its script ended before
+            continue
         if block.disturbed and may_repeat:
             record.repeated_blocks.append(block)
             todo.append((planned, attempt + 1))

@@ -16,7 +16,7 @@ from analysis.statistics import Rounds
 from experiment.config import Config
 from foundation.logs.columns import load_name
 
-End = Literal["precision", "budget", "rounds"]
+End = Literal["precision", "budget", "rounds", "script"]
 
 
 class RoundCount:
@@ -57,18 +57,18 @@ class RoundCount:
 
     @property
     def goes_on_until_precise(self) -> bool:
-        """Nobody has said how many."""
-        return self._config.rounds is None
+        """Nobody has said how many, and no script has an end of its own."""
+        return self._config.rounds is None and not self._config.is_closed_loop
 
     def end(self, operations: pl.DataFrame | None) -> End | None:
         """After a round, and its operations where rounds go on until precise: why there shall be no other."""
         self.done += 1
         if self._config.rounds is not None:
             return "rounds" if self.done >= self._config.rounds else None
-        assert operations is not None
-        self._take(operations)
-        if self.done >= self._config.rounds_to_be_precise and self._is_precise():
-            return "precision"
+        if operations is not None:
+            self._take(operations)
+            if self.done >= self._config.rounds_to_be_precise and self._is_precise():
+                return "precision"
         if self.done < self._config.rounds_whatever_it_takes:
             return None
         return "budget" if self.spent_s * (1 + 1 / self.done) > self._config.budget_s else None

@@ -17,9 +17,26 @@ ARM = pl.Categorical()
 """Its name. Which there are is not the logs' business: so a run of before there was one stays readable."""
 
 
+CLOSED_LOOP = 0.0
+"""The load of blocks in which workers take their next step when they are ready for it."""
+
+
+_CLOSED = "closed loop"
+
+
 def load_name(load: float) -> str:
     """A load as records and results name it: 0.5 -> "0.5"."""
-    return f"{load:g}"
+    return _CLOSED if load == CLOSED_LOOP else f"{load:g}"
+
+
+def at_load(name: str) -> str:
+    """As sentences have it: "at load 0.5"."""
+    return f"in a {_CLOSED}" if name == _CLOSED else f"at load {name}"
+
+
+def load_title(name: str) -> str:
+    """As titles have it: "load 0.5"."""
+    return name if name == _CLOSED else f"load {name}"
 
 
 def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:

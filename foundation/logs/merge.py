@@ -1,6 +1,6 @@
 """The agents' part files -> one Parquet file a log.
 
-An agent writes `<log>-<worker|ps>-<number>-<part>.parquet`, each part complete in itself.
+An agent writes `<log>-<worker|ps>-<number>[-job-<job>]-<part>.parquet`, each part complete in itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from foundation.logs.columns import LOGS, UPDATES
 from foundation.logs.errors import DataError
 from foundation.logs.parts import whole
 
-_PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+)-(?P<part>\d+)\.parquet")
+_PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+(?:-job-\d+)?)-(?P<part>\d+)\.parquet")
 
 Window = tuple[int, int]
 """From when to when, Unix time in µs, both included."""

@@ -32,12 +32,16 @@ class Origin:
 
 
 class WorkerLogs:
-    """The two logs of a worker. `clock_offset`: Unix time minus the agent's monotonic clock, ns."""
+    """The two logs of a worker. `clock_offset`: Unix time minus the agent's monotonic clock, ns.
 
-    def __init__(self, directory: Path, worker: int, clock_offset: int) -> None:
+    `job` is given where a worker has a process for each.
+    """
+
+    def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
         self._offset = clock_offset
-        self._rpcs = Parts(directory, f"rpc-worker-{worker}", RPC)
-        self._operations = Parts(directory, f"operations-worker-{worker}", OPERATIONS)
+        agent = f"worker-{worker}" if job is None else f"worker-{worker}-job-{job}"
+        self._rpcs = Parts(directory, f"rpc-{agent}", RPC)
+        self._operations = Parts(directory, f"operations-{agent}", OPERATIONS)
 
     def write_rpcs(self, records: NDArray[np.void], origin: Origin) -> None:
         """Write RPCs of a block, `ROW` records, as a part; sizes are UDP payloads in bytes."""

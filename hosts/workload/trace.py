@@ -70,6 +70,11 @@ class Trace:
         """Most distinct parameters of any mini-batch."""
         return int(np.diff(self.key_start).max(initial=0))
 
+    @property
+    def lanes(self) -> int:
+        """Parameters that all mini-batches together push."""
+        return len(self.position)
+
     def batch(self, worker: int, step: int) -> MiniBatch:
         """The mini-batch of a worker (1-based); steps beyond the last begin again."""
         b = (worker - 1) * self.steps + step % self.steps

@@ -61,6 +61,8 @@ class Sides(Strict):
 def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> Sides:
     """Of a run at one load with the arm that its design is judged by, and that one's baseline."""
     load = next(iter(summary.loads.values()))
+    rate = load.offered_rate
+    assert rate is not None, "no simulation has a closed loop alone"
     baseline, lead = judged(config.design)
     differences = load.differences[lead.name]
     cores, compared = cores_of(config), [metric.name for metric in shown_in("cluster")]
@@ -78,15 +80,15 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
                 servers=closed.servers_busy * config.servers / cores["servers"],
             ),
             at_rate=Busy(
-                workers=min(1.0, worker_s * load.offered_rate / cores["workers"]),
-                servers=min(1.0, server_s * load.offered_rate / cores["servers"]),
+                workers=min(1.0, worker_s * rate / cores["workers"]),
+                servers=min(1.0, server_s * rate / cores["servers"]),
             ),
             rpcs_per_step=load.arms[arm].rpcs_per_step,
             ps_packets_per_step=load.arms[arm].ps_packets_per_step,
         )
 
     return Sides(
-        rate=load.offered_rate,
+        rate=rate,
         rounds=load.rounds,
         neither=side(baseline.name),
         hot=side(lead.name),

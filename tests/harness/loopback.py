@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from hosts.keys import KeySpace
-from topologies.rendezvous import Message, Rendezvous, Terms
+from tests.harness.waiting import PATIENCE_S
+from topologies.members import Member, Message
+from topologies.rendezvous import Rendezvous, Terms
 
 T = TypeVar("T")
 JOB = 7
@@ -66,6 +68,7 @@ class LoopbackCluster:
     def __init__(self, size: int, n_ps: int = 2, chosen: str = "none") -> None:
         self.size, self._n_ps, self._design, self.sessions = size, n_ps, chosen, 0
         self.servers: list[_Server] = []
+        self.parts: str | None = None
 
     async def begin(self, parameters: int) -> Terms:
         self.sessions += 1
@@ -75,7 +78,7 @@ class LoopbackCluster:
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
-        return Terms(JOB, self.sessions, self._design, 32, peers, workers)
+        return Terms(JOB, self.sessions, self._design, 32, peers, workers, "here", 1, self.parts)
 
     async def end(self) -> None:
         for server in self.servers:
@@ -90,6 +93,7 @@ class Meeting:
         self.place = place
         self.cluster = LoopbackCluster(size)
         self.reports: list[Message] = []
+        self.members: list[Member] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -98,12 +102,20 @@ class Meeting:
         self.do(self._open.__aenter__())
 
     async def _make(self) -> Rendezvous:
-        return Rendezvous(self.cluster, self.reports.append)
+        return Rendezvous(self.cluster, self.reports.append, self.members.append)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """On its loop."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
+
+    def order(self, member: Member, what: str, **values: object) -> Message | None:
+        """Its answer; None of one that leaves before."""
+
+        async def give() -> Message | None:
+            return await asyncio.wait_for(member.order(what, **values), PATIENCE_S)
+
+        return self.do(give())
 
     def breaks(self, why: str) -> None:
         """As if a server had ended."""

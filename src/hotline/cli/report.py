@@ -13,7 +13,8 @@ from rich.text import Text
 
 from foundation.concurrency import left_alone
 from foundation.errors import HotlineError
-from foundation.words import counted
+from foundation.logs.columns import load_title
+from foundation.words import capital, counted
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table
 from hotline.progress import progress_bar
 
@@ -140,8 +141,11 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     # --json has all.
     metrics = shown_in("compare")
     names = [each.name for each in found]
-    offered = ", ".join(f"{each.name} {each.offered_rate[load]:,.1f}" for each in found)
-    click.echo(f"Load {load}, steps/s offered: {offered}")
+    offered = ", ".join(
+        f"{each.name} {each.offered_rate[load]:,.1f}" for each in found if load in each.offered_rate
+    )
+    of_load = capital(load_title(load))
+    click.echo(of_load + (f", steps/s offered: {offered}" if offered else ""))
     base = baseline_of(found[0].changes[load])
     lead = leading(base.design)
     for arm in (each.name for each in (base, *told(base.design))):
@@ -156,7 +160,8 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
             if metric.name in changes[0]
         ]
         if rows:
-            print_table(f"Load {load}, arm {arm}: {names[0]}, and the others against it", ["", *names], rows)
+            title = f"{of_load}, arm {arm}: {names[0]}, and the others against it"
+            print_table(title, ["", *names], rows)
     if lead is None:
         return
     inside = [each.differences[load].get(lead.name, {}) for each in found]
@@ -166,7 +171,8 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
         if any(metric.name in of for of in inside)
     ]
     if rows:
-        print_table(f"Load {load}: {lead.name} against {lead.baseline}, in each run", ["", *names], rows)
+        title = f"{of_load}: {lead.name} against {lead.baseline}, in each run"
+        print_table(title, ["", *names], rows)
 
 
 def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:

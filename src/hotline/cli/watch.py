@@ -22,7 +22,7 @@ from controller.controller import Controller
 from controller.errors import DeviceError
 from controller.rates import Reading, take
 from foundation.concurrency import in_thread
-from foundation.logs.columns import load_name
+from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import Number, json_option, on_switch, one_line_errors, plain_table, switch_options
 
 if TYPE_CHECKING:
@@ -150,8 +150,9 @@ def _line(view: View) -> Iterator[str]:
     yield ", ".join(f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _names(reading))
     for block in view.fresh:
         arm, number, load, *latencies = _cells(block)
+        where = at_load(load)
         told = ", ".join(f"{name} {each}" for name, each in zip(_BLOCK[3:], latencies, strict=True))
-        yield f"{arm} in round {number} at load {load}, µs: {told}"
+        yield f"{arm} in round {number} {where}, µs: {told}"
 
 
 def _tables(view: View) -> Iterator[Text | Table]:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from hotline.kv.errors import Gone, NotUp
@@ -35,6 +36,8 @@ class Connection:
         self._asked = 0
         self._gone: Gone | None = None
         self._is_closed = False
+        self.orders: SimpleQueue[Message | None] = SimpleQueue()
+        """What a run has the worker do, and None at the end."""
         self._reading = threading.Thread(target=self._read, name="hotline-news", daemon=True)
         self._reading.start()
 
@@ -88,6 +91,8 @@ class Connection:
             with self._answered:
                 self._answers[message["id"]] = message
                 self._answered.notify_all()
+        elif "order" in message:
+            self.orders.put(message)
         elif "gone" in message:
             self._end(Gone(message["gone"]))
 

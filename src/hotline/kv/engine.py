@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ PATIENCE_S = 5.0
 _TICK_NS = 50_000_000
 """How often the loop comes back to look whether it is to end."""
 _NO_FILE = -1
+_MOD = 1 << 32
+"""Iterations on the wire wrap."""
 
 
 @dataclass(slots=True)
@@ -44,20 +47,48 @@ class Operation:
     take: Callable[[NDArray[np.uint32]], None] | None = None
     """Gets the values [n]."""
     callback: Callable[[], object] | None = None
+    is_training: bool = True
+    """Part of a step, unlike what sets or reads a whole table."""
+    begun_ns: int = 0
+    """When it was called for."""
+
+
+class Books(Protocol):
+    """What is told of all operations in a run."""
+
+    def pushing(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Before a push of these parameters [n]; returns what it marks as answered [n]."""
+        ...
+
+    def pushed(self) -> None:
+        """It has ended."""
+        ...
+
+    def ended(self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int) -> None:
+        """All pushes, or pulls, of an operation have ended now."""
+        ...
+
+    def make_room(self, client: BaseClient) -> None:
+        """The client's log is full."""
+        ...
 
 
 class Engine:
     """Operations are done in the order in which they were begun, and have numbers from 0 on.
 
-    When servers or switch are `lost`, that is for good: everybody who waits gets it.
+    When servers or switch are `lost`, that is for good: everybody who waits gets it. One with `books` begins
+    shut: calls wait, and so does what they have queued, until it is opened.
     """
 
     def __init__(
         self, caller: Caller, chosen: str, parameters: int, window: int, peers: Sequence[Address],
-        sock: socket.socket,
+        sock: socket.socket, make_books: Callable[[int], Books] | None = None,
     ) -> None:  # fmt: skip
         self._largest = min(LARGEST, parameters)
-        self._client: BaseClient = design(chosen).agents.client(
+        self._books = None if make_books is None else make_books(self._largest)
+        self._is_open, self._is_busy = self._books is None, False
+        self._pushes = 0
+        self.client: BaseClient = design(chosen).agents.client(
             caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._largest
         )
         self._socket, self._peers = sock, peers
@@ -72,7 +103,7 @@ class Engine:
         self._lost: Gone | None = None
         self._is_closing = False
         # Loads machine code, or makes it: nobody is to wait for that in an operation.
-        operate(self._client.state, self._udp, self._wire, 0)
+        operate(self.client.state, self._udp, self._wire, 0)
         self._thread = threading.Thread(target=self._run, name="hotline", daemon=True)
         self._thread.start()
 
@@ -80,6 +111,11 @@ class Engine:
         """Queue an operation; its number. Raises `Gone`, or `Closed`."""
         with self._changed:
             self._check()
+            # A callback is part of an operation under way, which nobody shuts out.
+            while not self._is_open and threading.current_thread() is not self._thread:
+                self._changed.wait()
+                self._check()
+            operation.begun_ns = time.monotonic_ns()
             self._queue.append(operation)
             self._begun += 1
             self._changed.notify_all()
@@ -106,6 +142,19 @@ class Engine:
         if last >= 0:
             self.wait(last)
 
+    def open(self) -> None:
+        """Let calls through."""
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def shut(self) -> None:
+        """Let no call through from now on; returns when what is under way has ended."""
+        with self._changed:
+            self._is_open = False
+            while self._is_busy:
+                self._changed.wait()
+
     def lose(self, lost: Gone) -> None:
         """Training cannot go on: tell whoever waits, now and later."""
         with self._changed:
@@ -128,46 +177,74 @@ class Engine:
             raise self._lost
 
     def _run(self) -> None:
-        while (operation := self._next()) is not None:
-            try:
-                self._do(operation)
-            except (Gone, Closed) as error:
-                if isinstance(error, Gone):
-                    self.lose(error)
-                return
-            except Exception as error:
-                self._failures[self._done] = error
+        try:
+            while (operation := self._next()) is not None:
+                try:
+                    self._do(operation)
+                except (Gone, Closed):
+                    raise
+                except Exception as error:
+                    self._failures[self._done] = error
+                with self._changed:
+                    self._done += 1
+                    self._is_busy = False
+                    self._changed.notify_all()
+        except Gone as error:
+            self.lose(error)
+        except Closed:
+            pass
+        finally:
             with self._changed:
-                self._done += 1
+                self._is_busy = False
                 self._changed.notify_all()
 
     def _next(self) -> Operation | None:
         """What is to be done; None at the end."""
         with self._changed:
-            while not (self._queue or self._is_closing or self._lost):
+            while not ((self._queue and self._is_open) or self._is_closing or self._lost):
                 self._changed.wait()
-            return None if self._is_closing or self._lost else self._queue.popleft()
+            if self._is_closing or self._lost:
+                return None
+            self._is_busy = True
+            return self._queue.popleft()
 
     def _do(self, operation: Operation) -> None:
-        positions, deltas, client = operation.positions, operation.deltas, self._client
-        parts = [slice(at, at + self._largest) for at in range(0, len(positions), self._largest)]
-        if deltas is not None:
-            for part in parts:
-                client.push(0, positions[part], deltas[part], self._answered)
-                self._drive()
+        n = len(operation.positions)
+        parts = [slice(at, at + self._largest) for at in range(0, n, self._largest)]
+        if operation.deltas is not None:
+            self._push(operation, operation.deltas, parts)
         if operation.take is not None:
-            values = np.empty(len(positions), np.uint32)
-            for part in parts:
-                client.pull(0, positions[part])
-                self._drive()
-                values[part] = client.values
-            operation.take(values)
+            operation.take(self._pull(operation, parts))
         if operation.callback is not None:
             operation.callback()
 
-    def _drive(self) -> None:
-        """Until the operation of the state machine has ended; raises `Gone` and `Closed`."""
-        client = self._client
+    def _push(self, operation: Operation, deltas: NDArray[np.uint32], parts: list[slice]) -> None:
+        begun, rpcs, books = time.monotonic_ns(), 0, self._books
+        for part in parts:
+            positions = operation.positions[part]
+            answered = self._answered if books is None else books.pushing(positions, deltas[part])
+            self.client.push(self._pushes % _MOD, positions, deltas[part], answered)
+            rpcs += self._drive()
+            if books is not None:
+                books.pushed()
+        if books is not None:
+            books.ended("push", operation, self._pushes % _MOD, begun, rpcs)
+        self._pushes += operation.is_training
+
+    def _pull(self, operation: Operation, parts: list[slice]) -> NDArray[np.uint32]:
+        begun, rpcs = time.monotonic_ns(), 0
+        values = np.empty(len(operation.positions), np.uint32)
+        for part in parts:
+            self.client.pull(self._pushes % _MOD, operation.positions[part])
+            rpcs += self._drive()
+            values[part] = self.client.values
+        if self._books is not None:
+            self._books.ended("pull", operation, self._pushes % _MOD, begun, rpcs)
+        return values
+
+    def _drive(self) -> int:
+        """Until the operation of the state machine has ended; RPCs that it took. Raises `Gone`, `Closed`."""
+        client = self.client
         rows, since = -1, 0
         while not client.idle:
             now = time.monotonic_ns()
@@ -179,11 +256,18 @@ class Engine:
             elif now - since > PATIENCE_S * 1e9:
                 raise NoAnswer(self._silence())
             if reason == FULL:
-                client.take_records(client.state.log)
+                self._make_room()
+        return client.rpcs_of_operation
+
+    def _make_room(self) -> None:
+        if self._books is None:
+            self.client.take_records(self.client.state.log)
+        else:
+            self._books.make_room(self.client)
 
     def _silence(self) -> str:
         """Whom nobody has heard."""
-        state = self._client.state
+        state = self.client.state
         awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(state.slots["busy"]).tolist()}
         names = ", ".join(f"{peer} ({':'.join(map(str, self._peers[peer]))})" for peer in sorted(awaited))
         return (

@@ -18,11 +18,14 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.tables import DEFAULT_SCALE, Table, make_tables
 from hosts.sockets import open_udp
+from hotline.kv.books import RunBooks
 from hotline.kv.calls import Rows, check_keys, check_out, check_values, in_order, put_back
 from hotline.kv.connection import Connection, place_of
 from hotline.kv.engine import LARGEST, Engine, Operation
 from hotline.kv.errors import Closed, Gone, Misused, NotUp
 from hotline.kv.fixed import from_fixed, to_fixed
+from hotline.kv.orders import Orders
+from topologies.rendezvous import RANK_VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,8 @@ class Worker:
     """One of `size` workers of a job, with tables that all of them push to and pull from.
 
     `tables` has (rows, dim) of each by its name. Values are kept in units of 1 / `scale`, of all tables or by
-    name. All workers declare the same. `connect` is the socket that `hotline up` has printed.
+    name. All workers declare the same. `connect` is the socket that `hotline up` has printed. A run sets both
+    it and `rank` for the scripts that it starts.
 
     Calls return an operation's number at once, and are done in the order in which they were made. Keys are
     integers [n], each once, in any order; values are float32 [n, dim], or [n] where dim is 1. What is pushed
@@ -54,18 +58,40 @@ class Worker:
         """Table -> values pushed so far that were beyond int32, and became the largest that fit."""
         self._pushed: set[str] = set()
         self._engine: Engine | None = None
+        self._orders: Orders | None = None
         self._is_closed = False
+        wanted = _rank_of_run() if rank is None else rank
         self._connection = Connection(place_of(connect), self._lose)
         try:
-            terms = self._connection.ask("join", tables=self.tables.declared(), rank=rank)
+            terms = self._connection.ask("join", tables=self.tables.declared(), rank=wanted)
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
             """Workers of the job."""
-            self._engine = _engine(terms, self.tables.size)
+            self.arm: str = terms["arm"]
+            """The way in which the switch helps, as reports name it."""
+            self.seed: int = terms["seed"]
+            """The run's: the same for all workers and arms."""
+            self._join(terms)
         except BaseException:
             self._connection.close()
             raise
+
+    def _join(self, terms: Mapping[str, Any]) -> None:
+        """Begin to do operations: in a run, with books of them, and when it says so."""
+        books: list[RunBooks] = []
+
+        def make_books(largest: int) -> RunBooks:
+            books.append(RunBooks(terms, self.tables.size, largest, self._tell_steps))
+            return books[0]
+
+        is_run = terms["parts"] is not None
+        self._engine = _engine(terms, self.tables.size, make_books if is_run else None)
+        if is_run:
+            self._orders = Orders(self._connection, self._engine, books[0])
+
+    def _tell_steps(self, steps: int) -> None:
+        self._connection.tell("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
         """Set a table, values [rows, dim]: the first worker that calls it sets it, and all see that.
@@ -80,7 +106,7 @@ class Worker:
         if not self._connection.ask("init", table=of.name)["mine"]:
             return False
         for rows in _blocks(of):
-            self._working.wait(self._begin(of, rows, given[rows.keys]))
+            self._working.wait(self._begin(of, rows, given[rows.keys], is_training=False))
         self._connection.ask("set", table=of.name)
         return True
 
@@ -131,7 +157,8 @@ class Worker:
         of = self.tables.named(table)
         values = np.empty((of.rows, of.dim), np.float32)
         for rows in _blocks(of):
-            self._working.wait(self._begin(of, rows, None, values[rows.keys[0] : rows.keys[-1] + 1]))
+            out = values[rows.keys[0] : rows.keys[-1] + 1]
+            self._working.wait(self._begin(of, rows, None, out, is_training=False))
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -164,14 +191,14 @@ class Worker:
 
     def _begin(
         self, of: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
-        callback: Callback | None = None,
+        callback: Callback | None = None, is_training: bool = True,
     ) -> int:  # fmt: skip
         engine = self._working
         deltas = None
         if values is not None:
             deltas, saturated = to_fixed(in_order(values, rows).reshape(-1), of.scale)
         take = None if out is None else _taker(of, rows, out)
-        number = engine.begin(Operation(of.parameters(rows.keys), deltas, take, callback))
+        number = engine.begin(Operation(of.parameters(rows.keys), deltas, take, callback, is_training))
         if values is not None:
             self.saturated[of.name] += saturated
             self._pushed.add(of.name)
@@ -183,13 +210,14 @@ class Worker:
         self._is_closed = True
         if self._engine is not None:
             self._engine.close()
+        last = {} if self._orders is None else self._orders.close()
         told = {name: number for name, number in self.saturated.items() if number}
         for name, number in told.items():
             most = 2**31 / self.tables[name].scale
             log.warning("table %s: %d pushed values were beyond ±%g, and became that", name, number, most)
         try:
             if is_in_order:
-                self._connection.ask("leave", saturated=told)
+                self._connection.ask("leave", saturated=told, **last)
         except Gone:
             log.debug("nobody is left to be told")
         finally:
@@ -210,7 +238,19 @@ class Worker:
             raise Closed("this worker has been closed")
 
 
-def _engine(terms: Mapping[str, Any], parameters: int) -> Engine:
+def _rank_of_run() -> int | None:
+    """What a run has given to this process; None without one."""
+    given = os.environ.get(RANK_VARIABLE)
+    if given is None:
+        return None
+    if not given.isdecimal():
+        raise Misused(f"{RANK_VARIABLE}={given}: a run sets it to a rank, 0 or more; else leave it unset")
+    return int(given)
+
+
+def _engine(
+    terms: Mapping[str, Any], parameters: int, make_books: Callable[[int], RunBooks] | None
+) -> Engine:
     """What speaks to the servers, as the rendezvous has told it."""
     host, port = terms["address"]
     try:
@@ -223,7 +263,7 @@ def _engine(terms: Mapping[str, Any], parameters: int) -> Engine:
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
         peers = [(peer, number) for peer, number in terms["peers"]]
-        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock)
+        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock, make_books)
     except BaseException:
         sock.close()
         raise

@@ -111,7 +111,7 @@ def _all(runs: dict[str, MeasuredRun]) -> Table:
     rows: list[Row] = [
         (
             name,
-            plain(f"{run.load.offered_rate:,.0f}"),
+            plain("" if run.load.offered_rate is None else f"{run.load.offered_rate:,.0f}"),
             *(plain(_difference(run, metric)) for metric in metrics.values()),
             plain(f"{run.summary.updates.sent:,} sent, {run.summary.updates.lost:,} lost"),
         )

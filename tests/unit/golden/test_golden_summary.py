@@ -84,6 +84,9 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
             "half_width": about(419.2 / 519.2 * ((479.2 / 419.2) ** (1 / 3) - 1) / 2),
             "goal": 0.03,
         },
+        "reports": None,
+        "last_reported": {},
+        "steps_per_s": {},
         "repeated": {"hot": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
         "capacity_checks": [
             {"when": "middle", "capacity": {"neither": 190.0, "again": 200.0, "hot": 192.0}},

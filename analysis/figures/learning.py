@@ -1,0 +1,33 @@
+"""Ours: what a script's workers report of their training, arm by arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series
+from analysis.figures.source import Source, curves
+
+
+def reported_losses(sources: Sequence[Source]) -> Figure:
+    """Loss by report; nothing where no script was run, or it reported nothing."""
+    series = [
+        Series(
+            curve.name,
+            np.arange(1, len(losses) + 1, dtype=np.float64),
+            np.array(losses, dtype=np.float64),
+            curve.colour,
+            curve.dash,
+        )
+        for curve in curves(sources, with_null=len(sources) == 1)
+        if (losses := curve.source.reported.get(curve.arm))
+    ]
+    return Figure(
+        "loss",
+        "Loss that the script reports",
+        Axis("report"),
+        Axis("loss"),
+        [Panel("", series)] if series else [],
+        caption="The n-th report of all workers, their mean. Arms take turns, and each trains its own model.",
+    )

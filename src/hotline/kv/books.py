@@ -1,0 +1,126 @@
+"""What a run keeps of a script's operations: the ledger, the logs, and what happened in a block."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.agent import run_queue_ns
+from hosts.sockets import clock_offset
+from hosts.worker.client import BaseClient
+from hosts.worker.ledger import Ledger
+from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.trainer import OperationRecord
+from hosts.worker.writer import RpcWriter
+from hotline.kv.engine import Operation
+
+_TELL_NS = 20_000_000
+"""How often it is told how far a block is."""
+
+
+class RunBooks:
+    """`Books` of one worker in one arm. A step is a push, with the pulls since the push before it.
+
+    `terms` are the rendezvous's; `tell` is called with the steps of the block so far.
+    """
+
+    def __init__(
+        self, terms: Mapping[str, Any], parameters: int, largest: int, tell: Callable[[int], None]
+    ) -> None:
+        job, epoch, parts = terms["job"], terms["epoch"], Path(terms["parts"])
+        self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
+        path = parts / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
+        self._ledger = Ledger(job, epoch, parameters, largest, path)
+        self._logs = WorkerLogs(parts, self._worker, clock_offset(), job)
+        self._rpcs = RpcWriter(self._logs.write_rpcs)
+        self._tell, self._told_ns = tell, 0
+        self._origin = Origin(self._worker, job, self._arm, -1, 0.0, 0)
+        self._operations: list[OperationRecord] = []
+        self._opened_ns = 0
+        self._pulled: OperationRecord | None = None
+        """The first pull since the last push, and below the RPCs of all of them."""
+        self._rpcs_pulled = 0
+        self._steps = self._lanes = 0
+        self._cpu_s, self._queued_ns = 0.0, 0
+        self._before: dict[str, int] = {}
+
+    def begin(self, client: BaseClient, round: int, load: float, discard_ns: int) -> None:
+        """A block begins."""
+        self._opened_ns = time.monotonic_ns()
+        measured_from = self._opened_ns + discard_ns
+        self._origin = Origin(self._worker, self._job, self._arm, round, load, measured_from)
+        self._operations, self._pulled, self._rpcs_pulled = [], None, 0
+        self._steps = self._lanes = 0
+        self._before = client.counters
+        self._rpcs.begin(client)
+        self._cpu_s, self._queued_ns = time.process_time(), run_queue_ns()
+
+    def end(self, client: BaseClient) -> dict[str, object]:
+        """It has ended, and its logs are written; what it was, as `experiment.session.Ran` has it."""
+        cpu_s, queued_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._queued_ns
+        self._rpcs.end(client, self._origin)
+        self._logs.write_operations(self._operations, self._origin)
+        return {
+            "steps": self._steps,
+            "behind_ns": 0,
+            "loss": None,
+            "updates_sent": self._lanes,
+            "cpu_s": cpu_s,
+            "runqueue_ns": queued_ns,
+            "pid": os.getpid(),
+            **{name: count - self._before[name] for name, count in client.counters.items()},
+        }
+
+    @property
+    def dropped_rows(self) -> int:
+        """Of the log of RPCs, as the disk was too slow."""
+        return self._rpcs.dropped
+
+    def close(self) -> None:
+        """Nothing is to be logged any more."""
+        self._rpcs.close()
+
+    def pushing(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Before a push of these parameters [n]; returns what it marks as answered [n]."""
+        return self._ledger.open(positions, deltas)
+
+    def pushed(self) -> None:
+        """It has ended."""
+        self._ledger.close()
+
+    def make_room(self, client: BaseClient) -> None:
+        """The client's log is full."""
+        self._rpcs.swap(client, self._origin)
+
+    def ended(self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int) -> None:
+        """All pushes, or pulls, of an operation have ended now."""
+        # What was called for before the block has waited for that, and not for anybody's answer.
+        due = max(operation.begun_ns, self._opened_ns)
+        now = time.monotonic_ns()
+        done = OperationRecord(iteration, op, due, start_ns, now, rpcs)
+        self._operations.append(done)
+        if not operation.is_training:
+            return
+        if op == "pull":
+            self._pulled = self._pulled or done
+            self._rpcs_pulled += rpcs
+        else:
+            self._end_step(done, len(operation.positions))
+
+    def _end_step(self, push: OperationRecord, lanes: int) -> None:
+        first, rpcs = self._pulled or push, self._rpcs_pulled + push.rpcs
+        self._operations.append(
+            OperationRecord(push.iteration, "step", first.scheduled, first.start, push.end, rpcs)
+        )
+        self._pulled, self._rpcs_pulled = None, 0
+        self._steps += 1
+        self._lanes += lanes
+        if push.end - self._told_ns >= _TELL_NS:
+            self._told_ns = push.end
+            self._tell(self._steps)

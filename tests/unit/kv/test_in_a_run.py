@@ -1,0 +1,226 @@
+"""A script's worker in a run: it waits for its blocks, and its books have what it pushed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hotline
+from hosts.worker import ledger
+from hotline.kv.errors import Gone, Misused
+from tests.harness.effort import examples
+from tests.harness.loopback import JOB, Meeting, meeting
+from tests.harness.waiting import PATIENCE_S, wait_for
+from topologies.members import Member
+
+TABLES = {"rows": (30, 2)}
+OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0}
+F32 = np.float32
+
+
+@pytest.fixture
+def met(tmp_path: Path) -> Iterator[Meeting]:
+    with meeting(tmp_path) as made:
+        made.cluster.parts = str(tmp_path)
+        yield made
+
+
+def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, Member]:
+    worker = hotline.Worker(TABLES, scale=1.0, connect=met.place, rank=rank)
+    return worker, next(member for member in met.members if member.rank == rank)
+
+
+def opened(met: Meeting, member: Member, **values: object) -> None:
+    assert met.order(member, "open", **{**OPENING, **values}) == {}
+
+
+def shut(met: Meeting, member: Member) -> dict[str, Any]:
+    told = met.order(member, "shut")
+    assert told is not None
+    return told
+
+
+def push(kv: hotline.Worker, keys: list[int], value: float = 1.0) -> int:
+    return kv.push(keys, np.full((len(keys), 2), value, F32))
+
+
+def sent(folder: Path, epoch: int = 1, worker: int = 1) -> list[int]:
+    sums = ledger.read(folder / f"ledger-worker-{worker}-job-{JOB}-epoch-{epoch}.bin")
+    assert not sums.unknown.any()
+    found: list[int] = sums.sent.view(np.int32).tolist()
+    return found
+
+
+def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -> None:
+    kv, member = join(met)
+    calling = threading.Thread(target=lambda: kv.wait(push(kv, [1, 2])))
+    calling.start()
+    assert shut(met, member) == {}  # none has been open
+    assert calling.is_alive()
+    opened(met, member)
+    calling.join(PATIENCE_S)
+    told = shut(met, member)
+    assert (told["steps"], told["updates_sent"], told["behind_ns"], told["loss"]) == (1, 4, 0, None)
+    assert told["cpu_s"] > 0 and told["retransmissions"] >= 0
+    again = threading.Thread(target=push, args=(kv, [3]))
+    again.start()
+    assert shut(met, member) == {} and again.is_alive()
+    opened(met, member)
+    again.join(PATIENCE_S)
+    kv.close()
+    assert sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
+
+
+def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of_steps(
+    met: Meeting, tmp_path: Path
+) -> None:
+    kv, member = join(met)
+    opened(met, member)
+    kv.init(np.ones((30, 2), F32))
+    out = np.zeros((3, 2), F32)
+    kv.pull([4, 5, 6], out)
+    kv.wait(kv.pull([7, 8, 9], out))
+    kv.wait(push(kv, [4, 5]))
+    kv.wait(push(kv, [6]))
+    kv.read()
+    told = shut(met, member)
+    assert (told["steps"], told["updates_sent"]) == (2, 6)
+    rows = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-0.parquet")
+    assert rows["op"].to_list() == ["push", "pull", "pull", "push", "step", "push", "step", "pull"]
+    first, second = rows.filter(pl.col("op") == "step").rows(named=True)
+    pulls = rows.filter(pl.col("op") == "pull")
+    assert (first["iteration"], second["iteration"]) == (0, 1)
+    assert first["scheduled_us"] == pulls["scheduled_us"][0] and first["end_us"] == rows["end_us"][3]
+    assert first["rpcs"] == pulls["rpcs"][0] + pulls["rpcs"][1] + rows["rpcs"][3]
+    assert set(rows["round"]) == {3} and set(rows["arm"].cast(pl.String)) == {"here"}
+    rpcs = pl.read_parquet(tmp_path / f"rpc-worker-1-job-{JOB}-0.parquet")
+    assert rpcs.height == rows.filter(pl.col("op") != "step")["rpcs"].sum()
+    kv.close()
+
+
+def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting, tmp_path: Path) -> None:
+    """Time outside of blocks is no latency; and the first part of a block is not measured."""
+    kv, member = join(met)
+    opened(met, member)
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        started.set()
+        go_on.wait(PATIENCE_S)
+
+    kv.push([1], np.ones((1, 2), F32), callback=hold)
+    last = push(kv, [2])
+    assert started.wait(PATIENCE_S)
+    ending: list[dict[str, Any]] = []
+    shutting = threading.Thread(target=lambda: ending.append(shut(met, member)))
+    shutting.start()
+    engine = kv._engine
+    assert engine is not None
+    wait_for(lambda: not engine._is_open)
+    go_on.set()
+    shutting.join(PATIENCE_S)
+    assert ending[0]["steps"] == 1
+    opened(met, member, discard_ns=10**12)
+    kv.wait(last)
+    assert shut(met, member)["steps"] == 1
+    begun, late = (
+        pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-{part}.parquet") for part in (0, 1)
+    )
+    assert late["scheduled_us"][0] > begun["end_us"][-1]
+    assert begun["measured"].all() and not late["measured"].any()
+    kv.close()
+
+
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    pushes=st.lists(st.tuples(st.sets(st.integers(0, 29), min_size=1), st.integers(-99, 99)), max_size=12),
+    blocks=st.integers(1, 4),
+)
+def test_whatever_is_shut_out_is_pushed_once(
+    tmp_path_factory: pytest.TempPathFactory, pushes: list[tuple[set[int], int]], blocks: int
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    with meeting(folder) as met:
+        met.cluster.parts = str(folder)
+        kv, member = join(met)
+        expected = np.zeros((30, 2), int)
+
+        def train() -> None:
+            for keys, value in pushes:
+                push(kv, sorted(keys), value)
+            kv.close()
+
+        training = threading.Thread(target=train)
+        training.start()
+        steps = 0
+        for keys, value in pushes:
+            expected[sorted(keys)] += value
+        for _ in range(blocks):
+            if met.order(member, "open", **OPENING) is not None:
+                steps += (met.order(member, "shut") or {}).get("steps", 0)
+        met.order(member, "open", **OPENING)
+        training.join(PATIENCE_S)
+        assert not training.is_alive()
+        steps += (member.last["ran"] or {}).get("steps", 0)
+        assert sent(folder) == expected.reshape(-1).tolist()
+        assert steps == len(pushes) and member.last["dropped_rows"] == 0
+
+
+def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: Meeting) -> None:
+    kv, member = join(met)
+    opened(met, member)
+    push(kv, [1])
+    kv.wait(push(kv, [2]))
+    wait_for(lambda: member.steps >= 1)
+    kv.close()
+    wait_for(member.has_left.is_set)
+    assert (member.last["ran"]["steps"], member.last["dropped_rows"]) == (2, 0)
+    assert met.order(member, "shut") is None
+
+
+def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting, tmp_path: Path) -> None:
+    kv, member = join(met)
+    hot = tmp_path / "hotset.parquet"
+    pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
+    assert met.order(member, "hint", file=str(hot)) == {}
+    told = met.order(member, "hint", file=str(tmp_path / "none.parquet"))
+    assert told is not None and "none.parquet" in told["error"]
+    assert met.order(member, "flush") == {"dropped_rows": 0}
+    kv._leave(is_in_order=False)
+
+
+def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> None:
+    kv, _ = join(met)
+    heard: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            push(kv, [1])
+        except Gone as error:
+            heard.append(error)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    met.breaks("server ps-0 has ended")
+    calling.join(PATIENCE_S)
+    assert "ps-0" in str(heard[0])
+    kv._leave(is_in_order=False)
+
+
+def test_a_run_says_who_a_script_is(met: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+    monkeypatch.setenv("HOTLINE_RANK", "1")
+    kv = hotline.Worker(TABLES)
+    assert (kv.rank, kv.size, kv.arm, kv.seed) == (1, 2, "here", 1)
+    kv._leave(is_in_order=False)
+    monkeypatch.setenv("HOTLINE_RANK", "first")
+    with pytest.raises(Misused, match="HOTLINE_RANK=first"):
+        hotline.Worker(TABLES)

@@ -1,0 +1,97 @@
+"""Who plays the workers of a run, and what they go through; here our own agents."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from analysis.record import RunRecord
+from experiment.config import Config
+from experiment.health import Health
+from experiment.phases.measure import measure
+from experiment.progress import Reporter
+from foundation.designs.registry import design
+from hosts.keys import KeySpace
+from hosts.model.hyperparameters import Hyperparameters
+from hosts.workload.trace import Trace
+from topologies.calibrate import calibrate, check_capacity, probe
+from topologies.emulator import measure_emulator
+from topologies.fleet import fleet
+from topologies.isolation import isolated, quiet_threads
+from topologies.network import Network
+from topologies.placement import Placement
+from topologies.session import RealSession
+
+log = logging.getLogger(__name__)
+
+COLLECTOR = Path("/run/hotline-collector")
+"""Socket of the log collector: one run at a time has it, and a run's folder may lie where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a run is played."""
+
+    config: Config
+    run: Path
+    """Its folder."""
+    record: RunRecord
+    reporter: Reporter
+    placement: Placement
+    network: Network
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Workers and servers that are ready."""
+
+    session: RealSession
+    space: KeySpace
+    traffic: Callable[[], Coroutine[Any, Any, None]]
+    """All phases, to the last RPC."""
+
+
+@asynccontextmanager
+async def played_by_agents(
+    setting: Setting, trace: Trace, training: Hyperparameters | None
+) -> AsyncIterator[Cast]:
+    """Our own, which replay a trace and may train on it; at the end they are ended."""
+    config, run = setting.config, setting.run
+    async with fleet(
+        config, run, setting.placement, setting.network, trace, training, COLLECTOR, setting.health
+    ) as agents:
+        session = RealSession(
+            config=config,
+            run=run,
+            record=setting.record,
+            reporter=setting.reporter,
+            network=setting.network,
+            workers=agents.workers,
+            servers=agents.servers,
+            health=setting.health,
+        )
+        yield Cast(session, trace.space, partial(_traffic, session, trace, setting.placement.rest))
+
+
+async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
+    await design(session.config.design).prepare(session, trace)
+    before = session.switch_threads()
+    probed = await probe(session)
+    idle = quiet_threads(before, session.switch_threads())
+    with isolated(rest, idle):
+        await calibrate(session, probed)
+        await measure(session, partial(check_capacity, session, "middle"))
+        await check_capacity(session, "end")
+        await measure_emulator(session)
+    if session.next_step > trace.steps:
+        log.warning(
+            "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
+            session.next_step,
+            trace.steps,
+        )

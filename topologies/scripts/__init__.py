@@ -1,0 +1,1 @@
+"""Workers that are somebody's script, in a run."""

@@ -1,0 +1,129 @@
+"""Processes of somebody's script in a run: one for each worker in each arm.
+
+Each finds its arm's rendezvous by its environment, which also tells it its rank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from experiment.errors import AgentFailed
+from topologies.members import Member
+from topologies.rendezvous import PLACE_VARIABLE, RANK_VARIABLE
+
+_LAST_LINES = 12
+_GRACE_S = 0.5
+"""Others that die of a death are seen by then, too."""
+_TERM_S, _KILL_S = 1.0, 5.0
+
+
+class Script:
+    """One process. Its worker may have joined, and may have left."""
+
+    def __init__(self, worker: int, arm: str, log: Path) -> None:
+        self.worker, self.arm, self.log = worker, arm, log
+        self.member: Member | None = None
+        self.gone_at: float | None = None
+        """When it, or its worker, was gone without an order; on the loop's clock."""
+        self._process: asyncio.subprocess.Process
+        self._ended: asyncio.Task[int] | None = None
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """What it prints goes to the log."""
+        with self.log.open("wb") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        self._ended = asyncio.ensure_future(self._process.wait())
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error, or without ever having been a worker."""
+        status = None if self._ended is None else self._process.returncode
+        return status is not None and (status != 0 or self.member is None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it takes no step any more."""
+        return self.member is not None and self.member.has_left.is_set()
+
+    def loses(self) -> None:
+        """Its worker is gone, in order or not."""
+        self.gone_at = self.gone_at or asyncio.get_running_loop().time()
+
+    async def until_it_fails(self) -> None:
+        """Return when it has failed, after a moment in which others may; never where it ends well."""
+        assert self._ended is not None, "it has not been started"
+        await asyncio.shield(self._ended)
+        self.loses()
+        if not self.has_failed:
+            await asyncio.Event().wait()
+        await asyncio.sleep(_GRACE_S)
+
+    def failure(self) -> AgentFailed:
+        """What to tell of one that has failed: status, arm, and what it printed last."""
+        lines = self.log.read_text(errors="replace").rstrip().splitlines()[-_LAST_LINES:]
+        told = "".join(f"\n  {line}" for line in lines)
+        status = self._process.returncode
+        how = (
+            f"ended with status {status}"
+            if status
+            else "ended without a hotline.Worker: it has to make one, and to use it"
+        )
+        return AgentFailed(f"script, worker {self.worker} in arm {self.arm}, {how} ({self.log}){told}")
+
+    async def end(self) -> None:
+        """SIGTERM, and soon SIGKILL, to it and all that it has started."""
+        if self._ended is None:
+            return
+        for number, patience in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
+            if self._ended.done():
+                break
+            self._signal(number)
+            await asyncio.wait([self._ended], timeout=patience)
+        self._signal(signal.SIGKILL)  # those that it has left behind
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def first_failure(scripts: Sequence[Script]) -> AgentFailed:
+    """Of those that have failed the one that was gone first: the others died of it."""
+    failed = [script for script in scripts if script.has_failed]
+    return min(failed, key=lambda script: script.gone_at or 0.0).failure()
+
+
+def command_of(script: Sequence[str], namespaces_of: int, cpu: int | None) -> list[str]:
+    """Command line of a script with its arguments, in the namespaces of a process, as whoever asked sudo."""
+    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    user = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
+    pin = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
+    return ["mnexec", "-a", str(namespaces_of), *pin, *user, sys.executable, *script]
+
+
+def environment_of(place: Path, rank: int) -> dict[str, str]:
+    """Where the worker connects, and who it is. Its libraries compute on one core, unless they are told."""
+    found = {"OMP_NUM_THREADS": "1", **os.environ, PLACE_VARIABLE: str(place), RANK_VARIABLE: str(rank)}
+    found["PYTHONUNBUFFERED"] = "1"
+    if uid := os.environ.get("SUDO_UID"):
+        user = pwd.getpwuid(int(uid))
+        found |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    return found

@@ -1,0 +1,82 @@
+"""A worker that is several processes: a script for each arm, commanded like an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from experiment.errors import AgentFailed
+from experiment.session import OnProgress
+from topologies.agents import Answer
+from topologies.members import Member, Message
+from topologies.scripts.arm import ScriptArm
+from topologies.scripts.process import Script, first_failure
+
+ORDER_S = 30.0
+"""For an order that does nothing but files and hints."""
+
+
+class ScriptWorker:
+    """Worker `number` of all arms."""
+
+    def __init__(self, number: int, arms: Sequence[ScriptArm]) -> None:
+        self.name = f"worker-{number}"
+        self._arms = arms
+        self._scripts: dict[int, Script] = {each.arm.job: each.scripts[number - 1] for each in arms}
+
+    @property
+    def alive(self) -> bool:
+        """Whether none has failed. One that has ended well has written all that it had."""
+        return not any(script.has_failed for script in self._scripts.values())
+
+    async def call(
+        self, command: Answer, patience: float = ORDER_S, on_progress: OnProgress | None = None
+    ) -> Answer:
+        """`hint` for a job, or `flush` for all: what is left of logs, and how many rows were dropped."""
+        if command["cmd"] == "hint":
+            member = self._scripts[command["job"]].member
+            await answers([member] if member else [], "hint", patience, file=command["file"])
+            return {}
+        if command["cmd"] != "flush":
+            raise ValueError(f"scripts know no {command['cmd']}")
+        members = [script.member for script in self._scripts.values() if script.member is not None]
+        told = await answers(members, "flush", patience)
+        last = [member.last for member in members if member.has_left.is_set()]
+        return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*told, *last))}
+
+    async def tell(self, command: Answer) -> None:
+        """Nothing: scripts keep no replay logs, and the switch does not come back without them."""
+
+    async def settle(self) -> None:
+        """Let no call through any more; return when none is under way."""
+        await answers([script.member for script in self._scripts.values() if script.member], "shut", ORDER_S)
+
+    async def until_it_dies(self) -> None:
+        """Wait for a failure; raise that which was first in its arm."""
+        failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
+        try:
+            done, _ = await asyncio.wait(failing, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in failing:
+                each.cancel()
+            await asyncio.gather(*failing, return_exceptions=True)
+        failed = [arm for arm, watch in zip(self._arms, failing, strict=True) if watch in done]
+        raise first_failure(failed[0].scripts)
+
+
+async def answers(members: Iterable[Member], what: str, patience: float, **values: object) -> list[Message]:
+    """Give all the same order; the answers of those that have not left. Raises `AgentFailed`."""
+    members = list(members)
+    asked = [member.order(what, **values) for member in members]
+    if not asked:
+        return []
+    await asyncio.wait(asked, timeout=patience)
+    late = [member.rank + 1 for member, each in zip(members, asked, strict=True) if not each.done()]
+    if late:
+        names = ", ".join(map(str, late))
+        raise AgentFailed(f"script, worker {names}: no answer to {what!r} within {patience:.0f} s")
+    found = [answer for each in asked if (answer := each.result()) is not None]
+    for answer in found:
+        if "error" in answer:
+            raise AgentFailed(f"script: {answer['error']}")
+    return found
