@@ -24,6 +24,8 @@ class Member:
     last: Message = field(default_factory=dict)
     """What it has told of itself when it left."""
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
+    is_lost: bool = False
+    """It has ended without leaving."""
     on_steps: Callable[[], None] = lambda: None
     """Called when it tells of steps, and when it leaves."""
     _ordered: int = 0
@@ -51,8 +53,9 @@ class Member:
         self.steps = steps
         self.on_steps()
 
-    def leave(self) -> None:
-        """It is gone, in order or not."""
+    def leave(self, is_in_order: bool = True) -> None:
+        """It is gone."""
+        self.is_lost = not is_in_order
         self.has_left.set()
         for future in self._orders.values():
             if not future.done():

@@ -209,7 +209,7 @@ class Rendezvous:
         if member is None or session is None or session.members.get(member.rank) is not member:
             return
         del session.members[member.rank]
-        member.leave()
+        member.leave(is_in_order=how is None)
         log.info("worker %d %s", member.rank, how or "has left")
         session.gone = session.gone or f"worker {member.rank} {how or 'has left'}"
         if how is None:

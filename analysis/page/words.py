@@ -14,8 +14,8 @@ _PACED = (
 _SCRIPT = (
     "An operation is a pull or a push: a series of RPCs from the script's call to its last response. "
     "Each arm has its own processes of the script, and its own model. Outside its blocks an arm's calls "
-    "wait; arms alternate in random order in each round. Within a block workers go as fast as they can, so an "
-    "arm that answers sooner also has more to answer."
+    "wait; arms alternate in random order in each round. Within a block workers go as fast as they can, so "
+    "an arm that answers sooner also has more to answer."
 )
 _DIFFERENCES = (
     " A difference is the geometric mean of the rounds' ratios, each round with one estimate an "

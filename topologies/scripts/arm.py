@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from experiment.config import EPOCH, Config
-from experiment.errors import RunFailed
+from experiment.errors import AgentFailed, RunFailed
 from foundation.designs.interface import Arm
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
@@ -16,6 +16,8 @@ from topologies.members import Member, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
+_END_S = 5.0
+"""For the process of a worker that has ended by an error."""
 StartServers = Callable[[int], Awaitable[None]]
 """(parameters): have servers with so many, those of all arms together; raises `HotlineError`."""
 
@@ -94,10 +96,26 @@ class ScriptArm:
 
     async def until_done(self, steps: int, told: Callable[[], None]) -> None:
         """Until all workers together have done so many steps since they were let through, or have left."""
-        while self.steps < steps and not self.has_ended:
+        while True:
+            told()
+            await self.check()
+            if self.steps >= steps or self.has_ended:
+                return
             self._changed.clear()
             await self._changed.wait()
-            told()
+
+    async def check(self) -> None:
+        """Raise `AgentFailed` for a worker that has ended without leaving.
+
+        Whoever watches processes is first, if its process ends of it: that tells why.
+        """
+        lost = [script for script in self.scripts if script.member is not None and script.member.is_lost]
+        if lost:
+            await asyncio.sleep(_END_S)
+            raise AgentFailed(
+                f"script, worker {lost[0].worker} in arm {self.arm.name}: its hotline.Worker has ended by an "
+                f"error, and the script goes on ({lost[0].log})"
+            )
 
     @property
     def steps(self) -> int:

@@ -58,6 +58,8 @@ async def _traffic(session: ScriptSession, found: Company, rest: int | None) -> 
     with isolated(rest, []):
         await calibrate(session, await probe(session))
         await measure(session, _nothing)
+    for arm in found.arms:
+        await arm.check()
 
 
 async def _nothing() -> None:

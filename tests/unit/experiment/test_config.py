@@ -23,7 +23,7 @@ from experiment.config import (
     max_top_k,
 )
 from experiment.errors import ConfigError
-from experiment.sizes import SIZES
+from experiment.sizes import OF_SCRIPTS, SIZES
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.hashing import lanes_of
 from tests.harness.arms import JOBS
@@ -189,14 +189,16 @@ def test_run_toml_has_every_default() -> None:
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
     fixed = {name for name, field in flat(Config).items() if field.default is not None}
-    assert written == fixed - {name for sizes in SIZES.values() for name, _ in sized(sizes)}
+    assert written == fixed - {name for sizes in (*SIZES.values(), OF_SCRIPTS) for name, _ in sized(sizes)}
 
 
 def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
-    file.write_text(SETTING.sub(r"\2 = ", RUN_TOML.read_text()))
+    text = SETTING.sub(r"\2 = ", RUN_TOML.read_text())
+    # No run has both: a script has data, loads and a pace of its own.
+    file.write_text("".join(line for line in text.splitlines(True) if not line.startswith("script =")))
     config = load_config([f"CONFIG={file}"])
-    assert None not in config.model_dump(exclude={"placement"}).values()
+    assert None not in config.model_dump(exclude={"placement", "script"}).values()
     assert None not in config.placement.model_dump().values()
     settings = [match[2] for match in SETTING.finditer(RUN_TOML.read_text())]
     assert settings == [name.rpartition(".")[2] for name in flat(Config)]
@@ -216,6 +218,48 @@ def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
     of = dict(zip(flat(Config), paragraphs(), strict=True))
     for setting, size in sized(SIZES[codec]):
         assert f'codec "{codec}"' in of[setting] and f"{size:,g}" in of[setting], setting
+
+
+def test_run_toml_has_every_size_of_a_script() -> None:
+    of = dict(zip(flat(Config), paragraphs(), strict=True))
+    for setting, size in sized(OF_SCRIPTS):
+        told = "none" if setting == "loads" else str(size).lower() if isinstance(size, bool) else f"{size:g}"
+        assert "script" in of[setting] and told in of[setting], setting
+
+
+def test_a_script_runs_in_a_closed_loop_with_sizes_of_its_own() -> None:
+    config = load_config(["SCRIPT=train.py --name 'two words'"])
+    assert config.script_command == ["train.py", "--name", "two words"]
+    assert config.is_closed_loop and config.loads == (0.0,) and not config.empty_rpcs
+    assert (config.calibration_s, config.virtual_time) == (0.5, False)
+    assert not load_config([]).is_closed_loop and load_config([]).script_command == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["DATA=x.csv"], ["data", "script"]),
+        (["CODEC=scapy"], ["scapy", "script"]),
+        (["loads = [0.5]"], ["loads", "closed loop"]),
+        (["rate = 3.0"], ["rate", "closed loop"]),
+        (["empty_rpcs = 4"], ["empty_rpcs (4)", "script"]),
+        (["[recovery]\nreplay_log = true"], ["recovery", "script"]),
+    ],
+)
+def test_what_scripts_cannot_have_is_refused(settings: list[str], told: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("\n".join(each for each in settings if not each[0].isupper()))
+    variables = [each for each in settings if each[0].isupper()]
+    with pytest.raises(ConfigError) as raised:
+        load_config([f"CONFIG={file}", "SCRIPT=train.py", *variables])
+    for each in told:
+        assert each in str(raised.value)
+
+
+@pytest.mark.parametrize("script", [" ", "'train.py"])
+def test_a_script_is_a_path_and_arguments(script: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(repr(script)) + ".*path"):
+        load_config([f"SCRIPT={script}"])
 
 
 def paragraphs() -> list[str]:

@@ -139,7 +139,9 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     kv.close()
 
 
-@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(
     pushes=st.lists(st.tuples(st.sets(st.integers(0, 29), min_size=1), st.integers(-99, 99)), max_size=12),
     blocks=st.integers(1, 4),

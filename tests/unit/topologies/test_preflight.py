@@ -115,6 +115,15 @@ def test_data_that_is_no_file(data: str, message: str) -> None:
         preflight.check(Config(data=Path(data)))
 
 
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [("none.py --epochs 3", "none.py: there is no such file"), ("/dev", "/dev: is no file")],
+)
+def test_a_script_that_is_no_file(script: str, message: str) -> None:
+    with pytest.raises(PreflightError, match=rf"^SCRIPT={re.escape(script)}: {message}"):
+        preflight.check(Config(script=script))
+
+
 @pytest.mark.parametrize("runs", ["/proc/x", "/proc", "file", "file/runs"])
 def test_runs_where_no_folder_can_be(tmp_path: Path, runs: str) -> None:
     (tmp_path / "file").touch()

@@ -1,0 +1,287 @@
+"""Processes of a script, and what a run makes of their members, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiment.config import Config
+from experiment.errors import AgentFailed, RunFailed
+from experiment.session import Planned
+from foundation.designs.arms import arms_of
+from tests.harness.sessions import real_session
+from tests.harness.waiting import wait_for
+from topologies.leftovers import is_alive
+from topologies.members import Member
+from topologies.scripts import arm as arm_module
+from topologies.scripts import session as session_module
+from topologies.scripts.arm import ScriptArm
+from topologies.scripts.process import Script, command_of, environment_of, first_failure
+from topologies.scripts.session import ScriptSession
+from topologies.scripts.worker import ScriptWorker, answers
+
+HOT = next(arm for arm in arms_of("hotset") if arm.name == "hot")
+CONFIG = Config(script="train.py", workers=2)
+
+
+class Line:
+    """A member's connection: what it was sent."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], None]) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self._answer = answer
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, line: bytes) -> None:
+        self.sent.append(json.loads(line))
+        asyncio.get_running_loop().call_soon(self._answer, self.sent[-1])
+
+
+class Played:
+    """An arm whose workers do what a test says; all of them have joined."""
+
+    def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
+        self._tells, self._leaves = each_tells, leaves
+        self.arm = ScriptArm(HOT, CONFIG, tmp_path, self._start, lambda report: None)
+        for rank in range(2):
+            line: Any = Line(partial(self._answer, rank))
+            self.arm._join(Member(rank, line))
+
+    async def _start(self, parameters: int) -> None:
+        pass
+
+    def _answer(self, rank: int, order: dict[str, Any]) -> None:
+        member = self.arm.members[rank]
+        if order["do"] == "shut":
+            told = {"steps": member.steps, "behind_ns": 0, "cpu_s": 0.5, "loss": None, "updates_sent": 40}
+            member.has_done(order["order"], told)
+            return
+        member.has_done(order["order"], {})
+        if order["do"] == "open":
+            for steps in self._tells[rank : rank + 1]:
+                member.tells(steps)
+            if rank in self._leaves:
+                member.last = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
+                member.leave()
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def session_of(played: Played, tmp_path: Path) -> ScriptSession:
+    config = CONFIG
+    session = ScriptSession(
+        config=config, run=tmp_path, record=real_session().record, reporter=real_session().reporter,
+        network=real_session().network, workers=[], servers=[], arms=[played.arm],
+    )  # fmt: skip
+    return session
+
+
+def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
+    """The second has done more than its part, as the first waits for it."""
+
+    async def play() -> None:
+        played, told = Played(tmp_path, each_tells=(2, 8)), []
+        session = session_of(played, tmp_path)
+        ran = await session.run_steps(
+            Planned(HOT, 0, 5, round=2, load=0.0), lambda name, steps: told.append((name, steps))
+        )
+        assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
+        assert told[-1] == ("hot", 10)
+        opening = played.arm.members[0].writer.sent[0]  # type: ignore[attr-defined]
+        assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
+        again = await session.run_steps(Planned(HOT, 0, 1))
+        assert [each.steps for each in again] == [2, 8]  # counted anew
+
+    run(play())
+
+
+def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
+    async def play() -> None:
+        session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
+        assert not session.has_ended(HOT)
+        ran = await session.run_steps(Planned(HOT, 0, 1_000))
+        assert [each.steps for each in ran] == [1, 1]
+        assert session.has_ended(HOT)
+        assert await session.run_steps(Planned(HOT, 0, 1_000)) == []
+
+    run(play())
+
+
+def test_a_block_in_which_nobody_gets_on_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_PATIENCE_S", -4.9)
+
+    async def play() -> None:
+        session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
+        with pytest.raises(AgentFailed, match=r"arm hot: 3 of 10 steps"):
+            await session.run_steps(Planned(HOT, 0, 5))
+
+    run(play())
+
+
+def test_a_worker_that_ended_by_an_error_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the other has done all steps."""
+    monkeypatch.setattr(arm_module, "_END_S", 0.0)
+
+    async def play() -> None:
+        played = Played(tmp_path, each_tells=(3, 9_000))
+        session = session_of(played, tmp_path)
+        played.arm.members[0].leave(is_in_order=False)
+        with pytest.raises(AgentFailed, match="worker 1 in arm hot"):
+            await session.run_steps(Planned(HOT, 0, 5))
+
+    run(play())
+
+
+def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
+    async def play() -> None:
+        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).course(HOT, 4)
+        # 80 lanes in 8 steps, of two workers.
+        assert course.lanes == course.steps * 2 * 10
+
+    run(play())
+
+
+def test_an_arm_has_one_model(tmp_path: Path) -> None:
+    async def play() -> None:
+        played = Played(tmp_path)
+        terms = await played.arm.begin(30)
+        assert (terms.job, terms.arm, terms.seed, terms.parts) == (HOT.job, "hot", 1, str(tmp_path / "parts"))
+        assert len(terms.workers) == 2
+        with pytest.raises(RunFailed, match="arm hot: all workers have left"):
+            await played.arm.begin(30)
+
+    run(play())
+
+
+def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
+    async def play() -> None:
+        silent: Any = Line(lambda order: None)
+        member = Member(4, silent)
+        with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
+            await answers([member], "hint", 0.01)
+        failing: Any = Line(lambda order: member.has_done(order["order"], {"error": "no such file"}))
+        member = Member(4, failing)
+        with pytest.raises(AgentFailed, match="no such file"):
+            await answers([member], "hint", 1)
+        worker = ScriptWorker(1, [Played(tmp_path).arm])
+        assert await worker.call({"cmd": "hint", "job": HOT.job, "file": None}) == {}
+        assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
+        await worker.settle()
+
+    run(play())
+
+
+async def started(script: Script, code: str) -> Script:
+    await script.start([sys.executable, "-c", code], dict(os.environ))
+    return script
+
+
+def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
+    async def play() -> None:
+        code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
+        script = await started(Script(3, "hot", tmp_path / "log"), code)
+        await script.until_it_fails()
+        told = str(first_failure([Script(1, "hot", tmp_path / "other"), script]))
+        assert "worker 3 in arm hot" in told and "status 1" in told and str(tmp_path / "log") in told
+        assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
+
+    run(play())
+
+
+def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
+    async def play() -> None:
+        script = await started(Script(1, "hot", tmp_path / "log"), "pass")
+        await script.until_it_fails()
+        assert script.has_failed and "hotline.Worker" in str(script.failure())
+        member: Any = Member(0, Line(lambda order: None))  # type: ignore[arg-type]
+        well = Script(2, "hot", tmp_path / "log")
+        well.member = member
+        await started(well, "pass")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(well.until_it_fails(), 2)
+        assert not well.has_failed
+
+    run(play())
+
+
+def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
+    async def play() -> None:
+        scripts = [
+            await started(Script(number, "hot", tmp_path / f"{number}"), f"raise SystemExit({number})")
+            for number in (1, 2)
+        ]
+        scripts[1].loses()
+        await asyncio.gather(*(script.until_it_fails() for script in scripts))
+        assert "worker 2" in str(first_failure(scripts))
+
+    run(play())
+
+
+def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) -> None:
+    """It ignores SIGTERM, and so does its child."""
+    code = (
+        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True); time.sleep(600)"
+    )
+    log = tmp_path / "log"
+
+    async def play() -> int:
+        script = await started(Script(1, "hot", log), code)
+        while not log.read_text().strip():
+            await asyncio.sleep(0.01)
+        begun = time.monotonic()
+        await script.end()
+        assert script.has_failed and time.monotonic() - begun < 30
+        await Script(2, "hot", log).end()  # it was never started
+        return int(log.read_text())
+
+    child = run(play())
+    wait_for(lambda: not is_alive(child))
+
+
+def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SUDO_UID", "SUDO_GID", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert command_of(["a.py", "-x"], 7, None) == ["mnexec", "-a", "7", sys.executable, "a.py", "-x"]
+    found = environment_of(Path("/run/x.sock"), 2)
+    assert (found["HOTLINE_CONNECT"], found["HOTLINE_RANK"], found["OMP_NUM_THREADS"]) == (
+        "/run/x.sock",
+        "2",
+        "1",
+    )
+    monkeypatch.setenv("SUDO_UID", "0")
+    monkeypatch.setenv("SUDO_GID", "5")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    command = command_of(["a.py"], 7, 1)
+    assert command[3:9] == ["taskset", "--cpu-list", "1", "setpriv", "--reuid=0", "--regid=5"]
+    found = environment_of(Path("/run/x.sock"), 2)
+    assert (found["USER"], found["OMP_NUM_THREADS"]) == ("root", "4")
+
+
+def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
+    async def play() -> None:
+        script = await started(Script(1, "hot", tmp_path / "log"), "import time; time.sleep(600)")
+        os.kill(script.pid, signal.SIGKILL)
+        await script.until_it_fails()
+        assert "status -9" in str(script.failure())
+
+    run(play())
