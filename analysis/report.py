@@ -89,6 +89,8 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     if "parameters" in workload:
         size = counted(workload["parameters"], "parameter")
         yield "workload", f"{workload['name']}: {size}, {workload['lanes_per_step']:,.0f} of them a step"
+    if config.get("script"):
+        yield "script", f"{config['script']}: a process for each worker in each arm"
     if record.simulation is not None:
         yield "simulated", "the same P4 program and agents, with given costs and cables, in virtual time"
     if "servers" in config:

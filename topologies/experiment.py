@@ -28,15 +28,15 @@ from hosts.workload.trace import Trace
 from topologies.accounting import account
 from topologies.agents import Commanded, supervised
 from topologies.capture import capture
-from topologies.cast import COLLECTOR, Cast, Setting, played_by_agents
 from topologies.cluster import Processes
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.owed import keep_owed
+from topologies.participants import COLLECTOR, Participants, RunContext, our_workers
 from topologies.placement import Placement, place
 from topologies.provision import provision
-from topologies.scripts.cast import played_by_scripts
+from topologies.scripts.participants import script_workers
 from topologies.signals import STOP
 from topologies.slowness import slowness
 
@@ -84,16 +84,16 @@ async def experiment(
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
                 record.datapath = (net.switch.counters() or {}).get("datapath")
-            setting = Setting(config, run, record, reporter, placement, net, health)
+            context = RunContext(config, run, record, reporter, placement, net, health)
             async with (
                 collecting(run / "parts", COLLECTOR) as collector,
-                played_by_agents(setting, *trained) if trained else played_by_scripts(setting) as cast,
+                our_workers(context, *trained) if trained else script_workers(context) as participants,
             ):
-                session = cast.session
+                session = participants.session
                 # What may come back does so until all is accounted for, also behind a worker's death.
                 servers = (server.until_it_dies() for server in session.servers)
                 deaths = [keep_switch(Processes(session)), *servers]
-                await supervised(_measured(cast, collector), deaths)
+                await supervised(_measured(participants, collector), deaths)
                 if config.cli:
                     keep()
                     publish()
@@ -114,28 +114,28 @@ async def _workload(
     return trace, training
 
 
-async def _measured(cast: Cast, collector: Collector) -> None:
+async def _measured(participants: Participants, collector: Collector) -> None:
     """All phases, and the accounting, also of a run that a worker's death ends."""
-    session = cast.session
+    session = participants.session
     try:
-        await supervised(cast.traffic(), [worker.until_it_dies() for worker in session.workers])
+        await supervised(participants.traffic(), [worker.until_it_dies() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
             with secondary():
-                await _account_for_survivors(cast, collector)
+                await _account_for_survivors(participants, collector)
         raise
     finally:
         with secondary():
             session.record.switch = session.network.switch.counters()
             session.record.memory_mb = session.peak_memory_mb()
-    session.record.accounting = await account(session, cast.space, collector)
+    session.record.accounting = await account(session, participants.space, collector)
 
 
-async def _account_for_survivors(cast: Cast, collector: Collector) -> None:
+async def _account_for_survivors(participants: Participants, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up."""
-    session = cast.session
+    session = participants.session
     await together(_come_to_rest(worker) for worker in session.workers)
-    session.record.accounting = await account(session, cast.space, collector)
+    session.record.accounting = await account(session, participants.space, collector)
 
 
 async def _come_to_rest(worker: Commanded) -> None:

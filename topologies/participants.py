@@ -1,4 +1,4 @@
-"""Who plays the workers of a run, and what they go through; here our own agents."""
+"""Workers and servers of a run, and the phases that they go through; here our own agents."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ COLLECTOR = Path("/run/hotline-collector")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """Where a run is played."""
+class RunContext:
+    """What a run has before its workers."""
 
     config: Config
     run: Path
@@ -48,7 +48,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Participants:
     """Workers and servers that are ready."""
 
     session: RealSession
@@ -58,25 +58,25 @@ class Cast:
 
 
 @asynccontextmanager
-async def played_by_agents(
-    setting: Setting, trace: Trace, training: Hyperparameters | None
-) -> AsyncIterator[Cast]:
-    """Our own, which replay a trace and may train on it; at the end they are ended."""
-    config, run = setting.config, setting.run
+async def our_workers(
+    context: RunContext, trace: Trace, training: Hyperparameters | None
+) -> AsyncIterator[Participants]:
+    """Our own agents, which replay a trace and may train on it; at the end they are ended."""
+    config, run = context.config, context.run
     async with fleet(
-        config, run, setting.placement, setting.network, trace, training, COLLECTOR, setting.health
+        config, run, context.placement, context.network, trace, training, COLLECTOR, context.health
     ) as agents:
         session = RealSession(
             config=config,
             run=run,
-            record=setting.record,
-            reporter=setting.reporter,
-            network=setting.network,
+            record=context.record,
+            reporter=context.reporter,
+            network=context.network,
             workers=agents.workers,
             servers=agents.servers,
-            health=setting.health,
+            health=context.health,
         )
-        yield Cast(session, trace.space, partial(_traffic, session, trace, setting.placement.rest))
+        yield Participants(session, trace.space, partial(_traffic, session, trace, context.placement.rest))
 
 
 async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Somebody's script plays the workers."""
+"""Workers that are somebody's script, and the phases that they go through."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from pathlib import Path
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe
-from topologies.cast import COLLECTOR, Cast, Setting
 from topologies.isolation import isolated
-from topologies.scripts.company import Company, company
+from topologies.participants import COLLECTOR, Participants, RunContext
+from topologies.scripts.group import ScriptGroup, script_group
 from topologies.scripts.session import ScriptSession
 
 
 @asynccontextmanager
-async def played_by_scripts(setting: Setting) -> AsyncIterator[Cast]:
+async def script_workers(context: RunContext) -> AsyncIterator[Participants]:
     """A process of the script for each worker and arm; at the end they are ended."""
-    config, record = setting.config, setting.record
-    async with company(
+    config, record = context.config, context.record
+    async with script_group(
         config,
-        setting.run,
-        setting.placement,
-        setting.network,
+        context.run,
+        context.placement,
+        context.network,
         COLLECTOR,
-        setting.health,
-        setting.reporter,
+        context.health,
+        context.reporter,
     ) as found:
         session = ScriptSession(
             config=config,
-            run=setting.run,
+            run=context.run,
             record=record,
-            reporter=setting.reporter,
-            network=setting.network,
+            reporter=context.reporter,
+            network=context.network,
             workers=found.workers,
             servers=found.servers,
-            health=setting.health,
+            health=context.health,
             arms=found.arms,
         )
-        yield Cast(session, found.space, partial(_traffic, session, found, setting.placement.rest))
+        yield Participants(session, found.space, partial(_traffic, session, found, context.placement.rest))
 
 
-async def _traffic(session: ScriptSession, found: Company, rest: int | None) -> None:
+async def _traffic(session: ScriptSession, found: ScriptGroup, rest: int | None) -> None:
     """As for our own workers, but at nobody's pace: there are no loads to be found."""
     first = session.config.every_arm[0]
     with session.reporter.phase("first steps"):

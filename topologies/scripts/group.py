@@ -35,7 +35,7 @@ REPORTS = "reports.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class ScriptGroup:
     """Workers that have joined, and servers that are ready."""
 
     arms: Sequence[ScriptArm]
@@ -75,10 +75,10 @@ class _Servers:
 
 
 @asynccontextmanager
-async def company(
+async def script_group(
     config: Config, run: Path, placement: Placement, net: Network, collector: Path, health: Health,
     reporter: Reporter,
-) -> AsyncIterator[Company]:  # fmt: skip
+) -> AsyncIterator[ScriptGroup]:  # fmt: skip
     """Start a process for each worker and arm, and wait until all have joined; at the end all are ended."""
     give_to_user(run / "parts")  # where they write, who are that user's
     servers = _Servers(config, run, placement, net, collector, health)
@@ -104,7 +104,7 @@ async def company(
 
             joining = together(arm.until_joined(told) for arm in arms)
             await supervised(joining, [worker.until_it_dies() for worker in workers])
-        yield Company(arms, workers, servers.agents, KeySpace(servers.parameters))
+        yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))
 
 
 class _Reports:
