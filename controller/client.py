@@ -32,6 +32,7 @@ DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
 _CONNECT_SECONDS = 5.0
+_OWN_SWITCH_SECONDS = 60.0
 _COMMIT_SECONDS = 60.0
 _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
@@ -74,6 +75,8 @@ class SwitchClient:
         self._design = find_design(design)
         self._device_id = device_id
         self._primary = primary
+        # A run's own switch listens before it has loaded its code, or made it.
+        self._connect_s = _OWN_SWITCH_SECONDS if undisturbed else _CONNECT_SECONDS
         self._first_bid = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
         self._open: fy.Switch | None = None
         self._sending = asyncio.Lock()
@@ -233,9 +236,10 @@ class SwitchClient:
             raise self._closed() from error
 
     async def _connect(
-        self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float = _CONNECT_SECONDS
+        self, p4info: Path | None = None, p4blob: Path | None = None, seconds: float | None = None
     ) -> fy.Switch:
         election_id = self._first_bid
+        seconds = self._connect_s if seconds is None else seconds
         for _ in range(_ELECTIONS):
             options = fy.SwitchOptions(
                 p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id

@@ -87,6 +87,13 @@ class SimulationConfig(Config):
         """None: in virtual time agents are compiled, whatever they read datagrams by."""
         return None
 
+    @field_validator("script")
+    @classmethod
+    def _refuse_scripts(cls, script: str | None) -> str | None:
+        if script is not None:
+            raise ValueError("there is no virtual time for a script; leave it out, or use `hotline run`")
+        return script
+
     @field_validator("arms")
     @classmethod
     def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:

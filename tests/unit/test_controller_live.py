@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -402,6 +403,21 @@ def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(DeviceError):
         asyncio.run(scenario())
+
+
+def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listens before its code is there."""
+    monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(client, "_OWN_SWITCH_SECONDS", 0.3)
+
+    async def scenario(port: int, undisturbed: bool) -> None:
+        async with Controller(f"127.0.0.1:{port}", undisturbed=undisturbed):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for undisturbed, seconds in ((False, "0.1"), (True, "0.3")):
+            with pytest.raises(DeviceError, match=f"no answer in {seconds} s"):
+                asyncio.run(scenario(silent.getsockname()[1], undisturbed))
 
 
 def test_a_commit_that_fails_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

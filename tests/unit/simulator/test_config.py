@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from experiment.config import config_of
+from experiment.errors import ConfigError
 from simulator.config import DDL, SimulationConfig
 
 
@@ -50,3 +52,8 @@ def test_arm_again_is_left_out_and_that_is_said_once(caplog: pytest.LogCaptureFi
     assert caplog.messages == ["arm again is left out: virtual time has no noise that it could show"]
     assert SimulationConfig.model_validate(config.model_dump()).arms == config.arms
     assert len(caplog.messages) == 1
+
+
+def test_a_script_has_no_virtual_time() -> None:
+    with pytest.raises(ConfigError, match=r"script = 'train\.py': .*hotline run"):
+        config_of(SimulationConfig, {"script": "train.py"})
