@@ -114,6 +114,13 @@ def test_ctrl_c_ends_scripts_that_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_a_script_that_ends_at_once_is_told_to_go_on_longer(tmp_path: Path) -> None:
+    with run_topo(tmp_path, small=SMALL, script=script(tmp_path, steps=5)) as run:
+        assert run.wait() == 1
+    assert "hotline: script: it has ended in arm neither, hot" in run.errors
+
+
+@pytest.mark.soak
 def test_a_script_that_makes_no_worker_is_told_so(tmp_path: Path) -> None:
     file = tmp_path / "empty.py"
     file.write_text("print('nothing to do')\n")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe
@@ -56,10 +57,23 @@ async def _traffic(session: ScriptSession, found: ScriptGroup, rest: int | None)
     }
     await design(session.config.design).prepare(session, course)
     with isolated(rest, []):
-        await calibrate(session, await probe(session))
+        probed = await probe(session)
+        _check_goes_on(session)
+        await calibrate(session, probed)
+        _check_goes_on(session)
         await measure(session, _nothing)
     for arm in found.arms:
         await arm.check()
+
+
+def _check_goes_on(session: ScriptSession) -> None:
+    """Raise `RunFailed` where there is nothing left to be measured."""
+    ended = [arm.name for arm in session.config.measured if session.has_ended(arm)]
+    if ended:
+        raise RunFailed(
+            f"script: it has ended in arm {', '.join(ended)} before anything was measured; "
+            "let it take more steps: 1,000 pushes of each worker, or as many as half a minute takes"
+        )
 
 
 async def _nothing() -> None:
