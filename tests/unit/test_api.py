@@ -48,7 +48,7 @@ def test_without_pytorch_its_layers_say_how_to_have_it(monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "hotline.torch", raising=False)
     monkeypatch.delitem(vars(hotline), "torch", raising=False)
     with pytest.raises(hotline.HotlineError, match=r"pip install 'torch>=2\.1'"):
-        _ = hotline.torch  # type: ignore[attr-defined]
+        _ = hotline.torch
 
 
 def test_a_run_in_virtual_time_its_numbers_and_its_report_again(tmp_path: Path) -> None:

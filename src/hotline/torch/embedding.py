@@ -117,8 +117,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self.kv.wait(pull.ts)
         rows = pull.rows.requires_grad_()
         rows.register_hook(partial(self._push, pull.keys))
-        padding = (pull.keys == self.padding_idx).nonzero() if self.padding_idx is not None else ()
-        return functional.embedding_bag(  # type: ignore[no-any-return]  # as above
+        padding: Any = () if self.padding_idx is None else (pull.keys == self.padding_idx).nonzero()
+        return functional.embedding_bag(
             pull.places, rows, None if offsets is None else offsets.long(), mode=self.mode,
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
             padding_idx=int(padding[0]) if len(padding) else None,

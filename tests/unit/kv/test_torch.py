@@ -39,7 +39,7 @@ def weights() -> Any:
 
 
 def bag(kv: hotline.Worker, lr: float = 0.1, **more: Any) -> Any:
-    return hotline.torch.EmbeddingBag(ROWS, DIM, kv=kv, lr=lr, **more)  # type: ignore[attr-defined]
+    return hotline.torch.EmbeddingBag(ROWS, DIM, kv=kv, lr=lr, **more)
 
 
 def plain(**more: Any) -> Any:
@@ -131,7 +131,12 @@ def test_a_step_of_any_shape_is_pytorch_s(
     settings, inputs, more = CASES[name]
     pushed: list[int] = []
     push = kv.push
-    monkeypatch.setattr(kv, "push", lambda keys, *rest: (pushed.extend(keys.tolist()), push(keys, *rest)))
+
+    def pushes(keys: Any, *rest: Any) -> int:
+        pushed.extend(keys.tolist())
+        return push(keys, *rest)
+
+    monkeypatch.setattr(kv, "push", pushes)
     ours, theirs = bag(kv, **settings), plain(**settings)
     found, expected = ours(*inputs, **more), theirs(*inputs, **more)
     assert torch.equal(found, expected)
@@ -252,7 +257,7 @@ def test_what_servers_cannot_do_is_refused_by_name(
 ) -> None:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}
     with pytest.raises(Misused, match=f"rows: .*{told}"):
-        hotline.torch.EmbeddingBag(**given)  # type: ignore[attr-defined]
+        hotline.torch.EmbeddingBag(**given)
 
 
 @pytest.mark.parametrize(
