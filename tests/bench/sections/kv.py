@@ -86,7 +86,7 @@ def results_of(took: Mapping[str, Sequence[Took]]) -> Iterator[Result]:
 def _rate(dim: int, took: Sequence[Took]) -> Result:
     """Values that are both pushed and pulled."""
     rates = [_ROWS * dim / (each.wall / 1e6) for each in took]
-    return _result(f"push_pull of {_ROWS:,} keys, {dim} a row", "values/s", {LIBRARY: rates})
+    return _result(f"push_pull of {_ROWS:,} rows of {dim}", "values/s", {LIBRARY: rates})
 
 
 def _result(what: str, unit: str, samples: Samples, goals: tuple[Goal, ...] = ()) -> Result:
