@@ -43,10 +43,10 @@ class Table:
 
     def parameters(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Those of rows [n], row by row [n * dim]."""
-        starts = self.first + keys.astype(np.int64) * self.dim
+        wide = np.asarray(keys, np.int64)
         if self.dim == 1:
-            return starts
-        return (starts[:, None] + np.arange(self.dim)).reshape(-1)
+            return wide + self.first
+        return ((wide * self.dim + self.first)[:, None] + np.arange(self.dim)).reshape(-1)
 
     def __str__(self) -> str:
         return f"{self.rows:,} rows of {self.dim} at scale {self.scale:.10g}"

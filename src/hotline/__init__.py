@@ -7,6 +7,7 @@
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
 
     kv = hotline.Worker(tables={"users": (1_000, 16)})      # a script of yours on `./hotline up`: docs/kv.md
+    hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a model of PyTorch's
 
 Each name is imported when it is first asked for: numba and Polars take seconds.
 """
@@ -57,9 +58,13 @@ _WHERE = {
     "whatif": ("hotline.dense.told", "answers_of"),
 }
 """Name -> module, and what it is called there. All others are of `_RUNS`."""
+_EXTRAS = {"torch"}
+"""Packages that need what set-up does not install: nobody gets them who does not name them."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in _EXTRAS:
+        return import_module(f"hotline.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'hotline' has no attribute {name!r}; it has {', '.join(__all__)}")
     module, there = _WHERE.get(name, (_RUNS, name))

@@ -22,6 +22,7 @@ from tests.bench.sections.control import memory, writes
 from tests.bench.sections.dense import dense
 from tests.bench.sections.forwarding import forwarding
 from tests.bench.sections.function import function
+from tests.bench.sections.kv import kv
 from tests.bench.sections.load import load
 from tests.bench.sections.parts import parts
 from tests.bench.sections.policies import policies
@@ -31,7 +32,7 @@ from tests.bench.stage import Stage
 from tests.bench.switches import BMV2, switches
 
 _LOG = logging.getLogger("bench")
-_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, policies, dense)
+_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, kv, policies, dense)
 SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 
@@ -43,11 +44,13 @@ _WIDTH = 200  # where the output is no terminal
 @click.option("--json", "to_json", is_flag=True, help="Print JSON instead of the table.")
 def bench(sections: Sequence[str], quick: bool, seed: int, to_json: bool) -> None:
     """Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,
-    the agents, paired with an echo, and how fast policies and the questions of dense training are.
+    the agents, paired with an echo, a script's worker, paired with the built-in one, and how fast policies
+    and the questions of dense training are.
 
     SECTIONS are measured, by default all. Needs root and two cores.
     """
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(message)s")
+    _LOG.setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     cores = choose_cores()
     if BMV2 not in switches():

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from foundation.words import counted
 from tests.bench.processes import Cores
-from tests.bench.results import AGENTS, COMPUTED, SWITCHES, Result, Targets
+from tests.bench.results import AGENTS, COMPUTED, SCRIPTS, SWITCHES, Result, Targets
 
 
 def machine() -> str:
@@ -26,12 +26,12 @@ def placed(cores: Cores) -> str:
     """Where everything runs."""
     bmv2 = " and ".join(map(str, cores.bmv2))
     measured = f"softswitch and C loop, PS and echo on {cores.softswitch}"
-    return f"generator and sink, and worker, on core {cores.generator}, {measured}, BMv2 on {bmv2}"
+    return f"generator and sink, worker and script, on core {cores.generator}, {measured}, BMv2 on {bmv2}"
 
 
 def as_tables(results: Sequence[Result]) -> Iterator[Table]:
-    """A table of the switches, one of the agents and one of what only computes, of what was measured."""
-    for targets in (SWITCHES, AGENTS, COMPUTED):
+    """A table of the switches, of the agents, of scripts, and of what only computes: of what was measured."""
+    for targets in (SWITCHES, AGENTS, SCRIPTS, COMPUTED):
         lines = [result for result in results if result.targets == targets]
         if lines:
             yield _table(lines, targets)

@@ -12,6 +12,8 @@ from tests.bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 AGENT = "agent"
 ECHO = "echo"
+LIBRARY = "hotline.Worker"
+BUILT_IN = "built-in worker"
 ONE_CORE = "one core"
 
 Samples = Mapping[str, Sequence[float]]
@@ -27,6 +29,7 @@ class Targets(NamedTuple):
 
 SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 AGENTS = Targets(AGENT, (ECHO,))
+SCRIPTS = Targets(LIBRARY, (BUILT_IN,))
 COMPUTED = Targets(ONE_CORE, ())
 
 
@@ -104,6 +107,7 @@ HANDLE_US = {
 SERVED = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)
+LIBRARY_COST = (at_most(1.15, BUILT_IN),)
 POLICY_RATE = (at_least(1_000_000),)
 MAP_S = (at_most(1),)
 SCHEDULERS_S = (at_most(5),)

@@ -87,11 +87,11 @@ class LoopbackCluster:
 
 
 class Meeting:
-    """A rendezvous with its loop in a thread."""
+    """A rendezvous with its loop in a thread; `cluster` is another one than this module's."""
 
-    def __init__(self, place: Path, size: int) -> None:
+    def __init__(self, place: Path, size: int, cluster: Any = None) -> None:
         self.place = place
-        self.cluster = LoopbackCluster(size)
+        self.cluster: LoopbackCluster = cluster or LoopbackCluster(size)
         self.reports: list[Message] = []
         self.members: list[Member] = []
         self._loop = asyncio.new_event_loop()
@@ -132,8 +132,8 @@ class Meeting:
 
 
 @contextmanager
-def meeting(folder: Path, size: int = 2) -> Iterator[Meeting]:
-    made = Meeting(folder / "up.sock", size)
+def meeting(folder: Path, size: int = 2, cluster: Any = None) -> Iterator[Meeting]:
+    made = Meeting(folder / "up.sock", size, cluster)
     try:
         yield made
     finally:

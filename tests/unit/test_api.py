@@ -38,8 +38,17 @@ def test_what_it_has_not_is_said_with_what_it_has() -> None:
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
     """From anywhere, and in no time."""
-    loaded = "import sys, hotline; print(sorted({'numba', 'polars', 'finsy', 'numpy'} & set(sys.modules)))"
+    heavy = {"numba", "polars", "finsy", "numpy", "torch"}
+    loaded = f"import sys, hotline; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_without_pytorch_its_layers_say_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "hotline.torch", raising=False)
+    monkeypatch.delitem(vars(hotline), "torch", raising=False)
+    with pytest.raises(hotline.HotlineError, match=r"pip install 'torch>=2\.1'"):
+        _ = hotline.torch
 
 
 def test_a_run_in_virtual_time_its_numbers_and_its_report_again(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,10 @@ import numpy as np
 from foundation.words import one_line
 from hotline.dense.errors import DenseError
 from hotline.dense.layers import Layers
+from hotline.extras import torch_here
 
 RIGHT = "a script has `model`, a torch.nn.Module, and `loss()`, which runs it forward on a mini-batch"
 _US = 1e6
-
-
-def torch_here() -> ModuleType:
-    """PyTorch; raises `DenseError` where it is not installed."""
-    try:
-        import torch
-    except ImportError as error:
-        raise DenseError(f"PyTorch is not here ({error}): pip install 'torch>=2.1'") from error
-    return torch  # type: ignore[no-any-return]  # where it is not installed it is nothing to type checkers
 
 
 def layers_of_script(

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from foundation.tables import Table
 from hotline.kv.errors import Wrong
+from hotline.kv.loops import are_ascending, loopable
 
 
 class Rows(NamedTuple):
     """Rows of a table, ascending."""
 
-    keys: NDArray[np.integer[Any]]
+    keys: NDArray[np.int64]
     order: NDArray[np.intp] | None
     """Where each was in the caller's keys [n]; None where they were ascending."""
 
@@ -28,38 +29,43 @@ def check_keys(keys: Any, table: Table) -> Rows:
         raise Wrong(f"table {table.name}: keys are {found.dtype}; integers are right")
     if found.ndim != 1:
         raise Wrong(f"table {table.name}: keys have the shape {found.shape}; one dimension is right")
-    order = None
-    if not bool(np.all(found[1:] > found[:-1])):
-        order = np.argsort(found)
-        found = found[order]
-        again = np.flatnonzero(found[1:] == found[:-1])
-        if again.size:
-            at, twice = int(again[0]), sorted(order[again[0] : again[0] + 2].tolist())
-            raise Wrong(
-                f"table {table.name}: key {found[at]} is there twice, at {twice[0]} and {twice[1]}; "
-                "add up what you push to it"
-            )
+    rows = loopable(found, np.int64)
+    return Rows(rows, None) if are_ascending(rows, table.rows) else _sorted(found, table)
+
+
+def _sorted(found: NDArray[np.integer[Any]], table: Table) -> Rows:
+    order = np.argsort(found)
+    keys = found[order]
+    again = np.flatnonzero(keys[1:] == keys[:-1])
+    if again.size:
+        at, twice = int(again[0]), sorted(order[again[0] : again[0] + 2].tolist())
+        raise Wrong(
+            f"table {table.name}: key {keys[at]} is there twice, at {twice[0]} and {twice[1]}; "
+            "add up what you push to it"
+        )
     for at in (-1, 0):
-        if not 0 <= int(found[at]) < table.rows:
-            place = int(order[at]) if order is not None else at % len(found)
+        if not 0 <= int(keys[at]) < table.rows:
             raise Wrong(
-                f"table {table.name}: key {found[at]}, at {place}, is not in 0..{table.rows - 1}: "
+                f"table {table.name}: key {keys[at]}, at {order[at]}, is not in 0..{table.rows - 1}: "
                 f"it has {table.rows:,} rows"
             )
-    return Rows(found, order)
+    return Rows(keys.astype(np.int64), order)
 
 
 def check_values(values: Any, n: int, table: Table) -> NDArray[np.float32]:
-    """The caller's values of n rows [n, dim]; raises `Wrong` for what cannot be pushed."""
-    found = _shaped(values, n, table, "values")
-    finite = np.isfinite(found)
+    """The caller's values of n rows [n, dim], which may yet be NaN; raises `Wrong`."""
+    return _shaped(values, n, table, "values")
+
+
+def check_finite(values: NDArray[np.float32], table: Table) -> None:
+    """Raise `Wrong` for the first value that is not."""
+    finite = np.isfinite(values)
     if not finite.all():
         row, column = map(int, np.argwhere(~finite)[0])
         raise Wrong(
-            f"table {table.name}: values[{_place(row, column, table)}] is {found[row, column]}; "
+            f"table {table.name}: values[{_place(row, column, table)}] is {values[row, column]}; "
             "finite values are right"
         )
-    return found
 
 
 def check_out(out: Any, n: int, table: Table) -> NDArray[np.float32]:
@@ -85,16 +91,3 @@ def _shaped(array: Any, n: int, table: Table, name: str) -> NDArray[np.float32]:
 
 def _place(row: int, column: int, table: Table) -> str:
     return str(row) if table.dim == 1 else f"{row}, {column}"
-
-
-def in_order(values: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:
-    """The caller's values as the keys are now."""
-    return values if rows.order is None else values[rows.order]
-
-
-def put_back(values: NDArray[np.float32], rows: Rows, out: NDArray[np.float32]) -> None:
-    """Write what was pulled [n, dim] where the caller's keys were."""
-    if rows.order is None:
-        out[...] = values
-    else:
-        out[rows.order] = values

@@ -9,20 +9,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_LEAST, _MOST = -(2**31), 2**31 - 1
+from hotline.kv.loops import loopable, of_units, to_units
 
 
 def to_fixed(values: NDArray[np.float32], scale: float) -> tuple[NDArray[np.uint32], int]:
-    """Units of finite values, as uint32; and how many did not fit, and became the largest that do."""
-    units = np.multiply(values, scale, dtype=np.float64)
-    np.rint(units, out=units)
-    saturated = 0
-    if units.size and (units.max() > _MOST or units.min() < _LEAST):
-        saturated = int(np.count_nonzero((units > _MOST) | (units < _LEAST)))
-        np.clip(units, _LEAST, _MOST, out=units)
-    return units.astype(np.int32).view(np.uint32), saturated
+    """Units [n * dim] of values [n, dim]; how many did not fit, or NOT_FINITE where not all are numbers.
+
+    What did not fit has become the largest that does.
+    """
+    units = np.empty(values.size, np.int32)
+    saturated = to_units(loopable(values, np.float32).reshape(-1), scale, units)
+    return units.view(np.uint32), saturated
 
 
-def from_fixed(units: NDArray[np.uint32], scale: float) -> NDArray[np.float32]:
-    """Values of units."""
-    return (units.view(np.int32) / scale).astype(np.float32)
+def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]) -> None:
+    """Write values of units [n * dim] into `out` [n, dim]."""
+    values = loopable(out, np.float32)
+    of_units(units.view(np.int32), scale, values.reshape(-1))
+    if values is not out:
+        out[...] = values

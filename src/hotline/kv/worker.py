@@ -19,11 +19,12 @@ from foundation.protocol.codec import Caller
 from foundation.tables import DEFAULT_SCALE, Table, make_tables
 from hosts.sockets import open_udp
 from hotline.kv.books import RunBooks
-from hotline.kv.calls import Rows, check_keys, check_out, check_values, in_order, put_back
+from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
 from hotline.kv.connection import Connection, place_of
 from hotline.kv.engine import LARGEST, Engine, Operation
 from hotline.kv.errors import Closed, Gone, Misused, NotUp
 from hotline.kv.fixed import from_fixed, to_fixed
+from hotline.kv.loops import NOT_FINITE, warm
 from hotline.kv.orders import Orders
 from topologies.rendezvous import RANK_VARIABLE
 
@@ -61,6 +62,7 @@ class Worker:
         self._orders: Orders | None = None
         self._is_closed = False
         wanted = _rank_of_run() if rank is None else rank
+        warm()
         self._connection = Connection(place_of(connect), self._lose)
         try:
             terms = self._connection.ask("join", tables=self.tables.declared(), rank=wanted)
@@ -100,6 +102,7 @@ class Worker:
         """
         of = self.tables.named(table)
         given = check_values(values, of.rows, of)
+        check_finite(given, of)
         if of.name in self._pushed:
             raise Misused(f"init of table {of.name}: it was pushed to, or set, before; push adds to it")
         self._pushed.add(of.name)
@@ -196,7 +199,10 @@ class Worker:
         engine = self._working
         deltas = None
         if values is not None:
-            deltas, saturated = to_fixed(in_order(values, rows).reshape(-1), of.scale)
+            ordered = values if rows.order is None else values[rows.order]
+            deltas, saturated = to_fixed(ordered, of.scale)
+            if saturated == NOT_FINITE:
+                check_finite(values, of)  # raises, and says where
         take = None if out is None else _taker(of, rows, out)
         number = engine.begin(Operation(of.parameters(rows.keys), deltas, take, callback, is_training))
         if values is not None:
@@ -271,7 +277,10 @@ def _engine(
 
 def _taker(of: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
     def take(units: NDArray[np.uint32]) -> None:
-        put_back(from_fixed(units, of.scale).reshape(-1, of.dim), rows, out)
+        ordered = out if rows.order is None else np.empty(out.shape, np.float32)
+        from_fixed(units, of.scale, ordered)
+        if ordered is not out:
+            out[rows.order] = ordered
 
     return take
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import textwrap
@@ -16,10 +15,8 @@ from click.testing import CliRunner
 from hotline.cli.commands import hotline
 from hotline.dense.hooks import layers_of
 from hotline.dense.layers import read_layers
+from tests.harness.extras import needs_torch
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="PyTorch is not installed (extra `torch`)"
-)
 SCRIPT = """
 import time
 import torch

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.extras import needs_torch
 from tests.harness.loopback import meeting
 
 Told = Callable[..., tuple[str, list[dict[str, Any]]]]
@@ -43,3 +44,12 @@ def test_matrix_factorisation(told: Told) -> None:
     assert re.search(r"off by [\d.]+; by [\d.]+ before", printed)
     losses = [report["loss"] for report in reports if report["rank"] == 0]
     assert len(losses) == 4 and losses[-1] < 0.97 * losses[0]
+
+
+@needs_torch
+def test_dlrm(told: Told) -> None:
+    printed, reports = told("dlrm.py", "--epochs", "2", "--samples", "8000")
+    found, plain = map(float, re.findall(r"0\.\d+", printed))
+    assert found < plain - 0.01
+    losses = [report["loss"] for report in reports if report["rank"] == 0]
+    assert len(losses) == 5 and losses[-1] < losses[0] - 0.01

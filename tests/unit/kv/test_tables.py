@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from foundation.tables import MOST_PARAMETERS, TableError, declare, make_tables
 from hotline.kv.fixed import from_fixed, to_fixed
+from hotline.kv.loops import NOT_FINITE
 
 SIZES = st.dictionaries(
     st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4
@@ -58,14 +59,19 @@ def test_what_nobody_of_ours_has_declared_is_refused(declared: Any) -> None:
     scale=st.sampled_from([1.0, 1000.0, 2.0**16]),
 )
 def test_a_value_is_wrong_by_half_a_unit_at_most(values: list[float], scale: float) -> None:
-    given_values = np.array(values, np.float32)
+    given_values = np.array([values], np.float32)
+    out = np.empty_like(given_values)
     units, saturated = to_fixed(given_values, scale)
-    back = from_fixed(units, scale).astype(np.float64)
+    from_fixed(units, scale, out)
+    back = out.astype(np.float64)
     assert saturated == 0
     assert (np.abs(back - given_values) <= 0.5 / scale + np.abs(back) * 2.0**-24).all()
 
 
 def test_units_are_two_s_complement_rounded_to_the_nearest_and_saturate() -> None:
-    values = np.array([-1, 0.75, 1.5, 2.5, 2.0**31, -(2.0**31), -(2.0**32)], np.float32)
+    values = np.array([[-1, 0.75, 1.5, 2.5, 2.0**31, -(2.0**31), -(2.0**32)]], np.float32)
     units, saturated = to_fixed(values, 1.0)
     assert units.tolist() == [2**32 - 1, 1, 2, 2, 2**31 - 1, 2**31, 2**31] and saturated == 2
+    assert to_fixed(np.array([[2.0**31, np.nan, 1]], np.float32), 1.0)[1] == NOT_FINITE
+    assert to_fixed(np.array([[-np.inf]], np.float32), 1.0)[1] == NOT_FINITE
+    assert to_fixed(np.array([[3e38]], np.float32), 1e300)[1] == 1

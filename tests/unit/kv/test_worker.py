@@ -136,6 +136,21 @@ def test_what_is_pulled_has_the_caller_s_order_and_is_there_when_its_callback_ru
     kv.wait(first)
 
 
+def test_arrays_of_any_kind_are_taken(rig: Rig) -> None:
+    """Strided, not to be written to, of the other byte order, or of an unaligned record."""
+    kv = rig.worker()
+    keys, values = np.arange(8)[::2], np.arange(12, dtype=F32).reshape(3, 4).T
+    values.flags.writeable = False
+    wide = np.full((4, 6), -1, F32)
+    kv.wait(kv.push_pull(keys, values, wide[:, ::2], "users"))
+    assert wide[:, ::2].tolist() == values.tolist() and (wide[:, 1::2] == -1).all()
+    record = np.zeros(4, [("one", "i1"), ("out", "f4", (3,))])
+    frozen = keys.astype(">i4")
+    frozen.flags.writeable = False
+    kv.wait(kv.pull(frozen, record["out"], "users"))
+    assert record["out"].tolist() == values.tolist() and not record["one"].any()
+
+
 def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
     kv = rig.worker()
     ts = kv.push([1], ones(1), "items", callback=lambda: 1 // 0)

@@ -1,0 +1,143 @@
+"""Who clicks on what: DLRM (Naumov et al. 2019) on data of Criteo's shape, 13 numbers and 26 categories.
+
+Each category has a table at the servers, `hotline.torch.EmbeddingBag`. The dense part, two perceptrons, is
+one more table, with a value a row. A worker pulls the rows of its mini-batch and all of the dense part. It
+pushes the gradients of both, times minus their rate: asynchronous SGD. So nothing is averaged. There is one
+model, at the servers. Each mini-batch of each worker is a step of it, by gradients of what was pulled before.
+"""
+
+import argparse
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import hotline
+
+NUMBERS, CATEGORIES, DIM = 13, 26, 8
+ROWS = [round(4 * 1.3**k) for k in range(CATEGORIES)]
+"""Of each category: from 4 to 2,822."""
+BATCH, SCALE = 128, 2.0**20
+RATE, RATE_OF_ROWS, SPREAD = 0.4, 6.0, 0.3
+"""A row is in few samples of a mini-batch, so its gradients are small."""
+REPORTED = 10
+"""Steps whose mean loss is reported."""
+
+
+def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Numbers [n, 13], categories [n, 26], and whether it was clicked [n]: few rows are in most samples."""
+    random = np.random.default_rng(1)
+    numbers = random.normal(size=(number, NUMBERS))
+    popular = [1 / np.arange(1, rows + 1) for rows in ROWS]
+    categories = np.stack([random.choice(len(p), number, p=p / p.sum()) for p in popular], 1)
+    worth = numbers @ random.normal(0, 0.5, NUMBERS) - 1
+    for k, rows in enumerate(ROWS):
+        worth += random.normal(0, 0.4, rows)[categories[:, k]]
+    clicked = random.random(number) < 1 / (1 + np.exp(-worth))
+    return torch.tensor(numbers).float(), torch.tensor(categories), torch.tensor(clicked).float()
+
+
+class Dense(torch.nn.Module):
+    """What is above and below the embeddings; `flat` has all its parameters, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        pairs = (CATEGORIES + 1) * CATEGORIES // 2
+        self.bottom = torch.nn.Sequential(
+            torch.nn.Linear(NUMBERS, 32), torch.nn.ReLU(), torch.nn.Linear(32, DIM), torch.nn.ReLU()
+        )
+        self.top = torch.nn.Sequential(
+            torch.nn.Linear(DIM + pairs, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)
+        )
+        self.flat = torch.nn.utils.parameters_to_vector(self.parameters()).detach()
+        torch.nn.utils.vector_to_parameters(self.flat, self.parameters())  # which are views of it now
+
+    def gradient(self) -> Tensor:
+        """As `flat`; it is zero then."""
+        found = torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters()])
+        self.zero_grad()
+        return found
+
+
+class Model:
+    """A worker's DLRM."""
+
+    def __init__(self, kv: hotline.Worker, dense: Dense) -> None:
+        self.kv, self.dense, self.keys = kv, dense, np.arange(len(dense.flat))
+        self.bags = [
+            hotline.torch.EmbeddingBag(rows, DIM, mode="sum", kv=kv, table=f"category {k}", lr=RATE_OF_ROWS)
+            for k, rows in enumerate(ROWS)
+        ]
+        kv.init(dense.flat.numpy(), "dense")
+        for bag in self.bags:
+            kv.init(SPREAD * torch.randn(bag.num_embeddings, DIM).numpy(), bag.table)
+        kv.barrier()
+
+    def prefetch(self, categories: Tensor) -> None:
+        """Begin to pull what `logits` needs."""
+        self.pulled = self.kv.pull(self.keys, self.dense.flat.numpy(), "dense")
+        for k, bag in enumerate(self.bags):
+            bag.prefetch(categories[:, k : k + 1])
+
+    def logits(self, numbers: Tensor, categories: Tensor) -> Tensor:
+        """Of samples that were prefetched [n]."""
+        self.kv.wait(self.pulled)
+        bottom = self.dense.bottom(numbers)
+        rows = [bag(categories[:, k : k + 1]) for k, bag in enumerate(self.bags)]
+        vectors = torch.stack([bottom, *rows], 1)
+        first, second = torch.tril_indices(CATEGORIES + 1, CATEGORIES + 1, -1)
+        pairs = (vectors @ vectors.transpose(1, 2))[:, first, second]
+        return self.dense.top(torch.cat([bottom, pairs], 1))[:, 0]
+
+    def step(self, numbers: Tensor, categories: Tensor, clicked: Tensor) -> float:
+        """Push what a mini-batch changes; returns its log loss."""
+        loss = functional.binary_cross_entropy_with_logits(self.logits(numbers, categories), clicked)
+        loss.backward()  # pushes the rows' gradients
+        self.kv.push(self.keys, (-RATE * self.dense.gradient()).numpy(), "dense")
+        return loss.item()
+
+
+def main() -> None:
+    """Train, and tell how well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--samples", type=int, default=20_000)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    data = clicks(given.samples)
+    held_out = torch.arange(given.samples) % 10 == 9
+    dense = Dense()
+    tables = {f"category {k}": (rows, DIM) for k, rows in enumerate(ROWS)}
+    with hotline.Worker(tables={**tables, "dense": (len(dense.flat), 1)}, scale=SCALE) as kv:
+        model = Model(kv, dense)
+        share = torch.nonzero(~held_out)[kv.rank :: kv.size, 0]
+        batches = [
+            [each[at] for each in data]
+            for _ in range(given.epochs)
+            for at in share[torch.randperm(len(share))].split(BATCH)
+        ]
+        model.prefetch(batches[0][1])
+        losses = []
+        for number, batch in enumerate(batches, start=1):
+            losses.append(model.step(*batch))
+            if number < len(batches):
+                model.prefetch(batches[number][1])
+            if number % REPORTED == 0:
+                kv.report(loss=float(np.mean(losses[-REPORTED:])), step=number)
+        kv.barrier()
+        if kv.rank == 0:
+            numbers, categories, clicked = (each[held_out] for each in data)
+            model.prefetch(categories)
+            with torch.no_grad():
+                logits = model.logits(numbers, categories)
+            loss = functional.binary_cross_entropy_with_logits(logits, clicked).item()
+            rate = data[2][~held_out].mean()
+            plain = functional.binary_cross_entropy(rate.expand(len(clicked)), clicked).item()
+            print(f"log loss of held-out samples is {loss:.3f}; {plain:.3f} by the rate of clicks alone")
+        kv.barrier()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, which do its SGD by adding."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isfinite
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hotline.kv.errors import Misused, Wrong
+from hotline.kv.worker import Worker
+
+MOST_AHEAD = 64
+"""Inputs that are prefetched and not used."""
+
+
+class _Pull(NamedTuple):
+    """Rows that have been asked for."""
+
+    input: Tensor
+    """A copy."""
+    keys: Tensor
+    """Ascending [rows], each once."""
+    places: Tensor
+    """Where in `keys` each key of the input is, of the input's shape."""
+    rows: Tensor
+    """float32 [rows, dim]: there when `wait` returns."""
+    ts: int
+
+
+class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is not installed it has no type
+    """`torch.nn.EmbeddingBag` of a worker's table: rows are pulled, and -`lr` times their gradient is pushed.
+
+        kv = hotline.Worker(tables={"users": (10_000, 16)})
+        kv.init(torch.randn(10_000, 16).numpy(), "users")
+        users = hotline.torch.EmbeddingBag(10_000, 16, mode="sum", kv=kv, table="users", lr=0.1)
+        out = users(input, offsets)     # [bags, 16]
+        out.sum().backward()            # pushes
+
+    Arguments, inputs and outputs are PyTorch's, on the CPU. What servers cannot do is refused by name. The
+    table is as `kv.init` has set it, and `kv.read` has all of it: there is no `weight`, and optimisers know
+    nothing of it.
+
+    Each `backward` is a step of SGD on the rows, at once. Gradients of the same row are added up before they
+    are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
+    gradients after `backward`, such as `clip_grad_norm_`, reaches the rows: clip in a hook of the output
+    (`out.register_hook`).
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = True,
+        _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+        device: Any = None, dtype: Any = None, *, kv: Worker, lr: float, table: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        of = kv.tables.named(table)
+        self.kv, self.table, self.num_embeddings, self.embedding_dim = kv, of.name, of.rows, of.dim
+        for is_wrong, told in (
+            (
+                (num_embeddings, embedding_dim) != (of.rows, of.dim),
+                f"{num_embeddings!r} × {embedding_dim!r}: it was declared as {of.rows} × {of.dim}",
+            ),
+            (max_norm is not None, f"max_norm = {max_norm}: servers only add to rows; None is right"),
+            (scale_grad_by_freq, f"scale_grad_by_freq = {scale_grad_by_freq}: False is right"),
+            (mode not in ("sum", "mean"), f"mode = {mode!r}: 'sum' or 'mean' is right"),
+            (not sparse, f"sparse = {sparse}: only rows that are used are pushed; True is right"),
+            (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
+            (
+                padding_idx is not None and not -of.rows <= padding_idx < of.rows,
+                f"padding_idx = {padding_idx}: it has {of.rows} rows",
+            ),
+            (
+                torch.device(device or "cpu").type != "cpu",
+                f"device = {device}: rows come to the CPU; move what forward returns",
+            ),
+            (dtype not in (None, torch.float32), f"dtype = {dtype}: torch.float32 is right"),
+        ):
+            if is_wrong:
+                raise self._misused(told)
+        self.mode, self.include_last_offset = mode, include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % of.rows
+        self.lr = lr
+        self._ahead: list[_Pull] = []
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the pushes from now on; to be set at any time, as by a scheduler."""
+        return self._lr
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        if not isfinite(lr) or lr < 0:
+            raise self._misused(f"lr = {lr!r}: a finite number from 0 on is right")
+        self._lr = float(lr)
+
+    def prefetch(self, input: Tensor) -> None:
+        """Begin to pull the rows of an input that `forward` will get; returns at once.
+
+        They come as they are now: after `backward` with its step, before it without.
+        """
+        if len(self._ahead) == MOST_AHEAD:
+            raise self._misused(f"prefetch: {MOST_AHEAD} inputs are ahead; forward has to get the same ones")
+        self._ahead.append(self._pull(input))
+
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        """Bags [bags, dim]; waits for the input's rows, and first pulls them if they were not prefetched.
+
+        Keys are int32 or int64; a bag may be empty, and have a key twice.
+        """
+        pull = self._prefetched(input) or self._pull(input)
+        self.kv.wait(pull.ts)
+        rows = pull.rows.requires_grad_()
+        rows.register_hook(partial(self._push, pull.keys))
+        padding: Any = () if self.padding_idx is None else (pull.keys == self.padding_idx).nonzero()
+        return functional.embedding_bag(
+            pull.places, rows, None if offsets is None else offsets.long(), mode=self.mode,
+            per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+            padding_idx=int(padding[0]) if len(padding) else None,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """As `print` of a model shows it."""
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
+
+    def _prefetched(self, input: Tensor) -> _Pull | None:
+        """The oldest of the same input; what was prefetched before it is given up."""
+        for at, pull in enumerate(self._ahead):
+            if (
+                isinstance(input, Tensor)
+                and input.dtype == pull.input.dtype
+                and torch.equal(pull.input, input)
+            ):
+                del self._ahead[: at + 1]
+                return pull
+        return None
+
+    def _pull(self, input: Tensor) -> _Pull:
+        if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
+            what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
+            raise Wrong(f"table {self.table}: input is {what}; int32 or int64 on the CPU is right")
+        keys, places = torch.unique(input, return_inverse=True)
+        if len(keys) and not 0 <= int(keys[0]) <= int(keys[-1]) < self.num_embeddings:
+            at = ((input < 0) | (input >= self.num_embeddings)).nonzero()[0].tolist()
+            key, last = int(input[tuple(at)]), self.num_embeddings - 1
+            raise Wrong(f"table {self.table}: input{at} is {key}, not in 0..{last}")
+        rows = torch.empty(len(keys), self.embedding_dim)
+        ts = self.kv.pull(keys.numpy(), rows.numpy(), self.table)
+        return _Pull(input.clone(), keys, places, rows, ts)
+
+    def _push(self, keys: Tensor, gradient: Tensor) -> None:
+        """Called in `backward`, with what all uses of these rows have added up to."""
+        steps = gradient.detach() * -self._lr
+        if self.padding_idx is not None:
+            trained = keys != self.padding_idx
+            keys, steps = keys[trained], steps[trained]
+        self.kv.push(keys.numpy(), steps.numpy(), self.table)
+
+    def _misused(self, told: str) -> Misused:
+        return Misused(f"EmbeddingBag of table {self.table}: {told}")

@@ -1,0 +1,277 @@
+"""`hotline.torch.EmbeddingBag` is PyTorch's, to fixed point's error. Needs PyTorch: the extra `torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hotline
+from hotline.kv.errors import Misused, Wrong
+from tests.harness.extras import NO_TORCH
+from tests.harness.loopback import meeting
+
+torch = pytest.importorskip("torch", reason=NO_TORCH)
+
+ROWS, DIM, SCALE = 40, 3, 2.0**12
+F32 = np.float32
+
+
+@pytest.fixture
+def kv(tmp_path: Path) -> Iterator[hotline.Worker]:
+    with meeting(tmp_path, size=1) as met, worker(met.place) as kv:
+        kv.init(weights())
+        yield kv
+
+
+def worker(place: Path) -> hotline.Worker:
+    return hotline.Worker({"rows": (ROWS, DIM)}, SCALE, connect=place)
+
+
+def weights() -> Any:
+    """Whole units, which servers have as they are."""
+    return (np.random.default_rng(3).integers(-4000, 4000, (ROWS, DIM)) / SCALE).astype(F32)
+
+
+def bag(kv: hotline.Worker, lr: float = 0.1, **more: Any) -> Any:
+    return hotline.torch.EmbeddingBag(ROWS, DIM, kv=kv, lr=lr, **more)
+
+
+def plain(**more: Any) -> Any:
+    return torch.nn.EmbeddingBag(ROWS, DIM, _weight=torch.tensor(weights()), sparse=True, **more)
+
+
+def sgd(theirs: Any, lr: float = 0.1) -> Any:
+    return torch.optim.SGD(theirs.parameters(), lr=lr)
+
+
+def ints(*values: int) -> Any:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+class Bags:
+    """Mini-batches of bags of 0 to 5 keys with duplicates, and what a bag's rows are to give."""
+
+    HEAD = (0.8, -0.36, 0.48)
+    """Of length 1: a bag times this is the prediction."""
+    LARGEST = 5
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self.head = torch.tensor(self.HEAD)
+
+    def draw(self, bags: int = 16) -> tuple[Any, Any, Any]:
+        """Input, offsets and targets: what each key is worth, and noise."""
+        sizes = self._random.integers(0, self.LARGEST + 1, bags)
+        keys = self._random.integers(0, ROWS, sizes.sum())
+        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        worth = np.add.reduceat(np.append(np.sin(keys), 0), offsets) * (sizes > 0)
+        targets = worth + self._random.normal(0, 0.5, bags)
+        return torch.tensor(keys), torch.tensor(offsets), torch.tensor(targets, dtype=torch.float32)
+
+    def loss(self, model: Any, batch: tuple[Any, Any, Any]) -> Any:
+        keys, offsets, targets = batch
+        return ((model(keys, offsets) @ self.head - targets) ** 2).mean()
+
+
+@pytest.mark.parametrize("prefetches", [False, True])
+@pytest.mark.parametrize(("mode", "lr"), [("sum", 1 / Bags.LARGEST**2), ("mean", 1.0)])
+def test_one_worker_trains_step_for_step_as_pytorch(
+    kv: hotline.Worker, mode: str, lr: float, prefetches: bool
+) -> None:
+    """The loss is quadratic: a step takes an error e of the rows to (I - lr·H)·e, and adds the push's own.
+
+    A bag's prediction changes with its rows by a vector `a`, of length 1 (mean) or 5 (sum) at most. H is the
+    mean of 2·a·aᵀ, so lr·H lies between 0 and 2, and e does not grow. A push rounds each of its n values by
+    half a unit: √n/2 units in length. Errors of float32, 2⁻²⁴ of numbers around 1, are below 5 % of that.
+    """
+    bags, ours, theirs = Bags(7), bag(kv, lr, mode=mode), plain(mode=mode)
+    optimiser, bound = sgd(theirs, lr), 0.0
+    batches = [bags.draw() for _ in range(40)]
+    for step, batch in enumerate(batches):
+        optimiser.zero_grad()
+        bags.loss(theirs, batch).backward()
+        optimiser.step()
+        bags.loss(ours, batch).backward()
+        if prefetches and step + 1 < len(batches):
+            ours.prefetch(batches[step + 1][0])
+        bound += 1.05 * np.sqrt(len(batch[0].unique()) * DIM) / 2 / SCALE
+        wrong = np.linalg.norm(kv.read() - theirs.weight.detach().numpy())
+        assert wrong <= bound, f"step {step}"
+    assert np.linalg.norm(kv.read() - weights()) > 20 * bound
+
+
+KEYS = ints(3, 1, 3, 39, 0, 0, 7)
+WEIGHTS = (0.5, -1.0, 2.0, 0.25, 1.0, -3.0, 0.125)
+CASES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
+    "two dimensions": ({}, [KEYS[:6].reshape(2, 3)], {}),
+    "empty bags": ({"mode": "mean"}, [KEYS, ints(0, 0, 4, 7)], {}),
+    "all bags empty": ({"mode": "sum"}, [ints(), ints(0, 0, 0)], {}),
+    "no bags": ({}, [ints(), ints()], {}),
+    "int32": ({"mode": "sum"}, [KEYS.int(), ints(0, 5).int()], {}),
+    "weights": ({"mode": "sum"}, [KEYS, ints(0, 3)], {"per_sample_weights": torch.tensor(WEIGHTS)}),
+    "padding": ({"mode": "mean", "padding_idx": 3}, [KEYS, ints(0, 2)], {}),
+    "padding from the end": ({"mode": "sum", "padding_idx": -1}, [KEYS, ints(0, 2)], {}),
+    "padding alone": ({"mode": "mean", "padding_idx": 3}, [ints(3, 3), ints(0)], {}),
+    "padding that is not there": ({"mode": "mean", "padding_idx": 20}, [KEYS, ints(0, 2)], {}),
+    "last offset": ({"mode": "sum", "include_last_offset": True}, [KEYS, ints(0, 2, 7)], {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_of_any_shape_is_pytorch_s(
+    kv: hotline.Worker, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Bags to the bit, and rows within half a unit. A row is pushed once; who is not trained is not."""
+    settings, inputs, more = CASES[name]
+    pushed: list[int] = []
+    push = kv.push
+
+    def pushes(keys: Any, *rest: Any) -> int:
+        pushed.extend(keys.tolist())
+        return push(keys, *rest)
+
+    monkeypatch.setattr(kv, "push", pushes)
+    ours, theirs = bag(kv, **settings), plain(**settings)
+    found, expected = ours(*inputs, **more), theirs(*inputs, **more)
+    assert torch.equal(found, expected)
+    for out, optimiser in ((found, None), (expected, sgd(theirs))):
+        (out * torch.arange(1, 1 + out.numel()).reshape(out.shape)).sum().backward()
+        if optimiser:
+            optimiser.step()
+    wanted = theirs.weight.detach().numpy()
+    assert (np.abs(kv.read() - wanted) <= 0.5 / SCALE + 2.0**-20).all()
+    assert pushed == np.flatnonzero((wanted != weights()).any(1)).tolist()
+
+
+def test_weights_of_samples_have_gradients(kv: hotline.Worker) -> None:
+    found = []
+    for model in (bag(kv, mode="sum"), plain(mode="sum")):
+        samples = torch.tensor(WEIGHTS, requires_grad=True)
+        (model(KEYS, ints(0, 3), samples) ** 2).sum().backward()
+        found.append(samples.grad)
+    assert torch.equal(*found)
+
+
+def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
+    """Both have seen as many mini-batches of the same kind; the targets have noise, so no loss is 0."""
+    steps, lr = 120, 0.04
+    theirs, bags = plain(mode="sum"), Bags(1)
+    optimiser, judged = sgd(theirs, lr), Bags(99).draw(4000)
+    before = bags.loss(theirs, judged).item()
+    for _ in range(4 * steps):
+        optimiser.zero_grad()
+        bags.loss(theirs, bags.draw()).backward()
+        optimiser.step()
+    with meeting(tmp_path, size=4) as met, ExitStack() as stack:
+        workers = [stack.enter_context(worker(met.place)) for _ in range(4)]
+
+        def train(kv: hotline.Worker) -> Any:
+            kv.init(weights())
+            kv.barrier()
+            mine, model = Bags(10 + kv.rank), bag(kv, lr, mode="sum")
+            coming = [mine.draw() for _ in range(steps)]
+            for batch, after in zip(coming, [*coming[1:], None], strict=True):
+                if after:
+                    model.prefetch(after[0])  # a step behind, even of its own
+                mine.loss(model, batch).backward()
+            kv.barrier()
+            with torch.no_grad():
+                return mine.loss(model, judged).item()
+
+        with ThreadPoolExecutor(4) as pool:
+            losses = list(pool.map(train, workers))
+    assert len(set(losses)) == 1  # of one model
+    expected = bags.loss(theirs, judged).item()
+    assert expected < before / 5
+    assert losses[0] == pytest.approx(expected, rel=0.02)
+
+
+def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
+    ours = bag(kv, mode="sum")
+    soon, later = ints(1, 2), ints(2, 5)
+    for input in (soon, later, soon):
+        ours.prefetch(input)
+    kv.push([2, 9], np.ones((2, DIM), F32))
+    soon[0] = 3  # what was prefetched is of before
+    kept = weights()
+    with torch.no_grad():
+        assert ours(ints(9), ints(0)).tolist() == [(kept[9] + 1).tolist()]  # by a pull of its own
+        assert ours(later, ints(0)).tolist() == [(kept[2] + kept[5]).tolist()]
+        assert ours(ints(1, 2), ints(0)).tolist() == [(kept[1] + kept[2]).tolist()]
+        assert ours(ints(1, 2), ints(0)).tolist() == [(kept[1] + kept[2] + 1).tolist()]
+    for _ in range(64):
+        ours.prefetch(soon)
+    with pytest.raises(Misused, match="prefetch: 64 inputs"):
+        ours.prefetch(soon)
+
+
+def test_each_backward_is_a_step_at_the_rate_of_then(kv: hotline.Worker) -> None:
+    ours = bag(kv, 0.5, mode="sum")
+    loss = ours(ints(4, 4), ints(0)).sum() + 2 * ours(ints(4), ints(0)).sum()
+    loss.backward(retain_graph=True)
+    assert (kv.read() - weights())[4].tolist() == [-2.0] * DIM
+    ours.lr = 1.0
+    loss.backward()
+    assert (kv.read() - weights())[4].tolist() == [-6.0] * DIM
+    out = ours(ints(4), ints(0))
+    out.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    (100 * out).sum().backward()
+    assert (kv.read() - weights())[4].tolist() == [-7.0] * DIM
+    with torch.no_grad():
+        assert not ours(ints(4), ints(0)).requires_grad
+    assert list(ours.parameters()) == [] and "40, 3, mode='sum', table='rows'" in repr(ours)
+
+
+def test_a_gradient_that_is_not_finite_is_raised_by_backward_and_not_pushed(kv: hotline.Worker) -> None:
+    ours = bag(kv, mode="sum")
+    with pytest.raises(Wrong, match=r"rows.*nan"):
+        (ours(ints(4), ints(0)) * float("nan")).sum().backward()
+    assert (kv.read() == weights()).all()
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"max_norm": 1.0}, "max_norm = 1.0"),
+    ({"scale_grad_by_freq": True}, "scale_grad_by_freq"),
+    ({"mode": "max"}, "'max'.*'sum' or 'mean'"),
+    ({"sparse": False}, "sparse = False"),
+    ({"_weight": torch.zeros(ROWS, DIM)}, r"_weight.*kv\.init"),
+    ({"padding_idx": ROWS}, "padding_idx = 40"),
+    ({"device": "meta"}, "device = meta"),
+    ({"dtype": torch.float64}, r"torch\.float64: torch\.float32"),
+    ({"lr": -1.0}, r"lr = -1\.0"),
+    ({"lr": float("nan")}, "lr = nan"),
+    ({"num_embeddings": 41}, "41 × 3: .*40 × 3"),
+    ({"embedding_dim": 4}, "40 × 4: .*40 × 3"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "told"), REFUSED)
+def test_what_servers_cannot_do_is_refused_by_name(
+    kv: hotline.Worker, wrong: dict[str, Any], told: str
+) -> None:
+    given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}
+    with pytest.raises(Misused, match=f"rows: .*{told}"):
+        hotline.torch.EmbeddingBag(**given)
+
+
+@pytest.mark.parametrize(
+    ("input", "told"),
+    [
+        (ints(4, 40, -1), r"input\[1\] is 40, not in 0\.\.39"),
+        (ints(4, 3, 2, -1).reshape(2, 2), r"input\[1, 1\] is -1"),
+        (torch.ones(2), r"torch\.float32.*int64"),
+        ([1, 2], "list.*int64"),
+    ],
+)
+def test_inputs_that_are_no_keys_are_named(kv: hotline.Worker, input: Any, told: str) -> None:
+    ours = bag(kv)
+    ours.prefetch(ints(1))
+    for call in (ours, ours.prefetch):
+        with pytest.raises(Wrong, match=f"table rows: .*{told}"):
+            call(input)

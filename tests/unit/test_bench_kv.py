@@ -1,0 +1,47 @@
+"""The section `kv`: what a script's step is timed for is done, and its lines have their units and ratios."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from hosts.sockets import open_udp
+from tests.bench.report import as_tables
+from tests.bench.results import BUILT_IN, LIBRARY
+from tests.bench.scripts import HOST, SERVER, Took, script
+from tests.bench.sections.kv import results_of
+from tests.bench.stepper import stepping
+
+CORE = min(os.sched_getaffinity(0))
+
+
+def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_path: Path) -> None:
+    """Ten steps of 50 keys in rows of 2; both go to the same PS."""
+    with script(1000, 2, 50, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
+        took = scripts.run(10)
+        assert 0 < took.called < took.wall and took.beside > 0 and took.cpu == took.called + took.beside
+        pushed = scripts._kv.read()
+        with stepping(sock, SERVER, 1000, 100, tmp_path) as stepper:
+            stepper.run(1)
+        both = scripts._kv.read()
+    assert (pushed != 0).any(1).sum() > 50
+    assert (both != pushed).sum() == 100  # a unit each
+
+
+def test_lines_are_of_both_or_of_the_script_alone() -> None:
+    took = {
+        LIBRARY: [Took(2000, 100, 1600), Took(3000, 300, 1500), Took(1000, 200, 1700)],
+        BUILT_IN: [Took(1000, 1000, 0), Took(2000, 2000, 0), Took(2000, 1900, 0)],
+    }
+    lines = list(results_of(took))
+    assert [(line.unit, line.value(LIBRARY), line.value(BUILT_IN)) for line in lines] == [
+        ("µs", 2000, 2000),
+        ("µs", 1800, 1900),
+        ("µs", 200, None),
+        ("µs", 1600, None),
+        ("values/s", 1_500_000, None),
+    ]
+    assert [line.ratio(BUILT_IN) for line in lines[:2]] == [1.5, 1.0]
+    assert [line.is_met(goal) for line in lines for goal in line.goals] == [False, True]
+    assert len(list(as_tables(lines))) == 1
