@@ -74,7 +74,7 @@ class _OnePs:
     async def begin(self, parameters: int) -> Terms:
         self._opened.enter_context(parameter_server(SERVER, parameters, self._core))
         worker = (HOST, addressing.worker_udp_port(JOB))
-        return Terms(JOB, EPOCH, "hotset", WINDOW, [SERVER], [worker])
+        return Terms(JOB, EPOCH, "hotset", WINDOW, [SERVER], [worker], arm="here", seed=1)
 
     async def end(self) -> None:
         self._opened.close()
