@@ -102,6 +102,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
         They come as they are now: after `backward` with its step, before it without.
         """
+        self._check(input)
         if len(self._ahead) == MOST_AHEAD:
             raise self._misused(f"prefetch: {MOST_AHEAD} inputs are ahead; forward has to get the same ones")
         self._ahead.append(self._pull(input))
@@ -113,6 +114,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
 
         Keys are int32 or int64; a bag may be empty, and have a key twice.
         """
+        self._check(input)
         pull = self._prefetched(input) or self._pull(input)
         self.kv.wait(pull.ts)
         rows = pull.rows.requires_grad_()
@@ -131,24 +133,23 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     def _prefetched(self, input: Tensor) -> _Pull | None:
         """The oldest of the same input; what was prefetched before it is given up."""
         for at, pull in enumerate(self._ahead):
-            if (
-                isinstance(input, Tensor)
-                and input.dtype == pull.input.dtype
-                and torch.equal(pull.input, input)
-            ):
+            if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
                 del self._ahead[: at + 1]
                 return pull
         return None
 
-    def _pull(self, input: Tensor) -> _Pull:
+    def _check(self, input: Any) -> None:
+        """Raise `Wrong` for what are no keys."""
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
             what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
             raise Wrong(f"table {self.table}: input is {what}; int32 or int64 on the CPU is right")
+        outside = ((input < 0) | (input >= self.num_embeddings)).nonzero()
+        if len(outside):
+            at, last = outside[0].tolist(), self.num_embeddings - 1
+            raise Wrong(f"table {self.table}: input{at} is {int(input[tuple(at)])}, not in 0..{last}")
+
+    def _pull(self, input: Tensor) -> _Pull:
         keys, places = torch.unique(input, return_inverse=True)
-        if len(keys) and not 0 <= int(keys[0]) <= int(keys[-1]) < self.num_embeddings:
-            at = ((input < 0) | (input >= self.num_embeddings)).nonzero()[0].tolist()
-            key, last = int(input[tuple(at)]), self.num_embeddings - 1
-            raise Wrong(f"table {self.table}: input{at} is {key}, not in 0..{last}")
         rows = torch.empty(len(keys), self.embedding_dim)
         ts = self.kv.pull(keys.numpy(), rows.numpy(), self.table)
         return _Pull(input.clone(), keys, places, rows, ts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -159,14 +160,15 @@ def test_weights_of_samples_have_gradients(kv: hotline.Worker) -> None:
 
 
 def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
-    """Both have seen as many mini-batches of the same kind; the targets have noise, so no loss is 0."""
+    """Both have seen the same mini-batches once; their targets have noise, so no loss is 0."""
     steps, lr = 120, 0.04
     theirs, bags = plain(mode="sum"), Bags(1)
     optimiser, judged = sgd(theirs, lr), Bags(99).draw(4000)
+    shares = [[bags.draw() for _ in range(steps)] for _ in range(4)]
     before = bags.loss(theirs, judged).item()
-    for _ in range(4 * steps):
+    for batch in chain.from_iterable(zip(*shares, strict=True)):
         optimiser.zero_grad()
-        bags.loss(theirs, bags.draw()).backward()
+        bags.loss(theirs, batch).backward()
         optimiser.step()
     with meeting(tmp_path, size=4) as met, ExitStack() as stack:
         workers = [stack.enter_context(worker(met.place)) for _ in range(4)]
@@ -174,15 +176,14 @@ def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
         def train(kv: hotline.Worker) -> Any:
             kv.init(weights())
             kv.barrier()
-            mine, model = Bags(10 + kv.rank), bag(kv, lr, mode="sum")
-            coming = [mine.draw() for _ in range(steps)]
-            for batch, after in zip(coming, [*coming[1:], None], strict=True):
+            share, model = shares[kv.rank], bag(kv, lr, mode="sum")
+            for batch, after in zip(share, [*share[1:], None], strict=True):
                 if after:
                     model.prefetch(after[0])  # a step behind, even of its own
-                mine.loss(model, batch).backward()
+                bags.loss(model, batch).backward()
             kv.barrier()
             with torch.no_grad():
-                return mine.loss(model, judged).item()
+                return bags.loss(model, judged).item()
 
         with ThreadPoolExecutor(4) as pool:
             losses = list(pool.map(train, workers))
