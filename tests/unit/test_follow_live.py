@@ -297,7 +297,8 @@ def test_ctrl_c_between_periods_and_in_a_move() -> None:
             server.mute_after = 1
         process = await start_hotline(net, *everything)
         await asyncio.wait_for(asyncio.gather(*(server.muted.wait() for server in net.servers)), PATIENCE_S)
-        assert await interrupted(process) == (130, "hotline: interrupted; follow again to finish\n")
+        returned, told = await interrupted(process)
+        assert returned == 130 and "interrupted" in told and "follow again" in told and told.count("\n") == 1
         for server in net.servers:
             server.mute_after = None
         process = await start_hotline(net, *everything, "--every", "3600")
