@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -96,12 +96,16 @@ def test_it_fills_counts_exactly_rests_and_follows() -> None:
     on_net(scenario)
 
 
-@pytest.mark.parametrize("loss", [0.0, pytest.param(0.05, marks=pytest.mark.soak)])
-def test_under_load_nobody_stops_and_nothing_is_lost(loss: float) -> None:
+@pytest.mark.parametrize(
+    ("loss", "drifts"),
+    [(0.0, (FIRST, SECOND)), pytest.param(0.05, (FIRST, SECOND, FIRST), marks=pytest.mark.soak)],
+    ids=["none lost", "some lost"],
+)
+def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterable[Iterable[int]]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             follower = Follower(controller, JOB, Rule(20, swaps=7))
-            for keys in (FIRST, SECOND, FIRST):
+            for keys in drifts:
                 favour(net, keys)
                 for _ in range(8):
                     operations = [load.operations for load in net.loads]
