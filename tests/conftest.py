@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -38,9 +39,12 @@ ROOT = Path(__file__).parents[1]
 def pytest_configure() -> None:
     """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored.
 
-    And processes run the code of this checkout, wherever `.venv` was made.
+    And processes run the code of this checkout, wherever `.venv` was made. None compiles anew what another
+    has compiled: to rewrite the assertions of all tests takes each of xdist's 12 s.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "src")))
 
 
@@ -70,6 +74,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     sys.settrace(None)
     yield
     sys.settrace(tracer)
+
+
+def pytest_collection_finish() -> None:
+    """Have no collection of garbage look through all tests: it takes 0.3 s, and some ask for it often."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,17 +15,27 @@ FAST_SHARE = 8
 
 def examples(number: int) -> int:
     """`max_examples`: an eighth of `number` in `make test`, and 20 times `number` with the soak's profile."""
-    assert settings.default is not None
-    return max(1, number * settings.default.max_examples // settings.get_profile("default").max_examples)
+    return max(1, int(number * _share()))
 
 
 def seeds(number: int) -> list[Any]:
-    """Parameters from 0 on: an eighth of `number` in `make test`, and 20 times `number` in all.
+    """Parameters from 0 on: an eighth of `number` in `make test`, 20 times `number` with the soak's profile.
 
     Coverage is not counted, which takes four times as long as to run: other tests take the same lines.
     """
     fast, marks = -(-number // FAST_SHARE), [pytest.mark.no_cover]
     return [
         pytest.param(seed, marks=marks + [pytest.mark.soak] * (seed >= fast))
-        for seed in range(SOAK_TIMES * number)
+        for seed in range(max(fast, int(number * _share())))
     ]
+
+
+def steps(number: int) -> int:
+    """Of a history, of which there are many with the soak's profile: in `make test` the fourth part."""
+    return number if _share() > 1 else number // 4
+
+
+def _share() -> float:
+    """Of as much as a test names, by the profile that is loaded when tests are collected."""
+    assert settings.default is not None
+    return settings.default.max_examples / settings.get_profile("default").max_examples

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import cfunc
@@ -28,7 +30,6 @@ def _put_head(out: int, kind: int, length: int) -> None:
     head.kind, head.length = kind, length
 
 
-@cfunc(PROCESS)
 def _wire(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
@@ -43,7 +44,6 @@ def _wire(
     return count
 
 
-@cfunc(PROCESS)
 def _stamp(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
@@ -53,7 +53,6 @@ def _stamp(
     return 1
 
 
-@cfunc(PROCESS)
 def _address(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
@@ -63,7 +62,6 @@ def _address(
     return 1
 
 
-@cfunc(PROCESS)
 def _double(
     state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
@@ -75,12 +73,17 @@ def _double(
     return 1
 
 
+@cache
+def _in_machine_code(process: Callable[..., int]) -> Any:
+    """Compiled when it is first asked for: whoever collects tests imports this module."""
+    return cfunc(PROCESS)(process)
+
+
 class _Native:
     waiting_bytes = 0
 
-    def __init__(self, process_address: int | None, state_address: int) -> None:
-        assert process_address is not None
-        self.process_address = process_address
+    def __init__(self, process: Callable[..., int], state_address: int) -> None:
+        self.process_address = _in_machine_code(process).address
         self.state_address = state_address
         self.lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER
         self.waiting = ctypes.c_uint32(0)
@@ -95,21 +98,21 @@ class Wires(_Native):
         self._table = np.full((PORT_NUMBERS, _FAN_OUT), -1, np.int64)
         for port, outputs in wires.items():
             self._table[port, : len(outputs)] = outputs
-        super().__init__(_wire.address, self._table.ctypes.data)
+        super().__init__(_wire, self._table.ctypes.data)
 
 
 class Addressed(_Native):
     """Sends every frame on unchanged, to the port that its first two bytes name."""
 
     def __init__(self) -> None:
-        super().__init__(_address.address, 0)
+        super().__init__(_address, 0)
 
 
 class Stamps(_Native):
     """Answers every frame with its `t_in` and `now`, 8 bytes each (see `read_stamp`)."""
 
     def __init__(self) -> None:
-        super().__init__(_stamp.address, 0)
+        super().__init__(_stamp, 0)
 
 
 class Doubles(_Native):
@@ -118,7 +121,7 @@ class Doubles(_Native):
     waiting_bytes = QUEUE_HEAD_BYTES
 
     def __init__(self) -> None:
-        super().__init__(_double.address, 0)
+        super().__init__(_double, 0)
 
 
 def read_stamp(answer: bytes) -> tuple[int, int]:

@@ -13,10 +13,13 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 NETWORKS = "tests/mininet/"
+AS_ONE = tuple(f"tests/unit/{folder}/" for folder in ("dense", "golden", "policies", "simulator"))
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """A test goes to whichever process is free; with all of its module, where that makes something once.
+
+    The tests of some folders go together: what they make once, or have compiled, no other test needs.
 
     In the order of their names: networks, which take long, are not last. Where there is but one network for
     all processes, all of these go to one.
@@ -31,6 +34,9 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
     def _split_scope(self, nodeid: str) -> str:
         if self._is_one_network and nodeid.startswith(NETWORKS):
             return NETWORKS
+        folder = next((each for each in AS_ONE if nodeid.startswith(each)), "")
+        if folder:
+            return folder
         module = nodeid.partition("::")[0]
         return module if _is_shared(self._root / module) else nodeid
 

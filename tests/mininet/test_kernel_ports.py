@@ -26,6 +26,7 @@ from softswitch.kernel.probe import probe
 from softswitch.ports.ring import PortError
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
+from tests.harness.effort import steps
 from tests.harness.vectors import Source, hot_set
 from tests.harness.waiting import PATIENCE_S, wait_for
 from tests.mininet.test_ports import Net, frame, namespace
@@ -94,7 +95,7 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
         testnet.write(each, testnet.network() + hot_set(Random(5)))
     source = Source(random, oracle)
     sent = 0
-    for now in range(1500):
+    for now in range(steps(1500)):
         port, frame = source.draw()
         if len(frame) < 60:
             continue
@@ -103,7 +104,7 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
         for output in expected:
             assert same(received(net, ports, output.port), output.frame)
             sent += 1
-    assert sent > 800
+    assert sent > steps(1500) // 2
     assert testnet.state_of(pipeline) == testnet.state_of(oracle)
     counters = ports.counters()
     assert sum(each.tx for each in counters.ports.values()) == sent

@@ -129,6 +129,11 @@ def draw(seed: int) -> tuple[Kill, ...]:
 
 
 def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
+    all_is_there(tmp_path, ONCE_FATAL[0])
+
+
+@pytest.mark.soak
+def test_all_that_once_ended_a_run_ends_nothing(tmp_path: Path) -> None:
     all_is_there(tmp_path, *ONCE_FATAL)
 
 

@@ -22,8 +22,12 @@ import pytest
 from foundation.concurrency import in_thread
 from foundation.logs.collector import Collector, collecting
 from foundation.protocol.header import HOTLINE_PORT, VERSION
+from hosts.agent import load_config
+from hosts.errors import AgentConfigError
 from hosts.keys import KeySpace
+from hosts.ps.config import PsConfig
 from hosts.worker import ledger
+from hosts.worker.__main__ import main as worker_main
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
 from tests.harness.waiting import PATIENCE_S
@@ -369,10 +373,21 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ),
     ],
 )
-def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
-    agent = Agent("hosts.worker", worker_config(log_dir, **changes), log_dir)
-    assert agent.close() == 1
-    assert message in agent.first["error"]
+def test_configurations_that_are_wrong(
+    log_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+    message: str,
+) -> None:
+    """Told by a worker in this process."""
+    path = log_dir / "worker.json"
+    path.write_text(json.dumps(worker_config(log_dir, **changes)))
+    assert worker_main.callback is not None
+    with open(os.devnull) as nothing, pytest.raises(SystemExit) as ended:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        worker_main.callback(path)
+    assert ended.value.code == 1 and message in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
@@ -385,6 +400,6 @@ def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) 
     """A runner of before there was more than one."""
     config = ps_config(log_dir, 0)
     del config["wire"]
-    agent = Agent("hosts.ps", config, log_dir)
-    assert agent.close() == 1
-    assert "the run speaks version 1 of the wire and this agent version 2" in agent.first["error"]
+    (path := log_dir / "ps.json").write_text(json.dumps(config))
+    with pytest.raises(AgentConfigError, match="version 1 of the wire and this agent version 2"):
+        load_config(path, PsConfig)

@@ -295,6 +295,7 @@ exit()
 """
 
 
+@pytest.mark.soak
 def test_p4runtime_shell_writes_and_reads_what_it_knows(entities: str) -> None:
     said = shell(entities, ENTITY_SESSION)
     assert [line for line in said if line.startswith("said")] == [

@@ -65,7 +65,7 @@ def test_more_than_the_tables_hold(tmp_path: Path) -> None:
     log.write_text("key,updates\n" + "".join(f"{key},1\n" for key in one_lane))
     *_, table, advice = curve(log, "--jobs", 2048, "--top-k", 3).output.splitlines()
     assert table.split()[-1] == "chosen"
-    assert advice == "3 keys take 100.0% of the updates, but the tables hold 2 for each of 2048 jobs"
+    assert advice.startswith("3 keys take 100.0%") and advice.endswith("hold 2 for each of 2048 jobs")
     assert curve(log, "--jobs", 2048, "--top-k", 2).output.splitlines()[-1] == (
         "2 keys take 66.7% of the updates: `hotline hotset build --top-k 2`"
     )

@@ -178,10 +178,9 @@ def test_the_counters_are_described_with_what_has_occurred(loop: PortLoop) -> No
     loop.cpu_socket.send(b"frame")
     assert loop.cpu_socket.recv(100) == b"frame"
     loop.stop()
-    assert loop.describe() == [
-        "port 255 (CPU): received 3, sent 2, too large to receive 1",
-        "sent to ports that the switch does not have: 2",
-    ]
+    of_cpu, of_no_port = loop.describe()
+    assert of_cpu == "port 255 (CPU): received 3, sent 2, too large to receive 1"
+    assert "does not have" in of_no_port and of_no_port.endswith(": 2")
 
 
 def test_an_idle_loop_sleeps(loop: PortLoop) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from controller.status import RPC_OUTCOMES
@@ -297,34 +299,35 @@ def test_the_pushes_of_a_slot_are_those_of_workers_each_counted_once(switch: Com
     assert [testnet.pushes(switch, lane) for lane in range(4)] == [{5: 3}, {}, {}, {}]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"worker": 3}, "unknown_worker"),
-        ({"epoch": 10}, "unknown_worker"),
-        ({"job": 3}, "unknown_server"),
-        ({"ps": 1}, "unknown_server"),
-        ({"version": 1}, "wrong_version"),
-        ({"op": 9}, "bad_shape"),
-        ({"flags": 0}, "bad_shape"),
-        ({"reserved": 1}, "bad_shape"),
-        ({"live": 2}, "bad_shape"),
-        ({"live": 0}, "bad_shape"),
-        ({"served": 1}, "bad_shape"),
-        ({"refused": 1}, "bad_shape"),
-        ({"count": 2}, "parser_error"),
-        ({"count": 33}, "parser_error"),
-    ],
-)
-def test_what_is_not_a_valid_request_is_dropped_by_name(
-    switch: CompiledPipeline, change: dict[str, int], reason: str
-) -> None:
+NOT_VALID = [
+    ({"worker": 3}, "unknown_worker"),
+    ({"epoch": 10}, "unknown_worker"),
+    ({"job": 3}, "unknown_server"),
+    ({"ps": 1}, "unknown_server"),
+    ({"version": 1}, "wrong_version"),
+    ({"op": 9}, "bad_shape"),
+    ({"flags": 0}, "bad_shape"),
+    ({"reserved": 1}, "bad_shape"),
+    ({"live": 2}, "bad_shape"),
+    ({"live": 0}, "bad_shape"),
+    ({"served": 1}, "bad_shape"),
+    ({"refused": 1}, "bad_shape"),
+    ({"count": 2}, "parser_error"),
+    ({"count": 33}, "parser_error"),
+]
+
+
+def test_what_is_not_a_valid_request_is_dropped_by_name(switch: CompiledPipeline) -> None:
+    """And leaves nothing: one look at all registers, which takes long, is for all of them."""
     make(switch, "hot", 0)
-    before = testnet.state_of(switch)
+    before, dropped = testnet.state_of(switch), Counter[str]()
     header = Header(op=Op.PUSH, flags=6, job=OFFLOADED, worker=1, epoch=9, count=1, live=1, seq=seq(1))
-    rpc = frames.datagram(header._replace(**change), [KEYS[0]], [1])
-    assert switch.process(1, frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE), 0, 0) == []
-    assert testnet.drops(switch) == {reason: 1}
+    for change, reason in NOT_VALID:
+        rpc = frames.datagram(header._replace(**change), [KEYS[0]], [1])
+        frame = frames.frame(rpc, src=testnet.WORKER[1], dst=testnet.SERVICE)
+        assert switch.process(1, frame, 0, 0) == [], change
+        dropped[reason] += 1
+        assert testnet.drops(switch) == dropped, change
     after = testnet.state_of(switch)
     after[1].pop("HotlineIngress.drops"), before[1].pop("HotlineIngress.drops")
     assert after == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -153,10 +154,9 @@ def test_what_is_tight_has_to_be_claimed_by_every_run() -> None:
     is_met, text = printed(print_default, [one, one, silent])
     assert not is_met
     told = " ".join(text.split())
-    assert (
-        "2 of 3 runs claim that packets to PS a step and PS CPU a step are less with hot "
-        "(not run 3: PS CPU a step), all wanted: missed."
-    ) in told
+    [claim] = re.findall(r"2 of 3 runs claim .*?missed", told)
+    less = ("packets to PS a step", "PS CPU a step", "less with hot", "run 3: PS CPU a step")
+    assert all(each in claim for each in less)
     is_met, text = printed(print_default, [one, one])
     assert is_met and "2 of 2 runs claim that" in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
@@ -32,6 +33,7 @@ ROOMS = set(chain(*FLOORS))
 AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "src", "tests"}
 
 
+@cache
 def modules() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports; a package is its `__init__`."""
     files = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,8 +31,6 @@ from tests.harness import testnet
 from tests.harness.constructs import compiled, insert
 from tests.harness.effort import examples
 
-PROGRAM = testnet.program()
-CODE = MachineCode(PROGRAM)
 JOBS = "HotlineIngress.identify.jobs"
 FORWARD = "HotlineIngress.forward.forward"
 JOBS_SIZE = 64
@@ -39,6 +38,15 @@ SET_JOB = "HotlineIngress.identify.set_job"
 FORWARD_TO = "HotlineIngress.forward.forward_to"
 CLONED = bytes([1, 255, 0, 0, 0, 1]) + bytes(54)
 """For tests/programs/replication.p4: cloned to session 1, and dropped itself."""
+
+
+@cache
+def machine_code() -> MachineCode:
+    return MachineCode(testnet.program())
+
+
+def of_our_program() -> CompiledPipeline:
+    return CompiledPipeline(testnet.program(), machine_code())
 
 
 def forward(change: Change, address: int, port: int = 0) -> EntryWrite:
@@ -51,7 +59,7 @@ class Tables(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.pipeline = CompiledPipeline(PROGRAM, CODE)
+        self.pipeline = of_our_program()
         self.model: dict[int, int] = {}
         self.counts: dict[int, int] = {}
 
@@ -98,7 +106,7 @@ TestTables = Tables.TestCase
 
 @pytest.fixture
 def pipeline() -> CompiledPipeline:
-    return CompiledPipeline(PROGRAM, CODE)
+    return of_our_program()
 
 
 def job(change: Change, number: int) -> EntryWrite:

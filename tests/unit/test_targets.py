@@ -157,6 +157,7 @@ def pytest_of_bmv2() -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.soak
 def test_tests_run_on_the_bmv2_that_is_named(fake_bmv2: Path) -> None:
     status, said = pytest_of_bmv2()
     assert (status, "1 error" in said) == (1, True), said

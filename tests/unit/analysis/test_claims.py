@@ -109,7 +109,7 @@ def test_rows_that_the_logs_lack_hinder_times_and_nothing_that_is_counted_elsewh
     found = claims(summary, "0.5", "hot")
     assert {each.metric.kind for each in found.values() if each.sign == 0} == {"time"}
     assert {each.metric.kind for each in found.values() if each.sign} == {"count", "cpu"}
-    assert found["pull_mean"].hindrance == "the disk was too slow for 9 rows of the logs"
+    assert "disk" in found["pull_mean"].hindrance and "9 rows" in found["pull_mean"].hindrance
 
 
 def test_without_a_ratio_nothing_is_said() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from html.parser import HTMLParser
 
 import polars as pl
@@ -72,7 +73,7 @@ def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticR
     synthetic_run.record.config["recovery"] = {"durable": "never"}
     page = text()
     assert "<h2>What durability costs</h2>" in page
-    assert "Commits of all parameter servers, with fsync never" in page
+    assert "with fsync never" in page
 
 
 def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
@@ -124,16 +125,16 @@ def test_too_few_rounds_are_told_below_the_table(synthetic_run: SyntheticRun) ->
         pl.read_parquet(file).filter(pl.col("round") < 4).write_parquet(file)
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.round < 4]
     summary = summarise(synthetic_run.folder, synthetic_run.record)
-    line = "No 95 % intervals: they need 6 complete rounds; from fewer they would be too narrow."
+    line = re.compile("No 95 % intervals.* 6 complete rounds")
     output = io.StringIO()
     print_summary(summary, output)
     [row, _] = [
         line for line in output.getvalue().splitlines() if line.strip().startswith("packets to PS/step")
     ]
     assert row.split()[3:] == ["20.0", "+0.0", "+0.0", "+0.0", "+0.0"]
-    assert output.getvalue().splitlines().count(line) == 2
+    assert len(line.findall(output.getvalue())) == 2
     report = write_report(synthetic_run.folder, synthetic_run.record, summary)
-    assert report.read_text().count(f"<p>{line}</p>") == 2
+    assert len(re.findall(f"<p>{line.pattern}", report.read_text())) == 2
 
 
 def test_command_writes_summary_and_report_again(synthetic_run: SyntheticRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -190,16 +191,15 @@ def with_losses(run: SyntheticRun, first: float, last: float, chance: float | No
 
 
 def test_a_model_that_learned_is_told_beside_chance(synthetic_run: SyntheticRun) -> None:
-    assert with_losses(synthetic_run, first=0.7, last=0.35, chance=0.55) == [
-        "Mean log loss of the last round: 0.3500; guessing by the labels' frequency alone: 0.5500."
-    ]
+    [fact] = with_losses(synthetic_run, first=0.7, last=0.35, chance=0.55)
+    assert re.findall(r"\d+\.\d+", fact) == ["0.3500", "0.5500"]
 
 
 @pytest.mark.parametrize("loss", [0.55, 1.4])
 def test_a_loss_that_is_not_below_chance_is_a_warning(synthetic_run: SyntheticRun, loss: float) -> None:
     [fact] = with_losses(synthetic_run, first=0.1, last=loss, chance=0.55)
-    assert fact.startswith("WARNING: the model learned nothing.")
-    assert fact.endswith("Try another learning_rate, or more rounds.")
+    assert fact.startswith("WARNING: the model learned nothing")
+    assert "learning_rate" in fact and "rounds" in fact
 
 
 @pytest.mark.parametrize("chance", [None, 0.0])
@@ -237,7 +237,7 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
         share_of_ps_proc=delay / (delay + wall),
     )
     table = durability(summary)
-    assert table.title == "Commits of all parameter servers, with fsync always"
+    assert "fsync always" in table.title
     share = f"{delay / (delay + wall):.1%}"
     column = list(table.columns).index("hot")
     assert [(row[0], row[column]) for row in table.texts()] == [

@@ -125,21 +125,20 @@ def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
     source = cluster(tmp_path, rows(*calls), connections=log)
     assert columns(source.arms) == {"cluster": "here"}
     found = findings(source.arms, list(figures([source])), None)
-    assert [(each.what, each.paper, each.here) for each in found] == [
-        ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", ("× 10.0, × 1.0",)),
-        ("median push / median pull (Fig. 4)", "above 1", ("× 1.12",)),
-        ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", ("N_tx 93 %, PS_proc 5 %",)),
-        ("largest metrics of a push (Fig. 5)", "PS_proc, N_tx", ("N_tx 55 %, PS_proc 36 %",)),
-        ("mean request: pull, push", "100–200 B", ("100 B, 100 B",)),
-        ("median response: pull, push (Fig. 6)", "large, small", ("200 B, 56 B",)),
-        (
-            "interval of a worker's RPCs at a server: p50, p99 (Fig. 7a)",
-            "very short, a few long",
-            ("1 µs, 50 µs",),
-        ),
-        ("workers at one server within 1,000 µs: p50, p99 (Fig. 7b)", "50–200", ("2, 2",)),
-        ("arithmetic's share of a push's PS_proc (§3.2)", "at most 2.5 %", ("25.0 %",)),
+    expected = [
+        (("p99", "p50: pull, push", "Fig. 4"), "heavy tails", "× 10.0, × 1.0"),
+        (("push / median pull", "Fig. 4"), "above 1", "× 1.12"),
+        (("pull", "Fig. 5"), "PS_proc, N_tx", "N_tx 93 %, PS_proc 5 %"),
+        (("push", "Fig. 5"), "PS_proc, N_tx", "N_tx 55 %, PS_proc 36 %"),
+        (("mean request: pull, push",), "100–200 B", "100 B, 100 B"),
+        (("median response: pull, push", "Fig. 6"), "large, small", "200 B, 56 B"),
+        (("worker's", "p50, p99", "Fig. 7a"), "very short, a few long", "1 µs, 50 µs"),
+        (("workers", "1,000 µs: p50, p99", "Fig. 7b"), "50–200", "2, 2"),
+        (("arithmetic", "push's PS_proc", "§3.2"), "at most 2.5 %", "25.0 %"),
     ]
+    assert [(each.paper, each.here) for each in found] == [(paper, (here,)) for _, paper, here in expected]
+    for each, (words, *_) in zip(found, expected, strict=True):
+        assert all(word in each.what for word in words)
 
 
 def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:

@@ -32,6 +32,15 @@ def report(golden: GoldenRun) -> Path:
     return write_report(golden.folder, golden.record, golden.summary)
 
 
+@pytest.fixture(scope="module")
+def drawn(started: Browser, report: Path) -> Iterator[Page]:
+    """On a laptop, with all figures: opened and drawn once for those that leave it as it was."""
+    with opened(started, report, 1280, "light") as (shown, errors):
+        draw_all(shown)
+        yield shown
+        assert errors == []
+
+
 def draw_all(shown: Page) -> None:
     """As when the page is printed; figures are drawn as they come into view otherwise."""
     shown.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -80,40 +89,36 @@ def test_nothing_is_cut_off_and_no_script_fails(
         assert colour(shown, DRAWN, "background-color") == ground
 
 
-def test_better_is_green_and_worse_is_red(started: Browser, report: Path) -> None:
-    for scheme in ("light", "dark"):
-        with opened(started, report, 1280, scheme) as (shown, _):
-            red, green, _ = colour(shown, "td .better", "color")
-            assert green > red
-            red, green, _ = colour(shown, "td .worse", "color")
-            assert red > green
+def test_better_is_green_and_worse_is_red(drawn: Page) -> None:
+    for scheme in ("dark", "light"):
+        drawn.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert (brightness(colour(drawn, "body", "background-color")) < 128) == (scheme == "dark")
+        red, green, _ = colour(drawn, "td .better", "color")
+        assert green > red
+        red, green, _ = colour(drawn, "td .worse", "color")
+        assert red > green
 
 
-def test_arms_are_hidden_and_shown_and_axes_changed(started: Browser, report: Path) -> None:
-    with opened(started, report, 1280, "light") as (shown, errors):
-        draw_all(shown)
-        names = "() => document.querySelector('#fig-04 .panel').data.map(trace => trace.name)"
-        kind = "() => document.querySelector('#fig-04 .panel').layout.xaxis.type"
-        assert shown.evaluate(names) == ["neither", "proxy", "hot", "both"]
-        shown.locator("#fig-04 input[data-series=hot]").uncheck()
-        assert shown.evaluate(names) == ["neither", "proxy", "both"]
-        shown.locator("#fig-04 input[data-series=hot]").check()
-        assert shown.evaluate(names) == ["neither", "proxy", "hot", "both"]
-        assert shown.evaluate(kind) == "log"
-        shown.locator("#fig-04 input[data-log=x]").uncheck()
-        assert shown.evaluate(kind) == "linear"
-        # Other figures are as they were.
-        assert shown.evaluate(kind.replace("fig-04", "completion")) == "log"
-        assert errors == []
+def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
+    names = "() => document.querySelector('#fig-04 .panel').data.map(trace => trace.name)"
+    kind = "() => document.querySelector('#fig-04 .panel').layout.xaxis.type"
+    assert drawn.evaluate(names) == ["neither", "proxy", "hot", "both"]
+    drawn.locator("#fig-04 input[data-series=hot]").uncheck()
+    assert drawn.evaluate(names) == ["neither", "proxy", "both"]
+    drawn.locator("#fig-04 input[data-series=hot]").check()
+    assert drawn.evaluate(names) == ["neither", "proxy", "hot", "both"]
+    assert drawn.evaluate(kind) == "log"
+    drawn.locator("#fig-04 input[data-log=x]").uncheck()
+    assert drawn.evaluate(kind) == "linear"
+    # Other figures are as they were.
+    assert drawn.evaluate(kind.replace("fig-04", "completion")) == "log"
 
 
-def test_what_is_drawn_is_the_data(started: Browser, report: Path) -> None:
-    with opened(started, report, 1280, "light") as (shown, _):
-        draw_all(shown)
-        first = shown.evaluate("() => document.querySelector('#fig-06 .panel').data[0]")
-        assert (first["name"], first["x"], first["y"]) == ("neither", [87, 88, 184], [0, 0.33333, 1])
-        bars = shown.evaluate("() => document.querySelector('#fig-05 .panel').data.map(each => each.name)")
-        assert bars == ["w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx"]
+def test_what_is_drawn_is_the_data(drawn: Page) -> None:
+    first = drawn.evaluate("() => document.querySelector('#fig-06 .panel').data[0]")
+    assert (first["name"], first["x"], first["y"]) == ("neither", [87, 88, 184], [0, 0.33333, 1])
+    bars = drawn.evaluate("() => document.querySelector('#fig-05 .panel').data.map(each => each.name)")
+    assert bars == ["w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx"]
 
 
 def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path) -> None:
@@ -124,18 +129,14 @@ def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path
         assert errors == []
 
 
-def test_everything_drawn_has_a_name_and_its_numbers(started: Browser, report: Path) -> None:
+def test_everything_drawn_has_a_name_and_its_numbers(drawn: Page) -> None:
     """For those who do not see it."""
-    with opened(started, report, 1280, "light") as (shown, _):
-        draw_all(shown)
-        unnamed = "[...document.querySelectorAll('[role=img]')].filter(each => !each.ariaLabel).length"
-        assert shown.evaluate(unnamed) == 0
-        assert (
-            shown.locator("section.plot").count() == shown.locator("section.plot details table").count() > 5
-        )
-        # On a phone rows are blocks, and a table all the same.
-        assert shown.locator("table:not([role=table])").count() == 0
-        # One title, and below it no level is left out.
-        levels = shown.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(each => +each.tagName[1])")
-        assert levels[0] == 1 and levels.count(1) == 1
-        assert all(after - before <= 1 for before, after in pairwise(levels))
+    unnamed = "[...document.querySelectorAll('[role=img]')].filter(each => !each.ariaLabel).length"
+    assert drawn.evaluate(unnamed) == 0
+    assert drawn.locator("section.plot").count() == drawn.locator("section.plot details table").count() > 5
+    # On a phone rows are blocks, and a table all the same.
+    assert drawn.locator("table:not([role=table])").count() == 0
+    # One title, and below it no level is left out.
+    levels = drawn.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(each => +each.tagName[1])")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))

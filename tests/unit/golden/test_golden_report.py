@@ -21,6 +21,7 @@ from analysis.page.words import CAVEATS
 from analysis.report import write_report
 from analysis.summary import Summary
 from analysis.table import print_summary, render
+from tests.harness.words import all_that_counts, what_counts
 from tests.unit.golden.run import GoldenRun, in_the_kernel
 
 
@@ -131,7 +132,7 @@ def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: G
     # 1.8 ms for 1,500 frames.
     title = "Run 20260102-030405 on softswitch (datapath kernel, 1.2 µs of senders' CPU a frame)"
     assert page.parts["h1"] == [title]
-    assert ["24.3%", "workers'", "12.9%", "servers'"] in map(what_counts, page.parts["li"])
+    assert ["24.3%", "workers'", "12.9%", "servers'"] in map(numbers_and_arms, page.parts["li"])
 
 
 def test_the_terminals_breakdown(terminal: str) -> None:
@@ -157,8 +158,8 @@ _NAMES = "neither|again|proxy|hot|both|sooner|later|WARNING"
 _COUNTS = rf"[-+±]?[\d,]*\d(?:\.\d+)?%?|\b(?:(?:{_NAMES})\b|(?:work|serv)ers')"
 
 
-def what_counts(fact: str) -> list[str]:
-    """What a reader takes from a sentence, however it is worded: numbers, arms, verdicts."""
+def numbers_and_arms(fact: str) -> list[str]:
+    """What a reader takes from a fact, however it is worded."""
     return re.findall(_COUNTS, fact)
 
 
@@ -204,7 +205,7 @@ FACTS = [
 def test_the_terminals_facts(golden: GoldenRun, terminal: str) -> None:
     """Those that are longer than a line go on in the next."""
     told = list(facts(golden.summary))
-    assert list(map(what_counts, told)) == list(map(what_counts, (*RUN_FACTS, *FACTS)))
+    assert list(map(numbers_and_arms, told)) == list(map(numbers_and_arms, (*RUN_FACTS, *FACTS)))
     assert all(fact in " ".join(terminal.split()) for fact in told)
 
 
@@ -279,40 +280,44 @@ def test_the_pages_differences(page: Page, terminal: str) -> None:
     ]  # fmt: skip
 
 
-TITLE = "On this machine (2 CPUs): arm hot against neither at load 0.5, in % of neither [95 % interval]"
-DOUBT = (
-    "Not to be trusted, because 4 updates were lost and 2 keys differ; 5 additions at the switch overflowed."
-)
-SLOW = "the disk was too slow for 9 rows of the logs"
 SENTENCES = [
-    "The servers save: -24 % [-25, -21] CPU a step.",
-    "The servers pay: +2.1 % [+1.6, +3.3] bytes.",
-    "The workers pay: +100 % [+100, +100] RPCs, +22 % [+20, +26] CPU a step.",
-    "No measurable difference here: packets to the servers +1.6 % [+0.0, +5.3], "
-    "the mean log loss +5.8 % [-1.1, +13].",
-    f"Not compared, because {SLOW}: pulls -18 % [-19, -16], pushes -34 % [-35, -32].",
-    f"With the proxy alone, not compared, because {SLOW}: pulls -1.9 % [-1.9, -1.9].",
-    "With the proxy alone, unchanged here: pushes +0.0 % [+0.0, +0.0].",
+    "servers save -24 % [-25, -21] CPU",
+    "servers pay +2.1 % [+1.6, +3.3] bytes",
+    "workers pay +100 % [+100, +100] RPCs, +22 % [+20, +26] CPU",
+    "measurable packets servers +1.6 % [+0.0, +5.3], log loss +5.8 % [-1.1, +13]",
+    # Rows of the logs are missing.
+    "compared 9 pulls -18 % [-19, -16], pushes -34 % [-35, -32]",
+    "proxy compared 9 pulls -1.9 % [-1.9, -1.9]",
+    "proxy unchanged pushes +0.0 % [+0.0, +0.0]",
 ]
 WITH_ALL_ROWS = [
     *SENTENCES[:3],
-    "Pulls and pushes complete sooner: -18 % [-19, -16] and -34 % [-35, -32].",
+    "pulls pushes sooner -18 % [-19, -16] -34 % [-35, -32]",
     SENTENCES[3],
-    "With the proxy alone, pulls complete sooner: -1.9 % [-1.9, -1.9].",
+    "proxy pulls sooner -1.9 % [-1.9, -1.9]",
     SENTENCES[-1],
 ]
+
+
+def test_the_answer_of_a_run_that_lost_updates(golden: GoldenRun) -> None:
+    found = answer(golden.summary)
+    assert what_counts(found.title) == what_counts("2 hot neither 0.5 neither 95 %")
+    assert not found.is_trusted
+    assert what_counts(found.headline) == what_counts("trusted 4 updates lost 2 keys 5 additions overflowed")
+    assert all_that_counts(found.texts()) == all_that_counts(SENTENCES)
 
 
 def test_the_answer_comes_first_on_page_and_terminal_and_in_the_json(
     golden: GoldenRun, page: Page, terminal: str
 ) -> None:
-    assert page.parts["p"][:2] == [TITLE, DOUBT]
-    assert page.parts["li"][: len(SENTENCES)] == SENTENCES
+    found = answer(golden.summary)
+    assert page.parts["p"][:2] == [found.title, found.headline]
+    assert page.parts["li"][: len(SENTENCES)] == found.texts()
     words = " ".join(terminal.replace("•", "").split())
-    assert words.startswith(" ".join([f"{TITLE}:", DOUBT, *SENTENCES, "Load 0.5:"]))
+    assert words.startswith(" ".join([f"{found.title}:", found.headline, *found.texts(), "Load 0.5:"]))
     results = json.loads((golden.folder / "summary.json").read_text())
     assert results["answers"] == [
-        {"title": TITLE, "headline": DOUBT, "is_trusted": False, "sentences": SENTENCES}
+        {"title": found.title, "headline": found.headline, "is_trusted": False, "sentences": found.texts()}
     ]
 
 
@@ -324,21 +329,20 @@ def sound(summary: Summary) -> Summary:
 
 def test_with_nothing_lost_there_is_a_recommendation(golden: GoldenRun) -> None:
     found = answer(sound(golden.summary))
-    assert found.headline == "Do it: the servers save CPU, and operations complete sooner."
-    assert found.is_trusted and found.texts() == WITH_ALL_ROWS
-    assert what_counts(CLAIMED_WITH_ALL_ROWS) in map(what_counts, facts(sound(golden.summary)))
+    assert found.is_trusted
+    assert what_counts(found.headline) == what_counts("do it, servers save CPU, operations sooner")
+    assert all_that_counts(found.texts()) == all_that_counts(WITH_ALL_ROWS)
+    assert numbers_and_arms(CLAIMED_WITH_ALL_ROWS) in map(numbers_and_arms, facts(sound(golden.summary)))
 
 
 def test_the_pages_facts_and_where_offload_loses(page: Page) -> None:
     assert page.parts["h1"] == ["Run 20260102-030405 on softswitch"]
-    assert list(map(what_counts, page.parts["li"][len(SENTENCES) :])) == list(
+    assert list(map(numbers_and_arms, page.parts["li"][len(SENTENCES) :])) == list(
         map(
-            what_counts,
+            numbers_and_arms,
             [
-                "Load 0.5, hot: bytes to PS a step +2.1 % [+1.6, +3.3], RPCs a step +100 % [+100, +100], "
-                "worker CPU a step +22 % [+20, +26].",
-                "Load 0.5, both: bytes to PS a step +1.6 % [+1.6, +1.6], RPCs a step +100 % [+100, +100], "
-                "worker CPU a step +24 % [+24, +24].",
+                "0.5, hot: bytes +2.1 % [+1.6, +3.3], RPCs +100 % [+100, +100], CPU +22 % [+20, +26]",
+                "0.5, both: bytes +1.6 % [+1.6, +1.6], RPCs +100 % [+100, +100], CPU +24 % [+24, +24]",
                 *RUN_FACTS,
                 *FACTS,
                 *CAVEATS,
@@ -352,7 +356,7 @@ def test_the_page_tells_what_was_run(page: Page) -> None:
     ran = dict(reversed(list(zip(page.parts["dt"], page.parts["dd"], strict=True))))
     assert ran["workload"] == "R1: 144 parameters, 72 of them a step"
     assert ran["network"] == "3 workers, 2 parameter servers, one switch: softswitch"
-    assert ran["hot set"] == "the 18 most updated parameters of a profile run"
+    assert ran["hot set"].startswith("the 18 most updated")
     assert ran["load"] == "0.5: 1,234.5 steps/s of all workers"
     # 300 steps an arm: of 6 RPCs in three arms, of 12 in two.
     assert ran["measured"] == "1,500 steps, some 12,600 RPCs"
@@ -450,7 +454,8 @@ def test_a_difference_as_it_is_shown(
     assert Page(without_figures(golden, summary)).tables[DIFFERENCES][1][4] == page
 
 
-NO_INTERVALS = "No 95 % intervals: they need 6 complete rounds; from fewer they would be too narrow."
+def has_no_intervals(told: str) -> bool:
+    return re.search(r"No 95 % intervals\b.*\b6 complete rounds\b", told) is not None
 
 
 def test_where_no_difference_has_an_interval_that_is_told(golden: GoldenRun) -> None:
@@ -465,8 +470,8 @@ def test_where_no_difference_has_an_interval_that_is_told(golden: GoldenRun) -> 
         summary = golden.summary.model_copy(update={"loads": {"0.5": changed}})
         output = io.StringIO()
         print_summary(summary, output)
-        assert (NO_INTERVALS in output.getvalue()) == told
-        assert (NO_INTERVALS in Page(without_figures(golden, summary)).parts["p"]) == told
+        assert has_no_intervals(" ".join(output.getvalue().split())) == told
+        assert any(map(has_no_intervals, Page(without_figures(golden, summary)).parts["p"])) == told
 
 
 def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: GoldenRun) -> None:
@@ -490,7 +495,8 @@ def test_rounds_that_bear_no_intervals_cannot_tell_where_offload_loses(golden: G
     }
     load = golden.summary.loads["0.5"].model_copy(update={"differences": differences})
     summary = golden.summary.model_copy(update={"loads": {"0.5": load}})
-    assert f"These rounds cannot tell. {NO_INTERVALS}" in Page(without_figures(golden, summary)).parts["p"]
+    told = filter(has_no_intervals, Page(without_figures(golden, summary)).parts["p"])
+    assert any("cannot tell" in each for each in told)
 
 
 def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
@@ -498,7 +504,8 @@ def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
     summary = golden.summary.model_copy(update={"loads": {"0.5": load}})
     text = without_figures(golden, summary)
     page = Page(text)
-    assert {"No round is complete.", "Nowhere that these rounds can tell."} <= set(page.parts["p"])
+    assert [told for told in page.parts["p"] if told.startswith("No round")]
+    assert [told for told in page.parts["p"] if told.startswith("Nowhere")]
     assert page.tables[DIFFERENCES] == [["", "neither"]]
     output = io.StringIO()
     print_summary(summary, output)
@@ -579,7 +586,7 @@ def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.Monke
 )
 def test_facts_that_depend(golden: GoldenRun, changes: dict[str, Any], fact: str, told: str | None) -> None:
     lines = [line for line in facts(golden.summary.model_copy(update=changes)) if fact in line]
-    assert list(map(what_counts, lines)) == ([] if told is None else [what_counts(told)])
+    assert list(map(numbers_and_arms, lines)) == ([] if told is None else [numbers_and_arms(told)])
 
 
 def test_no_empty_rpcs_and_no_round_behind_are_not_told(golden: GoldenRun) -> None:
@@ -611,18 +618,24 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
         "How to read this",
         "Glossary",
     ]
-    assert page.parts["h3"] == [
-        "Where offload loses",
-        "Completion of pull and push, from when they were due",
-        "Latency of RPCs",
-        "Latency of RPCs by where they were answered",
-        "Where an RPC's time goes",
-        "Size of responses",
-        "Interval between two RPCs of one worker at one server",
-        "Workers that call one server within 1,000 µs",
-        "Share of updates by the most updated parameters",
-        "What PS_proc and N_tx go with",
-    ]
+    assert len(page.parts["h3"]) == len(IN_THE_HEADINGS)
+    for heading, words in zip(page.parts["h3"], IN_THE_HEADINGS, strict=True):
+        assert all(word in heading for word in words)
+
+
+IN_THE_HEADINGS = (
+    ("loses",),
+    ("pull and push", "due"),
+    ("Latency", "RPCs"),
+    ("Latency", "answered"),
+    ("RPC's time",),
+    ("Size", "responses"),
+    ("Interval", "RPCs", "one worker", "one server"),
+    ("Workers", "one server", "1,000 µs"),
+    ("updates", "most updated"),
+    ("PS_proc", "N_tx"),
+)
+"""Words of the figures' titles, in the page's order."""
 
 
 def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> None:
@@ -638,16 +651,21 @@ def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> No
 
 def test_the_papers_findings_stand_beside_the_runs(page: Page) -> None:
     """Without, and with hot, proxy and both; what goes away is positive, and what comes on top is not."""
-    head, *rows = page.tables["What [DDL] found, and what the logs of R1 say"]
+    [(head, *rows)] = [rows for title, rows in page.tables.items() if "[DDL]" in title and "R1" in title]
     assert head == ["", "paper", "here, without", "here, with hot", "here, with proxy", "here, with both"]
-    found = {title: cells for title, *cells in rows}
-    assert found["largest metrics of a pull (Fig. 5)"][:2] == ["PS_proc, N_tx", "N_tx 69 %, PS_proc 18 %"]
-    assert found["median response: pull, push (Fig. 6)"][1] == "184 B, 56 B"
+
+    def of(*words: str) -> list[str]:
+        """The cells of the one row whose title has these."""
+        [found] = [cells for title, *cells in rows if all(word in title for word in words)]
+        return found
+
+    assert of("pull", "Fig. 5")[:2] == ["PS_proc, N_tx", "N_tx 69 %, PS_proc 18 %"]
+    assert of("pull, push", "Fig. 6")[1] == "184 B, 56 B"
     # 40 µs of either.
-    assert found["arithmetic's share of a push's PS_proc (§3.2)"][1] == "0.0 %"
-    assert found["updates by the top 20,000 parameters, R1"][1:] == ["100.0 %", "–", "–", "–"]
-    assert found["reads and writes that the switch serves"][1:] == ["–", "25.0 %", "–", "–"]
+    assert of("arithmetic", "PS_proc")[1] == "0.0 %"
+    assert of("20,000", "R1")[1:] == ["100.0 %", "–", "–", "–"]
+    assert of("reads and writes")[1:] == ["–", "25.0 %", "–", "–"]
     # 2.1 ms of 2.7 in nine rounds and 3.3 in one; 2.64; 1.8.
-    assert found["PS_proc that goes away (CPU time)"][1:] == ["–", "18.6 %", "2.2 %", "33.3 %"]
+    assert of("PS_proc", "CPU time")[1:] == ["–", "18.6 %", "2.2 %", "33.3 %"]
     # Seven packets of six in one round of ten.
-    assert found["packets to the servers that go away"][1:] == ["–", "−1.6 %", "0.0 %", "0.0 %"]
+    assert of("packets to the servers")[1:] == ["–", "−1.6 %", "0.0 %", "0.0 %"]

@@ -12,7 +12,7 @@ from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import seeds
+from tests.harness.effort import seeds, steps
 from tests.harness.kernel import LEAST, OnLoopback
 from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import Source, hot_set
@@ -44,13 +44,13 @@ def test_our_program(seed: int, hook: Hook, make: list[OnLoopback]) -> None:
     for pipeline in (oracle, kernel):
         testnet.write(pipeline, testnet.network() + hot_set(Random(seed)))
     source, sent = Source(random, oracle), 0
-    for now in range(1000):
+    for now in range(steps(1000)):
         port, frame = source.draw()
         if possible(frame):
             came = oracle.process(port, frame, now, now + 3)
             assert kernel.process(port, frame, now, now + 3) == came
             sent += len(came)
-    assert sent > 500
+    assert sent > steps(1000) // 2
     assert testnet.state_of(kernel) == testnet.state_of(oracle)
 
 
@@ -68,16 +68,17 @@ ONE_PASS = [
 
 
 @pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", ONE_PASS)
-def test_constructs(name: str, hook: Hook, make: list[OnLoopback]) -> None:
-    construct, program, random = CONSTRUCTS[name], compiled(name), Random(1)
+def test_constructs(name: str, seed: int, hook: Hook, make: list[OnLoopback]) -> None:
+    construct, program, random = CONSTRUCTS[name], compiled(name), Random(seed)
     oracle, kernel = InterpretedPipeline(program), OnLoopback(program, hook)
     make.append(kernel)
     for pipeline in (oracle, kernel):
         construct.prepare(pipeline)
         pipeline.seed_random(7)
     drawer = StateDrawer(program, random)
-    for now in range(0, 800_000, 1000):
+    for now in range(0, steps(800) * 1000, 1000):
         if drawer.kinds and random.random() < 0.2:
             write = drawer.draw()
             assert write(oracle) == write(kernel)

@@ -16,7 +16,7 @@ from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.pipeline import Change
 from tests.harness import testnet
 from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import seeds
+from tests.harness.effort import seeds, steps
 from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
 
@@ -32,10 +32,11 @@ def in_kernel(program: Program) -> Iterator[DirectPipeline]:
         pipeline.close()
 
 
+@pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - REFUSED.keys()))
-def test_constructs(name: str) -> None:
+def test_constructs(name: str, seed: int) -> None:
     """As prepared, and then with writes drawn between the frames."""
-    construct, program, random = CONSTRUCTS[name], compiled(name), Random(1)
+    construct, program, random = CONSTRUCTS[name], compiled(name), Random(seed)
     oracle = InterpretedPipeline(program)
     with in_kernel(program) as fast:
         for pipeline in (oracle, fast):
@@ -43,8 +44,8 @@ def test_constructs(name: str) -> None:
             pipeline.seed_random(7)
         drawer = StateDrawer(program, random)
         now = 0
-        for step in range(1500):
-            if step > 600 and drawer.kinds and random.random() < 0.3:
+        for step in range(steps(1500)):
+            if step > steps(600) and drawer.kinds and random.random() < 0.3:
                 write = drawer.draw()
                 assert write(oracle) == write(fast)
                 continue
@@ -72,7 +73,7 @@ def test_our_program_of_64_lanes(seed: int) -> None:
 
 
 def compare(random: Random, lanes: int) -> None:
-    """2,000 frames a table state, and a fifth as many writes between them."""
+    """2,000 frames a table state in `make soak`, and a fifth as many writes between them."""
     program = testnet.program(lanes)
     oracle = InterpretedPipeline(program)
     with in_kernel(program) as fast:
@@ -80,7 +81,7 @@ def compare(random: Random, lanes: int) -> None:
         for pipeline in (oracle, fast):
             testnet.write(pipeline, entries)
         source = Source(random, oracle, lanes)
-        for now in range(2000):
+        for now in range(steps(2000)):
             port, frame = source.draw()
             assert fast.process(port, frame, now, now + 3) == oracle.process(port, frame, now, now + 3)
             if random.random() < 0.2:
@@ -90,4 +91,4 @@ def compare(random: Random, lanes: int) -> None:
                 ours, theirs = fast.write_entries([move]), oracle.write_entries([move])
                 assert [type(error) for error in ours] == [type(error) for error in theirs]
         assert testnet.state_of(fast) == testnet.state_of(oracle)
-        assert sum(testnet.lane_stats(fast, lanes - 1)) > 0
+        assert any(sum(testnet.lane_stats(fast, lane)) for lane in range(lanes // 2, lanes))

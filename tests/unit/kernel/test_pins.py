@@ -27,7 +27,7 @@ from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
-from tests.harness.effort import seeds
+from tests.harness.effort import seeds, steps
 from tests.harness.kernel import OnLoopback
 from tests.unit.p4runtime.harness import ENTITIES, Clock, Control, config, controlled, read, write
 from tests.unit.test_p4runtime_fuzz import EVERYTHING, draw, serialized
@@ -138,7 +138,7 @@ def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, see
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     oracle = controlled(ENTITIES, CompiledPipeline, clock := Clock())
-    for _ in range(30):
+    for _ in range(steps(48)):
         clock.now = switch.time = switch.time + random.randrange(1000)
         updates = [draw(random)[0] for _ in range(random.randrange(1, 8))]
         atomicity = random.choices(p4r.WriteRequest.Atomicity.values(), [4, 1, 1])[0]

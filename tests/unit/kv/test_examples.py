@@ -39,6 +39,7 @@ def test_push_pull(told: Told) -> None:
     assert set(found) == {"0", "1"} and all(1.4 < float(times) < 1.6 for times in found.values())
 
 
+@pytest.mark.soak
 def test_matrix_factorisation(told: Told) -> None:
     printed, reports = told("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
     assert re.search(r"off by [\d.]+; by [\d.]+ before", printed)

@@ -71,12 +71,17 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     "file",
     [
         "hosts/hotset/ps/rpc.py",
-        "foundation/protocol/header.py",
-        "simulator/switch.py",
         "simulator/hotset.py",
-        "experiment/hotset.py",
-        "simulator/sweeps/point.py",
         "p4src/compiled/hotset.json",
+        *(
+            pytest.param(file, marks=pytest.mark.soak)
+            for file in (
+                "foundation/protocol/header.py",
+                "simulator/switch.py",
+                "experiment/hotset.py",
+                "simulator/sweeps/point.py",
+            )
+        ),
     ],
 )
 def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
@@ -87,7 +92,14 @@ def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], 
 
 @pytest.mark.parametrize(
     "file",
-    ["src/hotline/cli/sweep.py", "simulator/sweeps/page.py", "docs/simulator.md", "hosts/new.py"],
+    [
+        "src/hotline/cli/sweep.py",
+        "hosts/new.py",
+        *(
+            pytest.param(file, marks=pytest.mark.soak)
+            for file in ("simulator/sweeps/page.py", "docs/simulator.md")
+        ),
+    ],
 )
 def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
     (copy / file).parent.mkdir(exist_ok=True)

@@ -94,11 +94,11 @@ def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
     run = create_run_folder(tmp_path, "softswitch")
-    assert lifecycle._what_is_there(run).startswith(
-        f"the logs so far are in {run}, in parts that `make clean`"
-    )
+    there = lifecycle._what_is_there(run)
+    assert str(run) in there and "parts" in there and "`make clean`" in there
     tidy(run)
-    assert lifecycle._what_is_there(run) == f"the logs so far are in {run}"
+    there = lifecycle._what_is_there(run)
+    assert there.endswith(str(run)) and "parts" not in there
 
 
 def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     folder = (tmp_path / "latest").resolve()
-    assert f"{folder} has all logs, and `./hotline report {folder}` makes the report" in errors
+    assert f"{folder} has all logs" in errors and f"`./hotline report {folder}`" in errors
     assert "Traceback" not in errors
 
 
