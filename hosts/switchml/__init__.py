@@ -1,0 +1,1 @@
+"""SwitchML: what workers do where the switch adds up dense vectors, chunk by chunk."""
