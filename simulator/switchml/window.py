@@ -24,17 +24,16 @@ class Window:
     total: int
     window: int
     base: int = 0
+    batch: int = 0
+    """Packets that are on the way at once: the chunks, up to a window. Of integers they are all packets; of
+    floats there is a batch more, which has exponents only."""
     results: dict[int, Packet] = field(default_factory=dict)
     """Packet number, from 0 on -> what was taken for its result."""
     outstanding: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.batch = self.batch or min(self.window, self.total)
         self.outstanding = set(range(self.batch))
-
-    @property
-    def batch(self) -> int:
-        """Packets that are on the way at once."""
-        return min(self.window, self.total)
 
     @property
     def is_done(self) -> bool:

@@ -19,6 +19,8 @@ from foundation.designs.interface import Hosts
 from foundation.errors import HotlineError
 from hosts.switchml.packet import VALUES, Packet, parse
 from simulator.switchml.rules import MASK, Answer, Switch
+from simulator.switchml.shortest import request
+from simulator.switchml.window import Window
 from tests.harness.effort import examples
 from tests.harness.switchml import SwitchUnderTest, arm_with, described
 
@@ -202,6 +204,19 @@ def test_jobs_have_rows_and_groups_of_their_own() -> None:
     assert groups == {1: ((1, 1), (2, 2)), 2: ((1, 3), (2, 4))}
     with pytest.raises(HotlineError, match="33 workers"):
         control.CONTROL.rows(Hosts(33, 1), [arm_with()], 0)
+
+
+@pytest.mark.parametrize(("check", "total"), [(False, 1 << 10), (True, 1 << 2 | 1 << 10)])
+def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
+    """The shortest schedule that the model finds: A0, B0, A1, late A0, B1."""
+    program, window = SwitchUnderTest(2, arm_with(check)), Window(0, 3, 1)
+    a0, b0, a1, late, b1 = [
+        program.take(worker, request(window, worker, chunk))
+        for worker, chunk in ((0, 0), (1, 0), (0, 1), (0, 0), (1, 1))
+    ]
+    assert [len(each) for each in (a0, b0, a1, b1)] == [0, 2, 0, 2]
+    assert [packet.values[0] for _, packet in late] == ([1 + (1 << 8)] if check else [])
+    assert [packet.values[0] for _, packet in b1] == [total, total]
 
 
 # -- a program that is broken in one place, which the model tells

@@ -43,6 +43,30 @@ def test_shortest_schedules_that_the_published_rules_get_wrong() -> None:
     ]
 
 
+def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
+    """With 2 chunks in a window of 3 the result of packet 1 releases packet 3, which has the slot of packet
+    0.
+
+    So A comes to the other set while it still waits for the result of packet 0, and its bit is cleared."""
+    switch = Switch(2, 3)
+    windows = [Window(0, total=4, window=3, batch=2) for _ in range(2)]
+
+    def send(worker: int, number: int) -> Answer | None:
+        slot, set_ = windows[worker].place(number)
+        return switch.take(worker, Packet(number, slot, set_))
+
+    assert windows[0].place(0) == (0, 0) and windows[0].place(3) == (0, 1)
+    for number in range(2):
+        assert send(0, number) is None
+        answer = send(1, number)
+        assert answer is not None and answer.is_multicast
+        windows[0].take(answer.packet) if number else None  # A does not get the first
+    assert windows[0].outstanding == {0, 3}
+    assert send(0, 3) is None
+    assert [send(0, 0) for _ in range(3)] == [None] * 3  # it waits for ever: its packet counts as a new turn
+    assert switch.sets[0][0].missing == 1
+
+
 def test_the_check_mends_them() -> None:
     assert shortest(check=True) == []
     assert shortest(workers=3, check=True, longest=7) == []
