@@ -24,4 +24,4 @@ def _core(
     return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
 
 
-AGENTS = Agents(Client, make_bystander, _store, _core, "foundation.protocol.scapy_layer")
+AGENTS = Agents(Client, make_bystander, _store, _core, "hosts.switchml.scapy_layer")

@@ -91,7 +91,7 @@ def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
     assert [one.tolist() for one in first] == [one.tolist() for one in last]
     # A chunk has the part of the one that has died, or not, and is the same for both others.
     vectors = played.vectors[1]
-    whole, partial = (np.sum(each, axis=0, dtype=np.int32) for each in (vectors, vectors[::2]))
+    whole, partial = (np.asarray(np.sum(each, axis=0, dtype=np.int32)) for each in (vectors, vectors[::2]))
     chunks = [slice(at, at + VALUES) for at in range(0, len(whole), VALUES)]
     is_whole, is_partial = (
         [bool((first[1][at] == each[at]).all()) for at in chunks] for each in (whole, partial)
