@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.switchml.packet import OCTETS, SLOTS, VALUES, Packet
+from hosts.switchml.packet import OCTETS, SIZE, SLOTS, VALUES, Packet
 from hosts.switchml.scapy_layer import SwitchML, inward, outward
 
 exponents = st.integers(-128, 127)
@@ -17,6 +17,7 @@ packets = st.builds(
     values=st.lists(st.integers(0, 2**32 - 1), min_size=VALUES, max_size=VALUES).map(tuple),
     exponents=st.tuples(exponents, exponents),
     job=st.integers(0, 255),
+    size=st.just(SIZE),
 )
 
 
