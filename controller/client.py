@@ -19,7 +19,7 @@ from finsy import p4client
 from typing_extensions import Self
 
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import INGRESS, Row, Update
+from controller.tables import Row, Update
 from foundation.concurrency import together
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known
@@ -136,7 +136,7 @@ class SwitchClient:
         rows: list[R] = []
         with self._failures("read"):
             for table in kind.TABLES:
-                entries = await self._unless_closed(self._entities(fy.P4TableEntry(INGRESS + table)))
+                entries = await self._unless_closed(self._entities(fy.P4TableEntry(kind.CONTROL + table)))
                 rows += [kind.of(entry) for entry in entries]
         return rows
 

@@ -19,7 +19,8 @@ from typing_extensions import Self
 
 from foundation.protocol import addressing
 from foundation.protocol.header import LANES
-from softswitch.pipeline import ActionCall, Change, EntryWrite
+from foundation.targets.encoding import GroupWrite
+from softswitch.pipeline import ActionCall, Change, EntryWrite, Replica
 
 CPU_PORT = addressing.CPU_PORT
 ROWS = 8192
@@ -49,6 +50,8 @@ class Row:
     ACTION: ClassVar[str]
     MATCHED: ClassVar[int] = 1
     """How many of the fields are matched on."""
+    CONTROL: ClassVar[str] = INGRESS
+    """That has the tables."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -56,11 +59,11 @@ class Row:
         values = (getattr(self, field.name) for field in fields(self)[: self.MATCHED])
         return (*self.TABLES, *values)
 
-    def write(self, change: Change) -> EntryWrite:
+    def write(self, change: Change) -> EntryWrite | GroupWrite:
         """What changes in the pipeline."""
         numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
-        call = ActionCall(INGRESS + self.ACTION, numbers[self.MATCHED :])
-        return _write(change, self.TABLES[0], numbers[: self.MATCHED], call)
+        call = ActionCall(self.CONTROL + self.ACTION, numbers[self.MATCHED :])
+        return _write(change, self.CONTROL + self.TABLES[0], numbers[: self.MATCHED], call)
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
@@ -156,7 +159,7 @@ class HotParam(Row):
     def write(self, change: Change) -> EntryWrite:
         """What changes in the pipeline."""
         call = ActionCall(f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}", (self.slot,))
-        return _write(change, self.TABLES[self.lane], (self.job, self.key), call)
+        return _write(change, INGRESS + self.TABLES[self.lane], (self.job, self.key), call)
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
@@ -167,22 +170,41 @@ class HotParam(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class Group(Row):
+    """A multicast group: a copy for each port, told from the others by its number there (`egress_rid`)."""
+
+    TABLES = ()
+    group: int
+    replicas: tuple[Replica, ...]
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What no other group of the switch has."""
+        return "multicast", self.group
+
+    def write(self, change: Change) -> GroupWrite:
+        """What changes in the switch's replication engine."""
+        return GroupWrite(change, self.group, () if change is Change.DELETE else self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """One table update."""
 
     change: Change
     row: Row
 
-    def write(self) -> EntryWrite:
+    def write(self) -> EntryWrite | GroupWrite:
         """The update as the pipeline takes it."""
         return self.row.write(self.change)
 
 
-Settings: TypeAlias = Job | Server | Worker | Route
+Settings: TypeAlias = Row
+"""What is in the switch from the beginning: rows of tables, and multicast groups."""
 
 
 def _write(change: Change, table: str, key: tuple[int, ...], call: ActionCall) -> EntryWrite:
-    return EntryWrite(change, INGRESS + table, key, None if change is Change.DELETE else call)
+    return EntryWrite(change, table, key, None if change is Change.DELETE else call)
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from controller.tables import Row, Update
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
+from foundation.targets.encoding import GroupWrite
 from hosts.keys import KeySpace
 from simulator.contents import contents_of
 from softswitch.compiled import CompiledPipeline
@@ -17,7 +18,7 @@ from softswitch.errors import StateError
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import Change
+from softswitch.pipeline import Change, ControlPlane
 
 
 class Switchboard:
@@ -41,10 +42,7 @@ class Switchboard:
 
     def write(self, updates: Iterable[Update]) -> None:
         """Insert, modify or delete rows; raises `StateError` for the first that the switch refuses."""
-        writes = [update.write() for update in updates]
-        for write, error in zip(writes, self.pipeline.write_entries(writes), strict=True):
-            if error is not None:
-                raise StateError(f"{write}: {error}")
+        write_rows(self.pipeline, updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:
         """Have the job's keys in the switch from the beginning, with value 0; `HotSetError` without room."""
@@ -59,6 +57,17 @@ class Switchboard:
     def overflows(self) -> int:
         """Additions that overflowed, by the switch's own counters."""
         return self.contents.overflows(self.pipeline)
+
+
+def write_rows(pipeline: ControlPlane, updates: Iterable[Update]) -> None:
+    """Insert, modify or delete rows and groups; raises `StateError` for the first that is refused."""
+    writes = [update.write() for update in updates]
+    for group in (write for write in writes if isinstance(write, GroupWrite)):
+        pipeline.write_multicast_group(group.group, group.replicas)
+    entries = [write for write in writes if not isinstance(write, GroupWrite)]
+    for entry, error in zip(entries, pipeline.write_entries(entries), strict=True):
+        if error is not None:
+            raise StateError(f"{entry}: {error}")
 
 
 @cache

@@ -17,7 +17,7 @@ from foundation.native.reference import lent, row
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
-from foundation.protocol.header import HOTLINE_PORT, WINDOW
+from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
 from hosts.keys import KeySpace
 from hosts.udp import BURST
@@ -298,7 +298,7 @@ def _heads(design: Design, arm: Arm, workers: int, servers: int) -> NDArray[np.u
         for host in map(addressing.worker, range(1, workers + 1))
     ]
     of_servers, reached = (
-        [UdpEndpoint(host.mac, host.address, HOTLINE_PORT) for host in map(place, range(1, servers + 1))]
+        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, range(1, servers + 1))]
         for place in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
     nobody = of_workers[0]

@@ -148,7 +148,7 @@ def _worker_config(
             for arm in config.every_arm
         ],
         "services": [
-            {"ps": ps, "address": service.address, "port": HOTLINE_PORT}
+            {"ps": ps, "address": service.address, "port": design(config.design).udp_port}
             for ps, service in enumerate(services)
         ],
     }

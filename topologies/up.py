@@ -26,11 +26,11 @@ from experiment.folder import give_to_user
 from foundation.concurrency import in_thread, together
 from foundation.designs.arms import leading, measured
 from foundation.designs.interface import Arm
+from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.protocol import addressing
-from foundation.protocol.header import HOTLINE_PORT
 from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
@@ -108,7 +108,7 @@ class RunningCluster:
             epoch=EPOCH,
             design=self._config.design,
             window=self._config.window,
-            peers=[(each.address, HOTLINE_PORT) for each in reached_at(self._config)],
+            peers=[(each.address, design(self._config.design).udp_port) for each in reached_at(self._config)],
             workers=[(addressing.worker(number).address, port) for number in range(1, self.size + 1)],
             arm=self._arm.name,
             seed=self._config.seed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controller.controller import Controller
-from controller.none.control import routes
+from controller.routes import routes
 from controller.tables import KIND_PRIVILEGED, Job, Server, Settings, Worker
 from foundation.designs.hotset import settings_of
 from foundation.designs.interface import Arm, Control, Hosts

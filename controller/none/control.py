@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from controller.controller import Controller
-from controller.tables import Route, Settings
+from controller.routes import routes
+from controller.tables import Settings
 from foundation.designs.interface import Arm, Control, Hosts
-from foundation.protocol import addressing
-
-
-def routes(hosts: Hosts) -> Iterator[Route]:
-    """A port for each host."""
-    for number in range(1, hosts.workers + 1):
-        yield Route(addressing.worker(number).mac, hosts.worker_port(number))
-    for number in range(1, hosts.servers + 1):
-        yield Route(addressing.server(number).mac, hosts.server_port(number))
 
 
 def _rows(hosts: Hosts, _jobs: object, _epoch: int) -> list[Settings]:

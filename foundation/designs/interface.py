@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from foundation.protocol import addressing
+from foundation.protocol.header import HOTLINE_PORT
 
 Rpc = Any
 """A datagram in its buffer; of designs that speak Hotline's RPC a record (`foundation.protocol.rpc`)."""
@@ -213,6 +214,8 @@ class Design:
     """With its `CONTENTS` (`simulator.contents`), where controllers have the switch hold parameters."""
     has_services: bool = False
     """Workers send to service addresses, which are the switch's, and not to servers' own."""
+    udp_port: int = HOTLINE_PORT
+    """That they send to."""
     is_durable: bool = False
     """Servers can keep a journal, and workers a replay log."""
 

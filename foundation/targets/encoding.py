@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from finsy.proto import p4i, p4r
 
@@ -28,6 +29,14 @@ UPDATE_TYPES = {
 }
 
 
+class GroupWrite(NamedTuple):
+    """One update of a multicast group."""
+
+    change: Change
+    group: int
+    replicas: tuple[Replica, ...] = ()
+
+
 class EntityEncoder:
     """Makes messages for one program, whose parts have their full P4 names."""
 
@@ -41,9 +50,12 @@ class EntityEncoder:
 
     # -- tables
 
-    def update(self, write: EntryWrite) -> p4r.Update:
-        """The update of a table entry."""
+    def update(self, write: EntryWrite | GroupWrite) -> p4r.Update:
+        """The update of a table entry, or of a multicast group."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
+        if isinstance(write, GroupWrite):
+            update.entity.CopyFrom(multicast_group(write.group, write.replicas))
+            return update
         self._fill(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
         if write.action is not None:
             self._invoke(update.entity.table_entry, write.action)

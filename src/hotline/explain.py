@@ -19,7 +19,7 @@ from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
-from softswitch.pipeline import Change
+from softswitch.pipeline import Change, EntryWrite
 
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
@@ -66,7 +66,8 @@ def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     pipeline = InterpretedPipeline(loaded, observer=recorder)
     params = [HotParam(BOTH.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
     rows = [*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params]
-    results = pipeline.write_entries([row.write(Change.INSERT) for row in rows])
+    writes = [row.write(Change.INSERT) for row in rows]
+    results = pipeline.write_entries([write for write in writes if isinstance(write, EntryWrite)])
     assert not any(results), results
     return pipeline, recorder
 

@@ -132,7 +132,6 @@ def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
 
 
 def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
-    """But for routes, which the hot set's rows begin with."""
     text = {file: file.read_text() for room in ROOMS for file in (ROOT / room).rglob("*.py")}
     names = {
         str(file.relative_to(ROOT))
@@ -140,7 +139,7 @@ def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
         if re.search(r"(designs|hosts|controller)\.none\b|NAMES = .*\"none\"", content)
     }
     own = {name for name in names if "none" in name}
-    assert names - own == {"controller/hotset/control.py", "foundation/designs/registry.py"}
+    assert names - own == {"foundation/designs/registry.py"}
     folders = [ROOT / "hosts" / "none", ROOT / "controller" / "none", ROOT / "p4src" / "none"]
     files = [file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".p4")]
     assert len(files) + len([ROOT / "foundation" / "designs" / "none.py"]) == 15

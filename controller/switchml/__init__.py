@@ -1,0 +1,1 @@
+"""SwitchML: what is in the switch's tables."""

@@ -1,0 +1,67 @@
+"""SwitchML (Sapio et al., NSDI 2021): the switch adds up dense vectors of all workers, chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.designs.interface import Arm, Design
+
+NAME = "switchml"
+UDP_PORT = 0xBEE0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchML:
+    """What an arm uses; what they published has neither."""
+
+    check: bool = False
+    """The switch compares the numbers of chunks, so that a late copy changes nothing."""
+    patience_us: int = 0
+    """After so long what is sent again completes a chunk for everybody, without workers that are missing; it
+    needs `check`. 0 is never."""
+
+    def __post_init__(self) -> None:
+        if self.patience_us and not self.check:
+            raise ValueError(f"patience_us ({self.patience_us}) needs check, by which who is late is told")
+
+    @property
+    def aggregates(self) -> bool:
+        """The switch adds up all."""
+        return True
+
+    @property
+    def proxies(self) -> bool:
+        """There are no connections to servers."""
+        return False
+
+
+PUBLISHED = Arm(
+    "switchml", 9, NAME, SwitchML(), "#b0459f",
+    about="in which the switch adds up dense vectors, as published",
+)  # fmt: skip
+CHECKED = Arm(
+    "switchml-checked", 10, NAME, SwitchML(check=True), "#5b3fa0",
+    about="in which it also compares the numbers of chunks",
+    baseline="switchml",
+)  # fmt: skip
+
+DESIGN = Design(
+    name=NAME,
+    summary="the switch adds up dense vectors, chunk by chunk, and workers wait for each other",
+    promise="equal sums, or a stop that is reported; as published, late copies can make them wrong",
+    program=Path(__file__).parents[2] / "p4src" / "compiled" / "switchml.json",
+    arms=(PUBLISHED, CHECKED),
+    module=__name__,
+    agents_module="hosts.switchml.agents",
+    control_module="controller.switchml.control",
+    has_services=True,
+    udp_port=UDP_PORT,
+)
+
+
+def settings_of(arm: Arm) -> SwitchML:
+    """What an arm of this design uses; raises `TypeError` for another design's."""
+    if not isinstance(arm.settings, SwitchML):
+        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
+    return arm.settings

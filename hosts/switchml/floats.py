@@ -1,0 +1,61 @@
+"""Block floating point: a chunk's floats as integers of 32 bits, by a scale that all workers share.
+
+The exponent of a chunk is that of its largest value, so that all are below 2^e; workers agree on the largest
+of theirs. As in p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things
+differ at the edges: where their scale is infinite, for chunks below 2^-97 or so, ours is the largest float
+there is; and no integer is above INT32_MAX / n, so that no sum of n overflows whatever comes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from foundation.native.compile import compiled, int64
+
+LEAST_EXPONENT, MOST_EXPONENT = -126, 127
+MOST = 2**31 - 1
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@compiled
+def largest_exponent(floats: Any, first: int, count: int) -> int:
+    """The least e with all of `count` values from `first` on below 2^e, -126 at least; they are below
+    2^127."""
+    largest = 0.0
+    for i in range(first, first + count):
+        largest = max(largest, abs(float(floats[i])))
+    _, exponent = math.frexp(largest)
+    return max(int64(exponent), LEAST_EXPONENT) if largest > 0.0 else LEAST_EXPONENT
+
+
+@compiled
+def scale_of(exponent: int, workers: int) -> float:
+    """What values of a chunk are multiplied by, in single precision."""
+    return float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
+
+
+@compiled
+def as_integer(value: float, scale: float, workers: int) -> int:
+    """A value, rounded half away from 0."""
+    scaled = float(np.float32(value) * np.float32(scale))
+    most = MOST // workers
+    rounded = min(int64(math.floor(abs(scaled) + 0.5)), most)
+    return -rounded if scaled < 0.0 else rounded
+
+
+@compiled
+def as_float(total: int, scale: float) -> float:
+    """A sum of such integers as the float that it stands for."""
+    return float(np.float32(total) / np.float32(scale))
+
+
+def error_bound(exponent: int, workers: int, size: float) -> float:
+    """By how much a sum may be off, where the absolute values of the addends add up to `size`.
+
+    Each addend is rounded to a multiple of 1 / scale, and its product with the scale, the sum and its
+    quotient to 24 bits; results below 2^-126 lose bits, too."""
+    scale = float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
+    # INT32_MAX // n can cut a value that is next to 2^e by a rounding of its product.
+    return (0.5 + 2.0**-24 * MOST / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149

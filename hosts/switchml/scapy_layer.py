@@ -1,0 +1,50 @@
+"""SwitchML's packet as a Scapy layer: what readable agents send and read, a second reading of the format."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from scapy.fields import BitField, FieldListField, IntField, SignedByteField, XByteField
+from scapy.packet import Packet as Layer
+
+from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, Packet, parse
+
+
+class SwitchML(Layer):
+    """A request, or its result."""
+
+    name = "SwitchML"
+    fields_desc: ClassVar = [
+        BitField("kind", KIND, 4),
+        BitField("unused", 0, 1),
+        BitField("size", SIZE, 3),
+        XByteField("job", 0),
+        IntField("chunk", 0),
+        BitField("pool_set", 0, 1),
+        BitField("slot", 0, 15),
+        SignedByteField("e0", 0),
+        SignedByteField("e1", 0),
+        FieldListField("values", [], IntField("value", 0), count_from=lambda _: VALUES),
+    ]
+
+
+def outward(datagram: bytes) -> bytes:
+    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    packet = parse(datagram)
+    return bytes(
+        SwitchML(
+            size=packet.size, job=packet.job, chunk=packet.chunk, pool_set=packet.set, slot=packet.slot,
+            e0=packet.exponents[0], e1=packet.exponents[1], values=list(packet.values),
+        )
+    )  # fmt: skip
+
+
+def inward(datagram: bytes) -> bytes:
+    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no packet."""
+    if len(datagram) != OCTETS:
+        return b""
+    read = SwitchML(datagram)
+    exponents = (read.e0, read.e1)
+    return Packet(
+        read.chunk, read.slot, read.pool_set, tuple(read.values), exponents, read.job, read.size
+    ).build()

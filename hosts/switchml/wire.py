@@ -1,0 +1,102 @@
+"""A packet in its buffer, for compiled code: its fields in this machine's order, two octets at a time.
+
+The values begin at octet 10, where no word of four does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+
+from foundation.native.compile import compiled, int64, leaf
+from foundation.native.records import checked
+from foundation.native.words import swap16
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
+
+CHUNK = checked(
+    np.dtype(
+        {
+            "names": ["octets", "halves"],
+            "formats": [("u1", (HEADER.size,)), ("u2", (OCTETS // 2,))],
+            "offsets": [0, 0],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""The same octets, one by one and two by two."""
+_FIRST = KIND << 4 | SIZE
+_CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
+_SET = 1 << 15
+_numba: Any = numba
+
+
+@leaf(lambda rpc: rpc.view((np.record, CHUNK)))
+def as_chunk(_typing: Any, rpc: Rpc) -> Any:
+    """A datagram's buffer as a `CHUNK` record."""
+    chunk = _numba.from_dtype(CHUNK)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], context.get_value_type(chunk))
+
+    return chunk(rpc), code
+
+
+@compiled
+def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: int) -> None:
+    """Write the header of a request, and the exponent, -128 to 127."""
+    packet = as_chunk(rpc)
+    packet.octets[0], packet.octets[1] = _FIRST, job & 0xFF
+    packet.halves[_CHUNK_AT] = swap16(chunk >> 16 & 0xFFFF)
+    packet.halves[_CHUNK_AT + 1] = swap16(chunk & 0xFFFF)
+    packet.halves[_POOL_INDEX_AT] = swap16(slot | set_ * _SET)
+    packet.octets[_EXPONENT_AT], packet.octets[_EXPONENT_AT + 1] = exponent & 0xFF, 0
+
+
+@compiled
+def write_value(rpc: Rpc, i: int, value: int) -> None:
+    """Write value `i`, of 32 bits, which wraps."""
+    packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
+    packet.halves[at], packet.halves[at + 1] = swap16(value >> 16 & 0xFFFF), swap16(value & 0xFFFF)
+
+
+@compiled
+def value_of(rpc: Rpc, i: int) -> int:
+    """Value `i`, signed."""
+    packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
+    word = swap16(packet.halves[at]) << 16 | swap16(packet.halves[at + 1])
+    return int64(word - ((word & 1 << 31) << 1))
+
+
+@compiled
+def is_result(rpc: Rpc, length: int, job: int) -> bool:
+    """Whether a datagram is a result for an all-reduce."""
+    if length != OCTETS:
+        return False
+    packet = as_chunk(rpc)
+    return bool(packet.octets[0] == _FIRST and packet.octets[1] == job & 0xFF)
+
+
+@compiled
+def chunk_of(rpc: Rpc) -> int:
+    """The number of its chunk."""
+    packet = as_chunk(rpc)
+    return int64(swap16(packet.halves[_CHUNK_AT]) << 16 | swap16(packet.halves[_CHUNK_AT + 1]))
+
+
+@compiled
+def exponent_of(rpc: Rpc) -> int:
+    """The largest exponent of all workers."""
+    octet = int64(as_chunk(rpc).octets[_EXPONENT_AT])
+    return octet - ((octet & 0x80) << 1)
+
+
+@compiled
+def missing_of(rpc: Rpc) -> int:
+    """Workers that the switch has gone on without."""
+    return int64(as_chunk(rpc).octets[_EXPONENT_AT + 1])
+
+
+assert VALUES * 4 + HEADER.size == OCTETS

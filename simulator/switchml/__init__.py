@@ -1,0 +1,2 @@
+"""SwitchML in virtual time: its published rules as a plain model, and schedules of faults that they are held
+to."""

@@ -1,0 +1,91 @@
+"""SwitchML's program in process: packets of its workers in, and what comes out at which port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from controller.switchml.control import CONTROL
+from controller.tables import Update
+from foundation.designs import switchml
+from foundation.designs.interface import Arm, Hosts
+from foundation.designs.switchml import DESIGN
+from foundation.protocol import addressing
+from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
+from foundation.protocol.frames import parse as parse_frame
+from hosts.switchml.packet import Packet, parse
+from simulator.switchboard import write_rows
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.jit import MachineCode
+from softswitch.load import load_program
+from softswitch.pipeline import Change
+
+
+def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
+    """An arm with these settings, of the first one's job."""
+    return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, patience_us), "#000000", about="")
+
+
+@cache
+def _compiled() -> tuple[Program, MachineCode]:
+    program = load_program(DESIGN.program.read_bytes())
+    return program, MachineCode(program)
+
+
+def _interpreted(description: Mapping[str, Any]) -> InterpretedPipeline:
+    return InterpretedPipeline(load_program(json.dumps(description).encode()))
+
+
+def described() -> dict[str, Any]:
+    """The program as p4c printed it."""
+    return dict(json.loads(DESIGN.program.read_text()))
+
+
+class SwitchUnderTest:
+    """The program with a job of so many workers: compiled, or interpreted as p4c's JSON that is given."""
+
+    def __init__(
+        self, workers: int, arm: Arm | None = None, description: Mapping[str, Any] | None = None
+    ) -> None:
+        self.workers, self.arm = workers, arm or arm_with()
+        self.pipeline = CompiledPipeline(*_compiled()) if description is None else _interpreted(description)
+        rows = CONTROL.rows(Hosts(workers, 1), [self.arm], 0)
+        write_rows(self.pipeline, [Update(Change.INSERT, row) for row in rows])
+
+    def frame(self, worker: int, datagram: bytes) -> bytes:
+        """A frame of a worker to the switch."""
+        return build(UdpFrame(self.endpoint(worker), self.switch, datagram))
+
+    def endpoint(self, worker: int) -> UdpEndpoint:
+        """Of a worker, from 0 on."""
+        host = addressing.worker(worker + 1)
+        return UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(self.arm.job))
+
+    @property
+    def switch(self) -> UdpEndpoint:
+        """Where workers send to."""
+        service = addressing.service(1)
+        return UdpEndpoint(service.mac, service.address, DESIGN.udp_port)
+
+    def send(self, worker: int, frame: bytes, now_us: int = 0) -> list[tuple[int, bytes]]:
+        """What comes out: worker and frame, in the order of workers."""
+        outputs = self.pipeline.process(worker + 1, frame, now_us, now_us)
+        return sorted((int(output.port) - 1, bytes(output.frame)) for output in outputs)
+
+    def take(self, worker: int, packet: Packet, now_us: int = 0) -> list[tuple[int, Packet]]:
+        """What comes out, whose frames must be whole and for who gets them."""
+        answers = []
+        for port, frame in self.send(worker, self.frame(worker, packet.build()), now_us):
+            found = parse_frame(frame)
+            assert (found.source, found.destination) == (self.switch, self.endpoint(port))
+            assert frame == build(found)
+            answers.append((port, parse(found.payload)))
+        return answers
+
+    def cells(self, name: str, count: int) -> list[int]:
+        """The first cells of a register of ingress."""
+        return self.pipeline.read_register(f"HotlineIngress.{name}", 0, count)

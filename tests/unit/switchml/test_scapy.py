@@ -1,0 +1,34 @@
+"""SwitchML's Scapy layer reads what the other reading of the packet has written, and builds the same."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hosts.switchml.packet import OCTETS, SIZE, SLOTS, VALUES, Packet
+from hosts.switchml.scapy_layer import SwitchML, inward, outward
+
+exponents = st.integers(-128, 127)
+packets = st.builds(
+    Packet,
+    chunk=st.integers(0, 2**32 - 1),
+    slot=st.integers(0, SLOTS - 1),
+    set=st.integers(0, 1),
+    values=st.lists(st.integers(0, 2**32 - 1), min_size=VALUES, max_size=VALUES).map(tuple),
+    exponents=st.tuples(exponents, exponents),
+    job=st.integers(0, 255),
+    size=st.just(SIZE),
+)
+
+
+@given(packet=packets)
+def test_both_readings_agree(packet: Packet) -> None:
+    datagram = packet.build()
+    assert outward(datagram) == inward(datagram) == datagram
+    layer = SwitchML(datagram)
+    assert (layer.kind, layer.size, layer.pool_set, layer.slot) == (1, 1, packet.set, packet.slot)
+    assert (layer.e0, layer.e1) == packet.exponents
+
+
+def test_what_is_no_packet_is_nothing() -> None:
+    assert inward(bytes(OCTETS - 1)) == b""
