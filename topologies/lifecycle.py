@@ -74,7 +74,13 @@ def show_logs(console: Console) -> None:
         if console.is_terminal
         else logging.StreamHandler()
     )
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root = logging.getLogger()
+    # The command line's own, which tells warnings.
+    for other in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(other)
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
     # It tells of every connection that the switch speaks no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import subprocess
@@ -44,6 +45,17 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         raise error
 
     monkeypatch.setattr(lifecycle, "_interruptible", fail)
+
+
+def test_a_run_shows_what_it_logs_though_the_command_line_tells_warnings_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.Logger("root of a run", logging.WARNING)
+    root.addHandler(logging.StreamHandler())
+    monkeypatch.setattr(logging, "getLogger", lambda name="": root if not name else logging.Logger(name))
+    lifecycle.show_logs(Console(stderr=True))
+    root.info("learning rate 8.03")
+    assert capsys.readouterr().err == "learning rate 8.03\n"
 
 
 def test_the_first_error_is_told_and_not_what_follows_from_it(
