@@ -101,7 +101,7 @@ def test_it_fills_counts_exactly_rests_and_follows() -> None:
     [(0.0, (FIRST, SECOND)), pytest.param(0.05, (FIRST, SECOND, FIRST), marks=pytest.mark.soak)],
     ids=["none lost", "some lost"],
 )
-def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterable[Iterable[int]]) -> None:
+def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             follower = Follower(controller, JOB, Rule(20, swaps=7))
