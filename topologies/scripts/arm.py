@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from experiment.config import EPOCH, Config
-from experiment.errors import AgentFailed, RunFailed
+from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
@@ -16,7 +16,7 @@ from topologies.members import Member, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
-_END_S = 5.0
+_END_S = 10.0
 """For the process of a worker that has ended by an error."""
 StartServers = Callable[[int], Awaitable[None]]
 """(parameters): have servers with so many, those of all arms together; raises `HotlineError`."""
@@ -112,10 +112,7 @@ class ScriptArm:
         lost = [script for script in self.scripts if script.member is not None and script.member.is_lost]
         if lost:
             await asyncio.sleep(_END_S)
-            raise AgentFailed(
-                f"script, worker {lost[0].worker} in arm {self.arm.name}: its hotline.Worker has ended by an "
-                f"error, and the script goes on ({lost[0].log})"
-            )
+            raise lost[0].failure()
 
     @property
     def steps(self) -> int:

@@ -28,6 +28,9 @@ from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import command_of, environment_of
 from topologies.scripts.worker import ScriptWorker
 
+log = logging.getLogger(__name__)
+
+_REMIND_S = 60.0
 _PLACES = Path("/run/hotline")
 """A run's folder may lie where there are no sockets."""
 REPORTS = "reports.jsonl"
@@ -102,8 +105,12 @@ async def script_group(
             def told() -> None:
                 phase.update(sum(len(arm.members) for arm in arms))
 
-            joining = together(arm.until_joined(told) for arm in arms)
-            await supervised(joining, [worker.until_it_dies() for worker in workers])
+            reminder = asyncio.ensure_future(_remind(arms, run / "logs"))
+            try:
+                joining = together(arm.until_joined(told) for arm in arms)
+                await supervised(joining, [worker.until_it_dies() for worker in workers])
+            finally:
+                reminder.cancel()
         yield ScriptGroup(arms, workers, servers.agents, KeySpace(servers.parameters))
 
 
@@ -121,6 +128,18 @@ class _Reports:
 def _place(arm: Arm) -> Path:
     """Where an arm's workers meet: one run at a time has it."""
     return _PLACES / f"run-{arm.job}.sock"
+
+
+async def _remind(arms: Sequence[ScriptArm], logs: Path) -> None:
+    """Say what is waited for, as scripts may load data for as long as they like."""
+    await asyncio.sleep(_REMIND_S)
+    joined, all_of_them = sum(len(arm.members) for arm in arms), sum(arm.size for arm in arms)
+    log.info(
+        "%d of %d scripts have made their hotline.Worker; what they print is in %s",
+        joined,
+        all_of_them,
+        logs / "script-*.log",
+    )
 
 
 async def _end(arms: Sequence[ScriptArm]) -> None:

@@ -79,14 +79,15 @@ class Script:
 
     def failure(self) -> AgentFailed:
         """What to tell of one that has failed: status, arm, and what it printed last."""
-        lines = self.log.read_text(errors="replace").rstrip().splitlines()[-_LAST_LINES:]
-        told = "".join(f"\n  {line}" for line in lines)
-        status = self._process.returncode
-        how = (
-            f"ended with status {status}"
-            if status
-            else "ended without a hotline.Worker: it has to make one, and to use it"
-        )
+        status = None if self._ended is None else self._process.returncode
+        if status is None:
+            how = "lost its hotline.Worker by an error, and goes on"
+        elif status:
+            how = f"ended with status {status}"
+        else:
+            how = "ended without a hotline.Worker: it has to make one, and to use it"
+        lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
+        told = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
         return AgentFailed(f"script, worker {self.worker} in arm {self.arm}, {how} ({self.log}){told}")
 
     async def end(self) -> None:

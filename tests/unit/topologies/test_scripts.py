@@ -24,6 +24,7 @@ from tests.harness.waiting import wait_for
 from topologies.leftovers import is_alive
 from topologies.members import Member
 from topologies.scripts import arm as arm_module
+from topologies.scripts import group
 from topologies.scripts import session as session_module
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, command_of, environment_of, first_failure
@@ -144,7 +145,9 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
         played = Played(tmp_path, each_tells=(3, 9_000))
         session = session_of(played, tmp_path)
         played.arm.members[0].leave(is_in_order=False)
-        with pytest.raises(AgentFailed, match="worker 1 in arm hot"):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "script-hot-1.log").write_text("key 7 is there twice\n")
+        with pytest.raises(AgentFailed, match=r"(?s)worker 1 in arm hot, .* goes on .*key 7 is there twice"):
             await session.run_steps(Planned(HOT, 0, 5))
 
     run(play())
@@ -275,6 +278,20 @@ def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch
     assert command[3:9] == ["taskset", "--cpu-list", "1", "setpriv", "--reuid=0", "--regid=5"]
     found = environment_of(Path("/run/x.sock"), 2)
     assert (found["USER"], found["OMP_NUM_THREADS"]) == ("root", "4")
+
+
+def test_who_waits_for_scripts_is_told_what_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(group, "_REMIND_S", 0.0)
+    caplog.set_level("INFO")
+
+    async def play() -> None:
+        arms = [Played(tmp_path).arm, ScriptArm(HOT, CONFIG, tmp_path, Played(tmp_path)._start, print)]
+        await group._remind(arms, tmp_path)
+
+    run(play())
+    assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 
 
 def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
