@@ -62,7 +62,7 @@ def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path) -> 
     assert summary["hot_update_share"] > 0.3
     for arm in ("neither", "hot"):
         steps = sum(block["steps"] for block in record["blocks"] if block["arm"] == arm)
-        assert steps >= 2 * 2 * 40 * 0.9 and summary["steps_per_s"][arm] > 1
+        assert steps >= 2 * 40 and summary["steps_per_s"][arm] > 1
         assert 0 < summary["last_reported"][arm] < 1  # it was 1 at the beginning
     assert summary["reports"] >= 2 and "ratio" in summary["learning"]["hot"]
     reports = [json.loads(line) for line in (run.folder / "reports.jsonl").read_text().splitlines()]
