@@ -21,6 +21,8 @@ COSTS = Costs(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
 SERVERS = 2
+PATIENCE_NS = 100_000_000_000
+"""By when every frame has come through, however many are lost: one is sent again each second, at the least."""
 _US = 1_000
 _NOT_READ = {"frames", "heap", "inbox", "burst", "aside", "waiting", "port_queues", "me", "costs", "heads"}
 """Arrays of a world that nobody reads where nothing has been written, or that nobody writes."""
@@ -63,6 +65,7 @@ class Bed:
         world.me.random = np.uint64(schedule.seed)
         for client in self.network.clients:
             client.state.me.window = client.state.me.free = schedule.window
+            client.state.me.patience = PATIENCE_NS
             client.chunk_size = schedule.chunk_size  # type: ignore[attr-defined]  # which these designs have
         if schedule.cable_us is not None:
             spell = world.spells[0]

@@ -77,12 +77,11 @@ class Bed:
             self._serve(peer, source, datagram)
 
     def _serve(self, ps: int, source: int, datagram: bytes) -> None:
-        server, [request, answer] = self.servers[ps], rpcs(2)
-        request_octets = np.frombuffer(datagram, np.uint8)
-        request.view(np.ndarray).reshape(1).view(np.uint8)[: len(request_octets)] = request_octets
-        length = self._server["handle"](server, request, len(datagram), self.now, answer)
+        server, boxes = self.servers[ps], rpcs(2)
+        boxes.view(np.uint8)[: len(datagram)] = np.frombuffer(datagram, np.uint8)
+        length = self._server["handle"](server, boxes[0], len(datagram), self.now, boxes[1])
         if length != SILENT:
-            self._send(ps, source, _octets(answer, length))
+            self._send(ps, source, _octets(boxes[1], length))
         while (s := self._server["transmit"](server, self.now)) != NOTHING:
             out = _octets(server.sent[s], self._server["octets"](server, s))
             self._send(ps, self._server["peer"](server, s), out)
