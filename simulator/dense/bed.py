@@ -22,7 +22,7 @@ COSTS = Costs(
 )  # fmt: skip
 SERVERS = 2
 PATIENCE_NS = 100_000_000_000
-"""By when every frame has come through, however many are lost: one is sent again each second, at the least."""
+"""By when every frame has come through, however many are lost: each is sent again every second."""
 _US = 1_000
 _NOT_READ = {"frames", "heap", "inbox", "burst", "aside", "waiting", "port_queues", "me", "costs", "heads"}
 """Arrays of a world that nobody reads where nothing has been written, or that nobody writes."""

@@ -1,4 +1,4 @@
-"""All-reduces at hosts: every worker has the plain sum, whatever the network does. Of all designs that do so."""
+"""All-reduces at hosts: every worker has the plain sum, whatever the network does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=l
 @given(
     seed=st.integers(0, 2**32), workers=st.integers(2, 5), servers=st.integers(1, 3),
     faults=st.sampled_from([0.0, 0.05, 0.3]), window=st.sampled_from([1, 3, 64]),
-    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=3), chunk_size=st.sampled_from([64, 65, MOST_SIZE]),
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=3),
+    chunk_size=st.sampled_from([64, 65, MOST_SIZE]),
 )  # fmt: skip
 def test_integers_add_up_exactly_at_every_worker(
     design: Design, seed: int, workers: int, servers: int, faults: float, window: int, sizes: list[int],
@@ -75,8 +76,8 @@ def test_the_bound_is_tight() -> None:
 
 
 @DESIGNS
-@pytest.mark.parametrize("workers", [2, 31, 32])
-def test_as_many_workers_as_there_may_be(design: Design, workers: int) -> None:
+@pytest.mark.parametrize("workers", [2, 9])
+def test_sums_of_the_largest_floats_do_not_overflow(design: Design, workers: int) -> None:
     vectors = [np.full(3, np.float32(most_of(workers) * 0.999), np.float32)] * workers
     for result in Bed(design, workers, values=3).all_reduce(vectors):
         assert result.tolist() == pytest.approx([2.0**127 * 0.999] * 3, rel=1e-5)
