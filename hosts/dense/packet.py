@@ -55,4 +55,4 @@ def parse(datagram: bytes) -> Packet:
     """A datagram as `build` makes it; raises `struct.error` for one that is too short, or no whole values."""
     count = (len(datagram) - HEADER.size) // VALUE_BYTES
     values = struct.unpack(f"!{max(count, 0)}I", datagram[HEADER.size :])
-    return Packet(*HEADER.unpack_from(datagram), values)
+    return Packet._make((*HEADER.unpack_from(datagram), values))

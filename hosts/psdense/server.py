@@ -40,7 +40,7 @@ from hosts.ps.silent import never_wakes
 from hosts.ps.values import make_cells
 from hosts.udp import BURST
 
-ME = record(*PS_ME, "n_ps", "next_row", "last_row", "next_out")
+ME = record("n_ps", "next_row", "last_row", "next_out", *PS_ME)
 """`next_row` to `last_row` are chunks whose sums are owed to workers, NOTHING for none, each with the next
 one."""
 ROW = record(
@@ -146,7 +146,7 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     is_ours = j >= 0 and packet.kind == ADDEND and chunk % int64(me.n_ps) == me.ps and count > 0
     if not is_ours or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
         return NOTHING
-    return (_SETS * j + (swap32(packet.number) & 1)) * rows + at
+    return int64((_SETS * j + (swap32(packet.number) & 1)) * rows + at)
 
 
 @compiled
@@ -256,7 +256,7 @@ def peer(server: Adder, s: int) -> int:
 @compiled
 def lanes(_server: Adder, rpc: Rpc) -> int:
     """Its values: a whole chunk's."""
-    return swap16(as_packet(rpc).full)
+    return int64(swap16(as_packet(rpc).full))
 
 
 @compiled

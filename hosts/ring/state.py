@@ -14,7 +14,8 @@ from hosts.dense.vector import ME, PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, open_window
 
-_ME = record(*ME, "part", "in_part", "next_ack", "acks", "next_out")
+# First, so that numba does not take the record for one of another design's, with fields of its own behind.
+_ME = record("part", "in_part", "next_ack", "acks", "next_out", *ME)
 """A part has `part` values, in `in_part` chunks; `acks` wait to be sent, from `next_ack` on."""
 ACK = record("number", "chunk", "workers")
 ACKS = 256

@@ -66,7 +66,7 @@ class Bed:
         for client in self.network.clients:
             client.state.me.window = client.state.me.free = schedule.window
             client.state.me.patience = PATIENCE_NS
-            client.chunk_size = schedule.chunk_size  # type: ignore[attr-defined]  # which these designs have
+            client.chunk_size = schedule.chunk_size
         if schedule.cable_us is not None:
             spell = world.spells[0]
             spell.host, spell.lasts = schedule.who, schedule.lasts_us * _US

@@ -17,23 +17,30 @@ from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import Packet, parse
 from hosts.keys import KeySpace
-from hosts.worker.machine import plain_machine
+from hosts.worker.machine import Machine, plain_machine
 
 MS = 1_000_000
 
 
 class Bed:
-    """Workers and servers, as plain Python, and the datagrams between them."""
+    """Workers and servers, as plain Python unless workers are told another machine, and datagrams between
+    them."""
 
     def __init__(
         self, design: Design, workers: int, servers: int = 1, *, values: int = 300, window: int = 4,
         chunk_size: int = 64, seed: int = 1, faults: float = 0.0,
+        machine: Machine | None = None,
     ) -> None:  # fmt: skip
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
         self.clients: list[DenseClient] = [
             design.agents.client(
-                Caller(arm.job, w + 1, 1), servers, space, lambda: self.now, window, machine=plain_machine()
+                Caller(arm.job, w + 1, 1),
+                servers,
+                space,
+                lambda: self.now,
+                window,
+                machine=machine or plain_machine(),
             )
             for w in range(workers)
         ]

@@ -19,7 +19,8 @@ from hosts.psdense.server import SERVER, Adder, make_adder
 from tests.harness.effort import examples
 
 JOB, N_PS, PS = PSDENSE.job, 2, 1
-_handle, _transmit, _octets, _peer = map(plain, (SERVER.handle, SERVER.transmit, SERVER.octets, SERVER.peer))
+_handle, _transmit = plain(SERVER.handle), plain(SERVER.transmit)
+_octets, _peer = plain(SERVER.octets), plain(SERVER.peer)
 
 
 def server() -> Adder:
@@ -71,7 +72,7 @@ class Model:
 
 @settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([1, 2, 3, 32]))
-def test_a_server_is_the_model(data: st.DataObject, workers: int) -> None:
+def test_a_server_is_the_model(data: Any, workers: int) -> None:
     """Workers begin a round when they have the sums of the last; what they have sent before comes again."""
     state, model = server(), Model(workers)
     chunks = (1, 3, 5)

@@ -15,6 +15,7 @@ from hosts.dense.client import StalledError
 from hosts.dense.floats import error_bound, most_of
 from hosts.dense.packet import HEADER, MOST_SIZE, VALUE_BYTES
 from hosts.dense.vector import PATIENCE_NS
+from hosts.worker.machine import COMPILED, plain_machine
 from tests.harness.dense import Bed, integers, total
 from tests.harness.effort import examples
 
@@ -103,6 +104,17 @@ def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> 
     for client in bed.clients[1:]:
         client.empty(0)
     bed.settle()
+
+
+@DESIGNS
+def test_the_plain_twin_leaves_the_same(design: Design) -> None:
+    beds = [Bed(design, 3, seed=5, faults=0.2, machine=machine) for machine in (COMPILED, plain_machine())]
+    for bed in beds:
+        bed.all_reduce([np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(3)])
+        bed.all_reduce([integers(bed.random, 200) for _ in range(3)])
+    for compiled, twin in zip(*(bed.clients for bed in beds), strict=True):
+        for ours, theirs in zip(compiled.state, twin.state, strict=True):
+            assert ours.tobytes() == theirs.tobytes()
 
 
 @DESIGNS
