@@ -46,12 +46,12 @@ def step_worker(world: World, w: int, now: int) -> int:
 
 @compiled
 def _step_idle(world: World, w: int, calls: Any, now: int) -> int:
-    """Between two operations: late answers are taken, and the driver is asked when it wants to be."""
+    """Between two operations: what is late is taken and answered; the driver is asked when it wants to be."""
     agent = world.agents[w]
     if agent.until <= now:
         return ASKS
-    until = _receive_some(world, w, calls, now)
-    if until > now:
+    until = _send_some(world, w, calls, _receive_some(world, w, calls, now))
+    if until > now or agent.busy:
         go_on(world, w, now, until)
     else:
         block(world, w, now, int64(agent.until))

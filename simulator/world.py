@@ -44,7 +44,7 @@ from softswitch.queues import make_queues
 from softswitch.v1model import PORT_NUMBERS
 
 put_event = plain(compiled_put_event)
-_INBOX = 1024
+INBOX = 1024
 """Frames that wait for an agent at most: some 0.5 MB of socket buffer."""
 
 
@@ -128,7 +128,7 @@ class Simulated:
             waiting=np.zeros((len(queues.slots), _record_bytes(board)), np.uint8),
             aside=np.zeros((ASIDE, 2), np.int64),
             agents=_agents(workers, servers, hosts),
-            inbox=np.zeros((n, _INBOX), np.int64),
+            inbox=np.zeros((n, INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
             queues=np.zeros((_number_of_cores(workers, servers, hosts), _power_of_two(n)), np.int64),
             burst=np.zeros(BURST, np.int64),

@@ -1,0 +1,1 @@
+"""What a controller does where servers add up dense vectors: routes."""

@@ -1,0 +1,44 @@
+"""A ring: workers add up dense vectors by reduce-scatter and all-gather, and the switch forwards.
+
+It runs the program of `none`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.designs.interface import Arm, Design
+
+NAME = "ring"
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """There is nothing to be set."""
+
+    @property
+    def aggregates(self) -> bool:
+        """The switch adds nothing up."""
+        return False
+
+    @property
+    def proxies(self) -> bool:
+        """There are no connections to servers."""
+        return False
+
+
+RING = Arm(
+    "ring", 12, NAME, Ring(), "#2c9a57",
+    about="in which workers add up dense vectors in a ring",
+)  # fmt: skip
+
+DESIGN = Design(
+    name=NAME,
+    summary="workers add up dense vectors in a ring: reduce-scatter, then all-gather",
+    promise="equal sums, or a stop that is reported",
+    program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
+    arms=(RING,),
+    module=__name__,
+    agents_module="hosts.ring.agents",
+    control_module="controller.ring.control",
+)

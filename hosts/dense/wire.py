@@ -1,0 +1,145 @@
+"""A packet in its buffer, for compiled code. Values are words of 32 bits, of integers or of floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from foundation.native.compile import compiled, int64, leaf
+from foundation.native.records import checked
+from foundation.native.words import swap16, swap32
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from hosts.dense.packet import HEADER, LEAST_SIZE, MOST_SIZE, VALUE_BYTES, WORKERS
+
+PACKET = checked(
+    np.dtype(
+        {
+            "names": ["kind", "form", "worker", "workers", "job", "full", "number", "chunk", "words"],
+            "formats": ["u1", "u1", "u1", "u1", "u2", "u2", "u4", "u4", ("u4", (MOST_SIZE,))],
+            "offsets": [0, 1, 2, 3, 4, 6, 8, 12, HEADER.size],
+            "itemsize": BUFFER_BYTES,
+        }
+    )
+)
+"""In network order: `full` is the packet's size, and `number` its round, names that numpy's records have."""
+HEADER_BYTES = HEADER.size
+_numba: Any = numba
+_types: Any = types
+
+
+@leaf(lambda rpc: rpc.view((np.record, PACKET)))
+def as_packet(_typing: Any, rpc: Rpc) -> Any:
+    """A datagram's buffer as a `PACKET` record."""
+    packet = _numba.from_dtype(PACKET)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], context.get_value_type(packet))
+
+    return packet(rpc), code
+
+
+def _add_plain(one: int, other: int) -> np.int64:
+    words = np.array([one, other]).astype(np.uint32).view(np.float32)
+    return np.int64((words[:1] + words[1:]).view(np.uint32)[0])
+
+
+@leaf(_add_plain)
+def add_floats(_typing: Any, one: int, other: int) -> Any:
+    """Sum of two words that are float32, as such a word."""
+
+    def code(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        floats = [builder.bitcast(builder.trunc(value, ir.IntType(32)), ir.FloatType()) for value in values]
+        word = builder.bitcast(builder.fadd(*floats), ir.IntType(32))
+        return builder.zext(word, ir.IntType(64))
+
+    return _types.int64(_types.int64, _types.int64), code
+
+
+@compiled
+def add_words(one: int, other: int, is_float: int) -> int:
+    """Sum of two values: float32 rounded, or modulo 2^32."""
+    return add_floats(one, other) if is_float else (one + other) & 0xFFFFFFFF
+
+
+@compiled
+def write_head(
+    rpc: Rpc,
+    kind: int,
+    is_float: int,
+    job: int,
+    worker: int,
+    workers: int,
+    size: int,
+    number: int,
+    chunk: int,
+) -> None:
+    """Write all but the values."""
+    packet = as_packet(rpc)
+    packet.kind, packet.form, packet.job = kind, is_float, swap16(job)
+    packet.worker, packet.workers, packet.full = worker, workers, swap16(size)
+    packet.number, packet.chunk = swap32(number), swap32(chunk)
+
+
+@compiled
+def count_of(length: int) -> int:
+    """Values of a datagram of so many octets; -1 where it is none of ours."""
+    left = length - HEADER_BYTES
+    if left < 0 or left % VALUE_BYTES or left > MOST_SIZE * VALUE_BYTES:
+        return -1
+    return left // VALUE_BYTES
+
+
+@compiled
+def is_sound(rpc: Rpc, length: int) -> bool:
+    """Whether a datagram can be a packet at all: its length, its size, and who is in it."""
+    count, packet = count_of(length), as_packet(rpc)
+    size = swap16(packet.full)
+    return bool(
+        0 <= count <= size
+        and LEAST_SIZE <= size <= MOST_SIZE
+        and packet.form <= 1
+        and 0 < packet.workers <= WORKERS
+        and packet.worker < packet.workers
+    )
+
+
+@compiled
+def since(number: int, last: int) -> int:
+    """Rounds from one to another, of numbers of 32 bits that wrap."""
+    apart = (number - last) & 0xFFFFFFFF
+    return apart - ((apart & 1 << 31) << 1)
+
+
+@compiled
+def octets_of(count: int) -> int:
+    """Octets of a datagram with so many values."""
+    return HEADER_BYTES + VALUE_BYTES * count
+
+
+@compiled
+def write_words(rpc: Rpc, words: Any, first: int, count: int) -> int:
+    """Write `count` values, which begin at words[first]; returns the length of the datagram."""
+    packet = as_packet(rpc)
+    for i in range(count):
+        packet.words[i] = swap32(int64(words[first + i]))
+    return octets_of(count)
+
+
+@compiled
+def read_words(rpc: Rpc, words: Any, first: int, count: int) -> None:
+    """Take values as they are."""
+    packet = as_packet(rpc)
+    for i in range(count):
+        words[first + i] = swap32(int64(packet.words[i]))
+
+
+@compiled
+def read_added(rpc: Rpc, words: Any, first: int, count: int, is_float: int) -> None:
+    """Add values to those that are there."""
+    packet = as_packet(rpc)
+    for i in range(count):
+        words[first + i] = add_words(int64(words[first + i]), swap32(int64(packet.words[i])), is_float)

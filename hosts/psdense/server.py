@@ -1,0 +1,285 @@
+"""A server's half: it adds up the chunks of its share, and answers all workers once all have pushed.
+
+**When a round of a chunk is complete.** Each push says its round, its worker and how many workers there
+are. The server keeps a bit for each worker that it has added. The chunk is complete when all bits are set. A
+worker whose bit is set is not added again, and gets the sum once more where there is one.
+
+**Why two sets are enough.** A worker begins a round when it has all sums of the one before. So whoever pushes
+in round r has the sums of r - 1, to which all have pushed, who have those of r - 2: nobody needs these any
+more. Rounds take the two sets in turn, and what comes of an older round than a set has is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foundation.designs.halves import server_half
+from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
+from foundation.native.compile import compiled, int64
+from foundation.native.records import record, records
+from foundation.native.words import swap16, swap32
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT
+from hosts.dense.wire import (
+    as_packet,
+    count_of,
+    is_sound,
+    read_added,
+    read_words,
+    since,
+    write_head,
+    write_words,
+)
+from hosts.keys import KeySpace
+from hosts.ps.rpcs import CONTACT, JOB, find_job, share_cpu
+from hosts.ps.rpcs import ME as PS_ME
+from hosts.ps.share import Share, make_share
+from hosts.ps.silent import never_wakes
+from hosts.ps.values import make_cells
+from hosts.udp import BURST
+
+ME = record("n_ps", "next_row", "last_row", "next_out", *PS_ME)
+"""`next_row` to `last_row` are chunks whose sums are owed to workers, NOTHING for none, each with the next
+one."""
+ROW = record(
+    ("number", "u4"), ("seen", "u4"), ("owed", "u4"), ("full", "u2"), ("count", "u2"), ("form", "u1"),
+    ("workers", "u1"), ("queued", "u2"), ("next", "i4"),
+)  # fmt: skip
+"""A chunk in a set: its round, who has pushed (a bit each), and who is owed its sum."""
+OUT = record("length", "worker")
+_SETS = 2
+
+
+class Adder(NamedTuple):
+    """A server; R is the number of chunks of its share, at most."""
+
+    me: Any
+    """A record."""
+    jobs: Any
+    """JOB[jobs]: what each has cost."""
+    rows: Any
+    """ROW[jobs * 2 * R]: of a job both sets."""
+    sums: Any
+    """uint32[jobs * 2, M]: of a set, chunk after chunk, each as long as a whole one is now."""
+    sent: Any
+    """RPC[BURST]: sums on their way to workers that are not answered at once."""
+    out: Any
+    """OUT[BURST]: whose they are."""
+    cells: Any
+    """CELL[jobs, places + 1]: parameters, all of them 0: they are with the workers."""
+    contacts: Any
+    """CONTACT[1]: none."""
+    share: Share
+
+
+def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
+    """A server of `n_ps` for vectors as long as the key space; it keeps no journal."""
+    # Nobody asks for parameters here.
+    share = make_share(KeySpace(1), ps, n_ps)
+    me = records(1, ME)[0]
+    me.ps, me.n_ps, me.due, me.next_row = ps, n_ps, NEVER, NOTHING
+    costs = records(len(jobs), JOB)
+    costs["job"] = jobs
+    rows = -(-space.size // (LEAST_SIZE * n_ps))
+    return Adder(
+        me,
+        costs,
+        records(len(jobs) * _SETS * rows, ROW),
+        np.zeros((len(jobs) * _SETS, rows * LEAST_SIZE + MOST_SIZE), np.uint32),
+        rpcs(BURST),
+        records(BURST, OUT),
+        make_cells(len(jobs), share),
+        records(1, CONTACT),
+        share,
+    )
+
+
+@compiled
+def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+    """Take in a push; answer it if its chunk is complete."""
+    me = server.me
+    if not is_sound(rpc, length):
+        me.malformed += 1
+        return SILENT
+    packet, count = as_packet(rpc), count_of(length)
+    j, r = find_job(server, swap16(packet.job)), _row_of(server, rpc, count)
+    if r == NOTHING:
+        me.misdirected += 1
+        return SILENT
+    job, row = server.jobs[j], server.rows[r]
+    job.packets += 1
+    job.bytes += length
+    job.in_burst += 1
+    age = since(swap32(packet.number), int64(row.number))
+    bit = 1 << int64(packet.worker)
+    if age < 0:
+        job.stale += 1
+        return SILENT
+    if age > 0:
+        _write(server, r, rpc, count)
+    elif not _belongs(row, rpc, count):
+        me.misdirected += 1
+        return SILENT
+    elif int64(row.seen) & bit:
+        job.duplicates += 1
+        return _answer(server, r, int64(packet.worker), answer)
+    else:
+        read_added(rpc, server.sums[_set_of(server, r)], _first(server, r), count, int64(row.form))
+    job.rpcs += 1
+    row.seen = int64(row.seen) | bit
+    if not _is_complete(row):
+        return SILENT
+    row.owed = row.seen
+    _queue(server, r)
+    return _answer(server, r, int64(packet.worker), answer)
+
+
+@compiled
+def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
+    """Number of the row that a push is for, or NOTHING where it is not for this server."""
+    me, packet = server.me, as_packet(rpc)
+    j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
+    rows = len(server.rows) // len(server.sums)
+    at = chunk // int64(me.n_ps)
+    is_ours = j >= 0 and packet.kind == ADDEND and chunk % int64(me.n_ps) == me.ps and count > 0
+    if not is_ours or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
+        return NOTHING
+    return int64((_SETS * j + (swap32(packet.number) & 1)) * rows + at)
+
+
+@compiled
+def _belongs(row: Any, rpc: Rpc, count: int) -> bool:
+    """Whether a push has the form and length of those before."""
+    packet = as_packet(rpc)
+    return bool(
+        row.count == count
+        and row.full == swap16(packet.full)
+        and row.form == packet.form
+        and row.workers == packet.workers
+    )
+
+
+@compiled
+def _write(server: Adder, r: int, rpc: Rpc, count: int) -> None:
+    """The first push of a round: the sums before are nobody's any more."""
+    packet, row = as_packet(rpc), server.rows[r]
+    row.number, row.seen, row.owed = swap32(packet.number), 0, 0
+    row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
+    read_words(rpc, server.sums[_set_of(server, r)], _first(server, r), count)
+
+
+@compiled
+def _set_of(server: Adder, r: int) -> int:
+    return r // (len(server.rows) // len(server.sums))
+
+
+@compiled
+def _first(server: Adder, r: int) -> int:
+    return r % (len(server.rows) // len(server.sums)) * int64(server.rows[r].full)
+
+
+@compiled
+def _is_complete(row: Any) -> bool:
+    return int64(row.seen) == (1 << int64(row.workers)) - 1
+
+
+@compiled
+def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
+    """Write the sum for a worker, if there is one; returns its length."""
+    row = server.rows[r]
+    if not _is_complete(row):
+        return SILENT
+    row.owed = int64(row.owed) & ~(1 << worker)
+    rows = len(server.rows) // len(server.sums)
+    job = int64(server.jobs[_set_of(server, r) // _SETS].job)
+    chunk = r % rows * int64(server.me.n_ps) + int64(server.me.ps)
+    write_head(
+        answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
+        int64(row.number), chunk,
+    )  # fmt: skip
+    return write_words(answer, server.sums[_set_of(server, r)], _first(server, r), int64(row.count))
+
+
+@compiled
+def _queue(server: Adder, r: int) -> None:
+    """The sum of a chunk is owed to some."""
+    me, row = server.me, server.rows[r]
+    if row.queued:
+        return
+    row.queued, row.next = 1, NOTHING
+    if me.next_row == NOTHING:
+        me.next_row = r
+    else:
+        server.rows[me.last_row].next = r
+    me.last_row = r
+
+
+@compiled
+def transmit(server: Adder, now: int) -> int:
+    """The next sum that is owed to a worker: the slot of its datagram, or NOTHING."""
+    me = server.me
+    while me.next_row != NOTHING:
+        row = server.rows[me.next_row]
+        if row.owed:
+            worker = int64(0)
+            while not int64(row.owed) >> worker & 1:
+                worker += 1
+            s = int64(me.next_out)
+            me.next_out = (s + 1) % BURST
+            server.out[s].length = _answer(server, int64(me.next_row), worker, server.sent[s])
+            server.out[s].worker = worker
+            return s
+        row.queued, me.next_row = 0, int64(row.next)
+    return NOTHING
+
+
+@compiled
+def address(server: Adder, s: int) -> int:
+    """Where a slot's datagram begins."""
+    return int64(server.sent.ctypes.data) + s * BUFFER_BYTES
+
+
+@compiled
+def octets(server: Adder, s: int) -> int:
+    """Length of a slot's datagram."""
+    return int64(server.out[s].length)
+
+
+@compiled
+def peer(server: Adder, s: int) -> int:
+    """The worker that it goes to."""
+    return int64(server.me.n_ps + server.out[s].worker)
+
+
+@compiled
+def lanes(_server: Adder, rpc: Rpc) -> int:
+    """Its values: a whole chunk's."""
+    return int64(swap16(as_packet(rpc).full))
+
+
+@compiled
+def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
+    """A packet has no room for times; what it took is its job's."""
+    server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_wall_ns += ps_proc
+
+
+@compiled
+def charge(server: Adder, answer: Rpc, ns: int) -> None:
+    """Add CPU time to what an answer's job has cost."""
+    server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_cpu_ns += ns
+
+
+@compiled
+def needs_room(_server: Adder, _datagrams: int) -> bool:
+    """It keeps no log."""
+    return False
+
+
+SERVER = server_half(
+    Adder,
+    ServerHalf(
+        handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, never_wakes
+    ),
+)

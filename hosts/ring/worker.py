@@ -1,0 +1,256 @@
+"""A worker's half: reduce-scatter, then all-gather, between the worker before it and the next one.
+
+W workers cut the vector into W parts and take 2 (W - 1) steps. In step s worker i sends part i - s (mod W)
+to worker i + 1, and takes part i - 1 - s from worker i - 1. In the first W - 1 steps it adds that to its own;
+in the others it puts it in its place. A part goes in chunks, and a chunk as soon as that of the step before
+has come. So links are busy all the time.
+
+Each chunk is acknowledged. One that comes again is acknowledged again, and not added. An operation ends when
+all chunks have come and all of one's own have arrived. A worker that has ended goes on acknowledging, since
+the one before it may wait for that. Chunks of the next vectors, which come before this worker has begun with
+them, are kept."""
+
+from __future__ import annotations
+
+from foundation.designs.halves import worker_half
+from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.native.compile import compiled, int64
+from foundation.native.words import swap32
+from foundation.protocol.header import WINDOW
+from foundation.protocol.rpc import Rpc
+from hosts.dense.packet import ADDEND, TAKEN
+from hosts.dense.vector import (
+    begin,
+    deadline,
+    end,
+    has_left,
+    is_of_job,
+    is_of_vector,
+    log_row,
+    owes_nothing,
+    slot_of,
+    takes_nothing,
+    wake,
+)
+from hosts.dense.wire import (
+    HEADER_BYTES,
+    as_packet,
+    count_of,
+    read_added,
+    read_words,
+    since,
+    write_head,
+    write_words,
+)
+from hosts.ring.state import ACKS, OUT, Member
+from hosts.worker.window import free_slot, next_again, take_slot, time_round_trip
+
+
+@compiled
+def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
+    """Begin an operation, with what of it has come before."""
+    me = state.me
+    n = begin(state, op, iteration, n_keys)
+    workers = int64(me.workers)
+    me.part = (n + workers - 1) // workers
+    me.in_part = (me.part + me.full - 1) // me.full
+    me.calls = 2 * (workers - 1) * me.in_part
+    me.pending = 2 * me.calls
+    if n and me.calls == 0:  # alone
+        end(state)
+    if n == 0:
+        return
+    state.got[: int64(me.calls)] = 0
+    for e in range(WINDOW):
+        length = int64(state.early_lengths[e].length)
+        state.early_lengths[e].length = 0
+        if length and is_of_vector(state, state.early[e]):
+            _take(state, state.early[e], length)
+
+
+@compiled
+def transmit(state: Member, now: int) -> int:
+    """The slot whose datagram is to be sent at once, or NOTHING."""
+    me = state.me
+    if me.acks:
+        return _acknowledge(state)
+    if me.stalled or me.pending == 0:
+        return NOTHING
+    s = next_again(state)
+    chunk = int64(me.unsent)
+    if s != NOTHING or chunk == me.calls or me.free == 0:
+        return s
+    if chunk >= me.in_part and not state.got[chunk - int64(me.in_part)]:
+        return NOTHING
+    me.unsent += 1
+    s = take_slot(state, chunk, now)
+    state.slots[s].length = _encode(state, chunk, state.sent[s])
+    has_left(state, now)
+    return s
+
+
+@compiled
+def _encode(state: Member, chunk: int, rpc: Rpc) -> int:
+    me = state.me
+    write_head(
+        rpc, ADDEND, int64(me.is_float), int64(me.job), _rank(state), int64(me.workers), int64(me.full),
+        int64(me.number), chunk,
+    )  # fmt: skip
+    step = chunk // int64(me.in_part)
+    first = _first(state, _rank(state) - step, chunk)
+    return write_words(rpc, state.vector, first, _values_in(state, _rank(state) - step, chunk))
+
+
+@compiled
+def _rank(state: Member) -> int:
+    return int64(state.me.worker) - 1
+
+
+@compiled
+def _next_to(state: Member, by: int) -> int:
+    """Rank of the worker so many places on."""
+    return (_rank(state) + by + int64(state.me.workers)) % int64(state.me.workers)
+
+
+@compiled
+def _first(state: Member, part: int, chunk: int) -> int:
+    """Where the values of a chunk of a part begin; parts are counted round the ring."""
+    me = state.me
+    part = (part + 2 * int64(me.workers)) % int64(me.workers)
+    return part * int64(me.part) + chunk % int64(me.in_part) * int64(me.full)
+
+
+@compiled
+def _values_in(state: Member, part: int, chunk: int) -> int:
+    """How many there are: the last chunk of a part, and the last parts, may have fewer, or none."""
+    me = state.me
+    first, of_part = _first(state, part, chunk), chunk % int64(me.in_part) * int64(me.full)
+    return max(0, min(int64(me.full), int64(me.part) - of_part, int64(me.n) - first))
+
+
+@compiled
+def _acknowledge(state: Member) -> int:
+    """Write the acknowledgement that has waited longest; its slot."""
+    me = state.me
+    ack = state.waiting[me.next_ack]
+    me.next_ack = (me.next_ack + 1) % ACKS
+    me.acks -= 1
+    s = WINDOW + int64(me.next_out)
+    me.next_out = (me.next_out + 1) % OUT
+    write_head(
+        state.sent[s], TAKEN, 0, int64(me.job), _rank(state), int64(ack.workers), int64(me.full),
+        int64(ack.number), int64(ack.chunk),
+    )  # fmt: skip
+    return s
+
+
+@compiled
+def octets(state: Member, s: int) -> int:
+    """Length of a slot's datagram."""
+    return HEADER_BYTES if s >= WINDOW else int64(state.slots[s].length)
+
+
+@compiled
+def peer(state: Member, s: int) -> int:
+    """Acknowledgements go to the worker before this one, and chunks to the next."""
+    return int64(state.me.n_ps) + _next_to(state, -1 if s >= WINDOW else 1)
+
+
+@compiled
+def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+    """Take in a chunk, or that one has arrived: the row of that in the log, or NOTHING."""
+    me = state.me
+    if not is_of_job(state, rpc, length):
+        return NOTHING
+    packet = as_packet(rpc)
+    if packet.kind == TAKEN:
+        return _arrived(state, rpc, length, arrival, read)
+    age = since(swap32(packet.number), int64(me.number))
+    if packet.kind != ADDEND or age > 1:
+        me.unexpected += 1
+    elif age == 1:
+        _keep(state, rpc, length)
+    elif age < 0:
+        _owe(state, rpc)  # of vectors that this worker has the sum of
+    elif is_of_vector(state, rpc) and _take(state, rpc, length):
+        me.progress = read
+        if me.pending == 0:
+            end(state)
+    return NOTHING
+
+
+@compiled
+def _keep(state: Member, rpc: Rpc, length: int) -> None:
+    """A chunk of the next vectors: its sender has not more than a window of them on the way."""
+    chunk = swap32(as_packet(rpc).chunk)
+    if chunk < WINDOW:
+        kept, came = as_packet(state.early[chunk]), as_packet(rpc)
+        kept.kind, kept.form, kept.worker, kept.workers = came.kind, came.form, came.worker, came.workers
+        kept.job, kept.full, kept.number, kept.chunk = came.job, came.full, came.number, came.chunk
+        for i in range(count_of(length)):
+            kept.words[i] = came.words[i]
+        state.early_lengths[chunk].length = length
+
+
+@compiled
+def _take(state: Member, rpc: Rpc, length: int) -> bool:
+    """Add a chunk, or put it in its place, unless it has come before; whether it is new."""
+    me, packet = state.me, as_packet(rpc)
+    chunk, count = swap32(packet.chunk), count_of(length)
+    if chunk >= me.calls or packet.worker != _next_to(state, -1):
+        me.unexpected += 1
+        return False
+    step = chunk // int64(me.in_part)
+    part = _rank(state) - 1 - step
+    if count != _values_in(state, part, chunk):
+        me.unexpected += 1
+        return False
+    _owe(state, rpc)
+    if state.got[chunk]:
+        return False
+    state.got[chunk] = 1
+    me.pending -= 1
+    if step < me.workers - 1:
+        read_added(rpc, state.vector, _first(state, part, chunk), count, int64(me.is_float))
+    else:
+        read_words(rpc, state.vector, _first(state, part, chunk), count)
+    return True
+
+
+@compiled
+def _owe(state: Member, rpc: Rpc) -> None:
+    """A chunk is to be acknowledged."""
+    me, packet = state.me, as_packet(rpc)
+    if me.acks == ACKS:
+        return
+    ack = state.waiting[(me.next_ack + me.acks) % ACKS]
+    ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
+    me.acks += 1
+
+
+@compiled
+def _arrived(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+    """A chunk has arrived at the next worker; its row of the log, or NOTHING."""
+    me, packet = state.me, as_packet(rpc)
+    chunk = swap32(packet.chunk)
+    is_now = swap32(packet.number) == me.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
+    s = slot_of(state, chunk) if is_now else NOTHING
+    if s == NOTHING:
+        me.unexpected += 1
+        return NOTHING
+    slot = state.slots[s]
+    time_round_trip(state, slot, read)
+    count = count_of(int64(slot.length))
+    row = log_row(state, slot, _next_to(state, 1), length, count, arrival, read)
+    free_slot(state, slot)
+    me.progress = read
+    me.pending -= 1
+    if me.pending == 0:
+        end(state)
+    return row
+
+
+WORKER = worker_half(
+    Member,
+    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owes_nothing, takes_nothing),
+)

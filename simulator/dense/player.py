@@ -1,0 +1,148 @@
+"""A schedule is played: real agents and the real program in virtual time, judged by the plain sum of the
+vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER, Design
+from hosts.dense.floats import error_bound
+from simulator.dense.bed import COSTS, Bed, bed_of
+from simulator.dense.schedule import Schedule, draw
+from simulator.errors import SimulationError
+from simulator.loop import ASKED, CROWDED, IS_FULL, LATE, awake, resume, run
+from simulator.world import Simulated
+
+_US = 1_000
+_SECOND = 1_000_000_000
+
+Vector = NDArray[Any]
+
+
+class Cell(Enum):
+    """What came of a schedule."""
+
+    EQUAL = "equal"
+    """Every worker has every sum, bit for bit as the others."""
+    STALLED = "stalled and reported"
+    """No sum is wrong; some are not there, and every worker that lives and waits has said so in time."""
+    WRONG = "wrong"
+    """A worker has a sum that is not the sum, or not that of another."""
+    SILENT = "stalled in silence"
+    """Somebody waits, and does not say so."""
+
+
+@dataclass
+class Played:
+    """A schedule under way, and what it came to."""
+
+    schedule: Schedule
+    bed: Bed
+    vectors: list[list[Vector]]
+    """Of each all-reduce, of each worker."""
+    results: list[list[Vector]] = field(default_factory=list)
+    """Of each worker, of each all-reduce that it has ended."""
+
+    @property
+    def cell(self) -> Cell:
+        """What came of it."""
+        for number, vectors in enumerate(self.vectors):
+            results = [of_worker[number] for of_worker in self.results if number < len(of_worker)]
+            if not all(is_sum(each, vectors) and each.tobytes() == results[0].tobytes() for each in results):
+                return Cell.WRONG
+        short = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
+        living = [w for w in short if not self.bed.world.agents[w].dead]
+        if all(self._has_reported(w) for w in living):
+            return Cell.STALLED if short else Cell.EQUAL
+        return Cell.SILENT
+
+    def _has_reported(self, w: int) -> bool:
+        """Within a second of its patience."""
+        me = self.bed.network.clients[w].state.me
+        return bool(me.stalled) and me.stalled_at - me.progress <= me.patience + _SECOND
+
+
+def is_sum(result: Vector, vectors: list[Vector]) -> bool:
+    """Whether a result is the sum of vectors: of integers exactly, of floats within float32's bound."""
+    if result.dtype == np.int32:
+        with np.errstate(over="ignore"):
+            return bool((result == np.sum(vectors, axis=0, dtype=np.int32)).all())
+    exact = np.sum(vectors, axis=0, dtype=np.float64)
+    bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))
+    return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
+
+
+def play(design: Design, schedule: Schedule) -> Played:
+    """Play a schedule to its end."""
+    bed = bed_of(design, schedule.workers)
+    bed.reset(schedule)
+    played = Played(schedule, bed, list(vectors_of(schedule)), [[] for _ in range(schedule.workers)])
+    for w in range(schedule.workers):
+        awake(bed.network.lent, w)
+    if schedule.killed_us is not None:
+        _go_on(played, schedule.killed_us * _US)
+        bed.world.agents[schedule.who].dead = 1
+    _go_on(played, NEVER)
+    return played
+
+
+def count(design: Design, fault: str, first_seed: int, schedules: int) -> dict[Cell, int]:
+    """What came of the schedules of some seeds."""
+    found = dict.fromkeys(Cell, 0)
+    for seed in range(first_seed, first_seed + schedules):
+        found[play(design, draw(fault, seed)).cell] += 1
+    return found
+
+
+def vectors_of(schedule: Schedule) -> list[list[Vector]]:
+    """Of each all-reduce, of each worker."""
+    chance = np.random.default_rng(schedule.seed)
+    shape = (schedule.all_reduces, schedule.workers, schedule.values)
+    if schedule.is_float:
+        magnitudes = np.exp2(chance.integers(-20, 20, shape[:1]))[:, None, None]
+        found = (chance.standard_normal(shape) * magnitudes).astype(np.float32)
+    else:
+        found = chance.integers(-(2**31), 2**31, shape, np.int32)
+    return [list(each) for each in found]
+
+
+def _go_on(played: Played, until: int) -> None:
+    """Let everything happen before a time."""
+    go_on(played.bed.network, lambda w: _ask(played, w), until)
+
+
+def go_on(network: Simulated, ask: Callable[[int], None], until: int = NEVER) -> None:
+    """Let everything happen before a time; `ask` is called with a worker that has ended what it did."""
+    while True:
+        reason = run(network.lent, until)
+        w = int(network.world.me.who)
+        if reason == ASKED:
+            ask(w)
+        elif reason == IS_FULL:
+            network.clients[w].take_records()
+        elif reason == CROWDED:
+            network.make_room()
+        else:
+            break
+    if reason == LATE and until == NEVER:
+        raise SimulationError("something is always about to happen")
+
+
+def _ask(played: Played, w: int) -> None:
+    """Worker `w` has ended an all-reduce, or is to begin its first: it begins the next, if there is one."""
+    network, done = played.bed.network, played.results[w]
+    client: Any = network.clients[w]
+    client.take_records()
+    if client.rpcs_of_operation and len(done) < len(played.vectors):
+        done.append(client.result.copy())
+    at = network.now
+    if len(done) < len(played.vectors):
+        client.all_reduce(played.vectors[len(done)][w], played.schedule.workers)
+        at += COSTS.begin_ns
+    resume(network.lent, w, at, NEVER)
