@@ -13,7 +13,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 NETWORKS = "tests/mininet/"
-AS_ONE = tuple(f"tests/unit/{folder}/" for folder in ("dense", "golden", "policies", "simulator"))
+AS_ONE = tuple(
+    f"tests/unit/{folder}/" for folder in ("dense", "golden", "policies", "reduce", "simulator", "switchml")
+)
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
