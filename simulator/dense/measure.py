@@ -45,7 +45,8 @@ class Reduced:
     seconds: float
     """From the beginning of all to the end of the last."""
     limit_s: float
-    """What the busiest link needs for the frames that this takes without loss."""
+    """What the busiest link needs for the frames that it has carried. Links round a frame's time down to ns,
+    so an all-reduce may be faster than that: by 0.1 % at 10 Gbit/s, and 0.6 % at 100 Gbit/s."""
     payload_limit_s: float
     """The same for the values alone, without headers, preambles and gaps."""
     worker_up: float
