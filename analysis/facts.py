@@ -127,7 +127,8 @@ def _losses(summary: Summary) -> Iterator[str]:
         told = ", ".join(f"{arm.name} {difference(summary.learning[arm.name]).text}" for arm in arms)
         over = "over all rounds and loads"
         if summary.reports is not None:
-            over = f"over the first {counted(summary.reports, 'report')} of every worker, which all arms have"
+            first = "report" if summary.reports == 1 else f"{summary.reports:,} reports"
+            over = f"over the first {first} of every worker, which all arms have"
         yield f"{capital(metric.label)} {over}, compared with {name}'s {baseline:.4f}: {told}."
     if summary.last_reported:
         told = ", ".join(f"{arm} {loss:.4g}" for arm, loss in summary.last_reported.items())

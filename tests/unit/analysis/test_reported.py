@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.facts import facts
 from analysis.learning import compared_courses
+from analysis.report import what_was_run, write_report
 from analysis.reported import FILE, common_reports, courses, read_curves
+from analysis.summary import summarise
+from tests.unit.analysis.synthetic import SyntheticRun
 
 
 def write(run: Path, *reports: tuple[str, int, float]) -> None:
@@ -47,3 +51,48 @@ def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"arm": "hot", "rank": 0, "loss": 1.0}\n{"arm": "hot"}\n')
     with pytest.raises(AnalysisError, match=rf"{FILE}:2: "):
         read_curves(tmp_path)
+
+
+def of_a_script(run: SyntheticRun) -> None:
+    """As if the run had been a script's, of 100 steps a second in each arm, and twice so many in hot's."""
+    record = run.record
+    record.config["script"] = "train.py --epochs 3"
+    for block in record.blocks:
+        block.steps, block.duration_ms = (200 if block.arm == "hot" else 100), 1_000.0
+        block.loss = None
+    record.offered_rate = {}
+    record.ended_by = "script"
+    others = [arm for arm in run.record.capacity if arm not in ("neither", "hot")]
+    write(run.folder, ("neither", 0, 2.0), ("neither", 0, 0.5), ("neither", 0, 9.0), ("hot", 0, 2.2),
+          ("hot", 0, 0.55), *[(arm, 0, loss) for arm in others for loss in (2.0, 0.5)])  # fmt: skip
+
+
+def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
+    of_a_script(synthetic_run)
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.steps_per_s["neither"] == pytest.approx(100) and summary.steps_per_s["hot"] == 200
+    assert (summary.reports, summary.last_reported["neither"], summary.last_reported["hot"]) == (2, 0.5, 0.55)
+    assert summary.learning["hot"].ratio == pytest.approx(0.1)
+    assert summary.learning["hot"].baseline == pytest.approx(1.0)
+    told = " ".join(facts(summary))
+    for number in (
+        "neither 100.0",
+        "hot 200.0",
+        "first 2 reports",
+        "neither's 1.0000: ",
+        "hot 0.55",
+        "hot +10 %",
+    ):
+        assert number in told, number
+    assert "until the script had ended" in told
+    ran = dict(what_was_run(synthetic_run.record, summary))
+    assert ran["script"].startswith("train.py --epochs 3:")
+
+
+def test_the_loss_of_each_arm_is_drawn(synthetic_run: SyntheticRun) -> None:
+    of_a_script(synthetic_run)
+    record = synthetic_run.record
+    record.write(synthetic_run.folder)
+    page = write_report(synthetic_run.folder, record, summarise(synthetic_run.folder, record)).read_text()
+    assert 'id="loss"' in page and "0.55" in page[page.index('id="loss"') :]
+    assert "mean reported loss" in page
