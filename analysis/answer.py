@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.claims import Claim, claim_of_learning, claims
 from analysis.metrics import LOSS, PS_CPU, VERBS, Whose, spoken_in
+from analysis.reported import ENOUGH
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.wording import Sentence, Span, Tone, difference, interval, plain, text_of
@@ -47,6 +48,14 @@ def answer(summary: Summary) -> Answer:
         )
     found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))
+    if summary.reports is not None and summary.reports < ENOUGH:
+        said.append(
+            plain(
+                f"Too early to say whether the model learns the same: all arms have "
+                f"{counted(summary.reports, 'report')} of every worker, and it takes {ENOUGH}. Report more "
+                "often, or give more ROUNDS."
+            )
+        )
     for arm in told(lead.design):
         if arm.told:
             said += _of_another(claims(summary, load, arm.name), arm.told)

@@ -9,9 +9,9 @@ docs/intervals.md says why.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from analysis.metrics import LOSS, METRICS, REPORTED_LOSS, Kind, Metric, shown_in
+from analysis.metrics import LOSS, METRICS, Kind, Metric, shown_in
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import Tone
@@ -115,8 +115,10 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
 
 
 def metric_of_learning(summary: Summary) -> Metric:
-    """What tells how well a run's models learn."""
-    return LOSS if summary.reports is None else REPORTED_LOSS
+    """What tells how well a run's models learn: a script's by the reports that all arms have."""
+    if summary.reports is None:
+        return LOSS
+    return replace(LOSS, label=f"mean loss over the first {summary.reports:,} reports of every worker")
 
 
 def _of_the_run(summary: Summary) -> Iterator[tuple[Kind, str]]:

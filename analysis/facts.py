@@ -125,11 +125,8 @@ def _losses(summary: Summary) -> Iterator[str]:
     for name, arms in compared(summary.learning).items():
         baseline = summary.learning[arms[0].name].baseline
         told = ", ".join(f"{arm.name} {difference(summary.learning[arm.name]).text}" for arm in arms)
-        over = "over all rounds and loads"
-        if summary.reports is not None:
-            first = "report" if summary.reports == 1 else f"{summary.reports:,} reports"
-            over = f"over the first {first} of every worker, which all arms have"
-        yield f"{capital(metric.label)} {over}, compared with {name}'s {baseline:.4f}: {told}."
+        over = " over all rounds and loads" if summary.reports is None else ", which all arms have"
+        yield f"{capital(metric.label)}{over}, compared with {name}'s {baseline:.4f}: {told}."
     if summary.last_reported:
         told = ", ".join(f"{arm} {loss:.4g}" for arm, loss in summary.last_reported.items())
         yield f"Loss of the last of these reports: {told}."

@@ -7,7 +7,7 @@ asks for those that are `shown` there, and has no metric's name in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 from typing import Any, Literal
 
@@ -145,8 +145,6 @@ WORKER_CPU = Metric(
 )
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
 """Of the run: an arm trains one model at all loads (`analysis.learning`)."""
-REPORTED_LOSS = replace(LOSS, label="mean reported loss")
-"""What a script says of its own training."""
 
 _HIDDEN: Mapping[str, Any] = {"shown": (), "is_compared": False}
 METRICS = {metric.name: metric for metric in (

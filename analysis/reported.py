@@ -17,6 +17,9 @@ from foundation.designs.arms import ordered
 FILE = "reports.jsonl"
 """In the run's folder, a line of JSON each: arm, rank, report (from 0 on), loss, and what else was told."""
 
+ENOUGH = 5
+"""Reports that every arm has, from which on models are compared: before they have learnt hardly anything."""
+
 Curves = Mapping[str, Sequence[float]]
 """Arm -> loss by report, the mean of all workers that report any; as far as all of these have come."""
 
@@ -49,9 +52,12 @@ def common_reports(curves: Curves) -> int:
 
 
 def courses(curves: Curves) -> dict[str, float]:
-    """Arm -> mean logarithm of the losses that every arm has; none where one of them is not above 0."""
+    """Arm -> mean logarithm of the losses that every arm has.
+
+    None where these are not enough, or one of them is not above 0.
+    """
     reports = common_reports(curves)
     shared = {arm: losses[:reports] for arm, losses in curves.items()}
-    if not reports or any(loss <= 0 for losses in shared.values() for loss in losses):
+    if reports < ENOUGH or any(loss <= 0 for losses in shared.values() for loss in losses):
         return {}
     return {arm: float(np.mean([log(loss) for loss in losses])) for arm, losses in shared.items()}

@@ -92,7 +92,7 @@ def test_a_script_that_raises_in_one_worker_ends_the_run_and_says_why(tmp_path: 
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, more=raises)) as run:
         assert run.wait() == 1
     told = run.errors[run.errors.index("hotline: script") :]
-    assert "worker 2 in arm hot" in told and "status 1" in told
+    assert "worker 2 (rank 1) in arm hot" in told and "status 1" in told
     assert "AssertionError: no such column: price" in told
     assert "script-hot-2.log" in told
     accounting = record_of(run.folder)["accounting"]

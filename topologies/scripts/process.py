@@ -88,7 +88,8 @@ class Script:
             how = "ended without a hotline.Worker: it has to make one, and to use it"
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
         told = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
-        return AgentFailed(f"script, worker {self.worker} in arm {self.arm}, {how} ({self.log}){told}")
+        who = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"
+        return AgentFailed(f"{who}, {how} ({self.log}){told}")
 
     async def end(self) -> None:
         """SIGTERM, and soon SIGKILL, to it and all that it has started."""

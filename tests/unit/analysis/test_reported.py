@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.answer import answer
 from analysis.errors import AnalysisError
 from analysis.facts import facts
 from analysis.learning import compared_courses
@@ -28,7 +29,11 @@ def test_a_curve_is_the_mean_of_all_workers_that_report_as_far_as_all_have_come(
     curves = read_curves(tmp_path)
     assert curves == {"neither": [5.0], "hot": [3.0, 1.5]}
     assert common_reports(curves) == 1
-    assert courses(curves) == pytest.approx({"neither": 1.6094, "hot": 1.0986}, abs=1e-4)
+    assert courses(curves) == {}  # too few to be compared
+    assert courses({"neither": [5.0] * 5, "hot": [3.0] * 6}) == pytest.approx(
+        {"neither": 1.6094, "hot": 1.0986}, abs=1e-4
+    )
+    assert courses({"neither": [5.0] * 4, "hot": [3.0] * 6}) == {}
 
 
 def test_without_reports_there_is_no_curve(tmp_path: Path) -> None:
@@ -36,12 +41,12 @@ def test_without_reports_there_is_no_curve(tmp_path: Path) -> None:
 
 
 def test_losses_that_are_not_above_0_have_no_ratio(tmp_path: Path) -> None:
-    write(tmp_path, ("hot", 0, -4.0), ("neither", 0, 5.0))
+    write(tmp_path, *[("hot", 0, -4.0)] * 5, *[("neither", 0, 5.0)] * 5)
     assert courses(read_curves(tmp_path)) == {}
 
 
 def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
-    write(tmp_path, *[("neither", 0, 2.0)] * 3, *[("hot", 0, 2.2)] * 2, *[("again", 0, 2.0)] * 9)
+    write(tmp_path, *[("neither", 0, 2.0)] * 6, *[("hot", 0, 2.2)] * 5, *[("again", 0, 2.0)] * 9)
     found = compared_courses(courses(read_curves(tmp_path)))
     assert found["hot"].ratio == pytest.approx(0.1) and found["hot"].baseline == pytest.approx(2.0)
     assert found["again"].ratio == pytest.approx(0.0) and exp(0.0) == 1.0
@@ -53,7 +58,7 @@ def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
         read_curves(tmp_path)
 
 
-def of_a_script(run: SyntheticRun) -> None:
+def of_a_script(run: SyntheticRun, reports: int = 5) -> None:
     """As if the run had been a script's, of 100 steps a second in each arm, and twice so many in hot's."""
     record = run.record
     record.config["script"] = "train.py --epochs 3"
@@ -62,25 +67,27 @@ def of_a_script(run: SyntheticRun) -> None:
         block.loss = None
     record.offered_rate = {}
     record.ended_by = "script"
-    others = [arm for arm in run.record.capacity if arm not in ("neither", "hot")]
-    write(run.folder, ("neither", 0, 2.0), ("neither", 0, 0.5), ("neither", 0, 9.0), ("hot", 0, 2.2),
-          ("hot", 0, 0.55), *[(arm, 0, loss) for arm in others for loss in (2.0, 0.5)])  # fmt: skip
+    arms = dict.fromkeys(block.arm for block in record.blocks)
+    losses = {arm: [2.0, 2.0, 0.5, 0.5, 1.0][:reports] for arm in arms}
+    losses["neither"] = [*losses["neither"], 9.0]
+    losses["hot"] = [1.1 * loss for loss in losses["hot"]]
+    write(run.folder, *[(arm, 0, loss) for arm, of_arm in losses.items() for loss in of_arm])
 
 
 def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run)
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.steps_per_s["neither"] == pytest.approx(100) and summary.steps_per_s["hot"] == 200
-    assert (summary.reports, summary.last_reported["neither"], summary.last_reported["hot"]) == (2, 0.5, 0.55)
+    assert (summary.reports, summary.last_reported["neither"], summary.last_reported["hot"]) == (5, 1.0, 1.1)
     assert summary.learning["hot"].ratio == pytest.approx(0.1)
     assert summary.learning["hot"].baseline == pytest.approx(1.0)
     told = " ".join(facts(summary))
     for number in (
         "neither 100.0",
         "hot 200.0",
-        "first 2 reports",
+        "first 5 reports",
         "neither's 1.0000: ",
-        "hot 0.55",
+        "hot 1.1",
         "hot +10 %",
     ):
         assert number in told, number
@@ -95,4 +102,12 @@ def test_the_loss_of_each_arm_is_drawn(synthetic_run: SyntheticRun) -> None:
     record.write(synthetic_run.folder)
     page = write_report(synthetic_run.folder, record, summarise(synthetic_run.folder, record)).read_text()
     assert 'id="loss"' in page and "0.55" in page[page.index('id="loss"') :]
-    assert "mean reported loss" in page
+    assert "first 5 reports" in page
+
+
+def test_from_a_few_reports_nothing_is_said_of_the_model(synthetic_run: SyntheticRun) -> None:
+    of_a_script(synthetic_run, reports=4)
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.learning == {} and summary.reports == 4
+    told = " ".join(answer(summary).texts())
+    assert "Too early" in told and "4 reports" in told and "takes 5" in told

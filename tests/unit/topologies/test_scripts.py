@@ -147,7 +147,7 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
         played.arm.members[0].leave(is_in_order=False)
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "script-hot-1.log").write_text("key 7 is there twice\n")
-        with pytest.raises(AgentFailed, match=r"(?s)worker 1 in arm hot, .* goes on .*key 7 is there twice"):
+        with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* hot, .* goes on .*key 7 is there twice"):
             await session.run_steps(Planned(HOT, 0, 5))
 
     run(play())
@@ -203,7 +203,7 @@ def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path
         script = await started(Script(3, "hot", tmp_path / "log"), code)
         await script.until_it_fails()
         told = str(first_failure([Script(1, "hot", tmp_path / "other"), script]))
-        assert "worker 3 in arm hot" in told and "status 1" in told and str(tmp_path / "log") in told
+        assert "worker 3 (rank 2) in arm hot" in told and "status 1" in told and str(tmp_path / "log") in told
         assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
 
     run(play())
