@@ -62,7 +62,7 @@ class Switch:
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
             raise ValueError(f"patience_us ({self.patience_us}) needs check, by which who is late is told")
-        self.sets = tuple([Entry() for _ in range(self.slots)] for _ in range(2))  # type: ignore[assignment]
+        self.sets = ([Entry() for _ in range(self.slots)], [Entry() for _ in range(self.slots)])
 
     def take(self, worker: int, packet: Packet, now_us: int = 0) -> Answer | None:
         """A packet of a worker has come; what is sent, if anything."""

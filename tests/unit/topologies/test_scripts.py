@@ -56,9 +56,10 @@ class Played:
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
         self.arm = ScriptArm(HOT, CONFIG, tmp_path, self._start, lambda report: None)
-        for rank in range(2):
-            line: Any = Line(partial(self._answer, rank))
-            self.arm._join(Member(rank, line))
+        self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
+        for rank, line in enumerate(self.lines):
+            writer: Any = line
+            self.arm._join(Member(rank, writer))
 
     async def _start(self, parameters: int) -> None:
         pass
@@ -102,7 +103,7 @@ def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Pa
         )
         assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
         assert told[-1] == ("hot", 10)
-        opening = played.arm.members[0].writer.sent[0]  # type: ignore[attr-defined]
+        opening = played.lines[0].sent[0]
         assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
         again = await session.run_steps(Planned(HOT, 0, 1))
         assert [each.steps for each in again] == [2, 8]  # counted anew
@@ -214,9 +215,9 @@ def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(
         script = await started(Script(1, "hot", tmp_path / "log"), "pass")
         await script.until_it_fails()
         assert script.has_failed and "hotline.Worker" in str(script.failure())
-        member: Any = Member(0, Line(lambda order: None))  # type: ignore[arg-type]
+        silent: Any = Line(lambda order: None)
         well = Script(2, "hot", tmp_path / "log")
-        well.member = member
+        well.member = Member(0, silent)
         await started(well, "pass")
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(well.until_it_fails(), 2)
