@@ -19,7 +19,7 @@ from experiment.errors import ConfigError
 from experiment.faults import ON_THE_WAY
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
-from foundation.designs.interface import Arm
+from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import DEFAULT, NAMES, DesignError
 from foundation.designs.registry import design as find_design
 from foundation.logs.columns import CLOSED_LOOP, load_name
@@ -157,7 +157,7 @@ class Config(_Model):
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     """PS: number of parameter servers."""
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
-    """TOP_K: size of the hot set."""
+    """TOP_K: size of the hot set; of a vector where workers add up vectors."""
     rounds: int | None = Field(default=None, ge=1)
     """ROUNDS: each has a block for every arm and load; None is as many as the intervals take."""
     budget_s: float = Field(default=100.0, gt=0, allow_inf_nan=False)
@@ -236,7 +236,12 @@ class Config(_Model):
     @property
     def is_closed_loop(self) -> bool:
         """Whether workers take their next step when they are ready for it, and not at a given rate."""
-        return self.script is not None
+        return self.script is not None or self.is_lockstep
+
+    @property
+    def is_lockstep(self) -> bool:
+        """Whether workers push together, and each of them holds all parameters."""
+        return find_design(self.design).is_lockstep
 
     @property
     def jobs_at_a_switch(self) -> int:
@@ -295,7 +300,9 @@ class Config(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.script is not None:
+        if self.is_lockstep:
+            self._check_lockstep()
+        elif self.script is not None:
             self._check_script()
         elif not self.loads or not all(0 < load <= 1 for load in self.loads):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
@@ -309,7 +316,7 @@ class Config(_Model):
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, with {compared_with}"
             )
         most = max_top_k(max(1, self.jobs_at_a_switch))
-        if self.top_k > most:
+        if self.top_k > most and not self.is_lockstep:
             with_hot = " and ".join(arm.name for arm in self.offloaded)
             raise ValueError(f"top_k ({self.top_k}) must be at most {most:,} with arms {with_hot}")
         if self.workload.top >= self.workload.parameters:
@@ -324,6 +331,24 @@ class Config(_Model):
         if self.target == "bmv2" and self.faults != Faults():
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         return self
+
+    def _check_lockstep(self) -> None:
+        """What workers that wait for each other cannot have."""
+        least, most = LOCKSTEP_WORKERS
+        if not least <= self.workers <= most:
+            raise ValueError(f"workers ({self.workers}) must be {least} to {most} with design {self.design}")
+        if self.script is not None:
+            raise ValueError(
+                f"design ({self.design}) and script: workers of this design push together, and scripts do "
+                "not; leave one out"
+            )
+        if self.loads != (CLOSED_LOOP,) or self.rate is not None:
+            raise ValueError(
+                f"loads, rate and design {self.design}: its workers wait for each other, in a closed loop; "
+                "leave loads and rate out"
+            )
+        if self.empty_rpcs:
+            raise ValueError(f"empty_rpcs ({self.empty_rpcs}) must be 0 with design {self.design}")
 
     def _check_script(self) -> None:
         """What scripts cannot have."""

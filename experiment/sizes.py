@@ -1,7 +1,7 @@
 """Defaults of a run that depend on its agents: what one kind carries is a thousand times what another does.
 
-Whatever is named here has this default with that codec, or with somebody's script; a value that somebody sets
-is taken as it is.
+Whatever is named here has this default with that codec, with somebody's script, or where workers wait for
+each other; a value that somebody sets is taken as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
 
 SIZES: Mapping[str, Mapping[str, Any]] = {
@@ -39,17 +40,36 @@ OF_SCRIPTS: Mapping[str, Any] = {
 }
 """The same of workers that are somebody's script."""
 
+OF_LOCKSTEP: Mapping[str, Any] = {
+    # Whoever is early waits for the others, so that a rate says nothing.
+    "loads": [CLOSED_LOOP],
+    # One alone would wait for ever, and these do not cost what an RPC costs.
+    "empty_rpcs": 0,
+    # There is no arm without offload to be compared with.
+    "virtual_time": False,
+}
+"""The same of designs whose workers push together."""
+
 STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> how long a step of a closed loop may take, whatever its size is, s."""
 
 
 def with_sizes(given: Mapping[str, Any], codec: object) -> dict[str, Any]:
-    """The settings that were given, with a codec's defaults for others, or a script's. What is wrong is left
-    to be told."""
+    """The settings that were given, with a codec's defaults for others, a script's, or a design's. What is
+    wrong is left to be told."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
         sizes = OF_SCRIPTS
+    elif _is_lockstep(given.get("design", DEFAULT)):
+        sizes = {**sizes, **OF_LOCKSTEP}
     return {**given, **{name: _filled(given, name, size) for name, size in sizes.items()}}
+
+
+def _is_lockstep(name: object) -> bool:
+    try:
+        return isinstance(name, str) and design(name).is_lockstep
+    except DesignError:
+        return False
 
 
 def _filled(given: Mapping[str, Any], name: str, size: Any) -> Any:

@@ -218,6 +218,8 @@ def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> SimulatedArm:
         config.servers, config.network, config.hosts, config.seed,
         window=config.window,
     )  # fmt: skip
+    for client in network.clients:
+        client.join(config.workers)
     return SimulatedArm(network, board, ArmBook(trace.space.size))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from foundation.designs.registry import design
 from foundation.logs.collector import Collector
 from hosts.keys import KeySpace
 from hosts.worker import ledger, replay
-from topologies.agents import call_all
+from topologies.agents import Commanded, call_all
 from topologies.session import RealSession
 
 Values = npt.NDArray[np.uint32]
@@ -37,13 +38,13 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     changed: list[str] = []
     control = design(session.config.design).control
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
-        dumps = [await _dump(session, index) for index in range(len(session.servers))]
+        is_lockstep = session.config.is_lockstep
+        models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]
+        dumps = [await _dump(server, "dump", session) for server in session.servers if not is_lockstep]
         async with session.controller() as controller:
             for done, arm in enumerate(session.config.every_arm, start=1):
                 if await control.is_changed(controller, arm):
                     changed.append(arm.name)
-                at_switch = held_by_switch(await control.held(controller, arm), space)
-                held = held_by_servers(dumps, arm.job, space) + at_switch
                 sums = [
                     ledger.read(session.parts / f"ledger-worker-{number}-job-{arm.job}-epoch-{EPOCH}.bin")
                     for number in range(1, len(session.workers) + 1)
@@ -53,14 +54,20 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 owed, again = debts.of_job(arm.job, space.size)
                 # What was acknowledged, and is with nobody but its worker's file, is not missing.
                 uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in again)]
-                mismatched += ledger.mismatches([each.sent for each in sums], uncertain, held + owed)
+                at_switch = held_by_switch(await control.held(controller, arm), space)
+                held = [model[f"job{arm.job}"] for model in models]
+                if not is_lockstep:
+                    held = [held_by_servers(dumps, arm.job, space) + at_switch + owed]
+                sent_by = [each.sent for each in sums]
+                mismatched += sum(ledger.mismatches(sent_by, uncertain, each) for each in held)
                 unknown += sum(int(np.count_nonzero(each)) for each in again)
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = await control.overflows(controller)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
     restarts = session.restarts()
-    is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts)
+    # Where whole vectors are added, rows do not tell whose lanes these were.
+    is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts or is_lockstep)
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
     found.restarts = restarts
@@ -110,8 +117,9 @@ def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     return held
 
 
-async def _dump(session: RealSession, index: int) -> dict[str, npt.NDArray[np.generic]]:
-    file = session.parts / f"dump-ps-{index}.npz"
-    await session.servers[index].call({"cmd": "dump", "file": str(file)})
+async def _dump(agent: Commanded, command: str, session: RealSession) -> dict[str, npt.NDArray[Any]]:
+    """What an agent holds of each job."""
+    file = session.parts / f"{command}-{agent.name}.npz"
+    await agent.call({"cmd": command, "file": str(file)})
     with np.load(file) as arrays:
         return {name: arrays[name] for name in arrays.files}

@@ -132,8 +132,12 @@ async def _measured(participants: Participants, collector: Collector) -> None:
 
 
 async def _account_for_survivors(participants: Participants, collector: Collector) -> None:
-    """After a worker's death its unanswered pushes are unknown; all others must still add up."""
+    """After a worker's death its unanswered pushes are unknown; all others must still add up.
+
+    Where workers wait for each other, the rest are somewhere in the middle, and there is nothing to be said."""
     session = participants.session
+    if session.config.is_lockstep:
+        return
     await together(_come_to_rest(worker) for worker in session.workers)
     session.record.accounting = await account(session, participants.space, collector)
 

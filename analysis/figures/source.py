@@ -13,6 +13,7 @@ from analysis.figures.model import colour_of
 from analysis.record import RunRecord, read_record
 from analysis.reported import Curves, read_curves
 from foundation.designs.arms import baseline_of, every, ordered
+from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
 from foundation.logs.counts import Counts
@@ -59,14 +60,17 @@ def of_run(run: Path) -> Source:
     names = pl.col("arm").cast(pl.String), pl.col("op").cast(pl.String), pl.col("class").cast(pl.String)
     jobs = {arm.job: arm.name for arm in every().values() if arm.is_measured}
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
-    arms = tuple(arm.name for arm in ordered(block.arm for block in record.blocks))
+    measured_arms = ordered(block.arm for block in record.blocks)
+    arms = tuple(arm.name for arm in measured_arms)
+    # Where workers add whole vectors, servers have no updates to count.
+    counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
     return Source(
         name=str(record.workload.get("name", run.name)),
         rpc=pl.scan_parquet(logs["rpc"]).filter(measured).with_columns(names),
         connections=pl.scan_parquet(logs["connections"]).with_columns(arm=arm_of_job).drop_nulls("arm")
         if logs["connections"].exists()
         else None,
-        updates=[logs["updates"]] if logs["updates"].exists() else [],
+        updates=[logs["updates"]] if logs["updates"].exists() and counts_updates else [],
         job=baseline_of(arms).job,
         arms=arms,
         operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.controller import Controller
 from controller.routes import routes
 from controller.switchml.tables import Member, Receiver
 from controller.tables import Group, Settings
@@ -46,16 +45,4 @@ def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
     yield Group(group, tuple(replicas))
 
 
-async def _is_changed(_controller: Controller, _arm: Arm) -> bool:
-    return False
-
-
-async def _held(_controller: Controller, _arm: Arm) -> dict[int, int]:
-    return {}
-
-
-async def _overflows(_controller: Controller) -> int:
-    return 0
-
-
-CONTROL = Control(_rows, _is_changed, _held, _overflows)
+CONTROL = Control(_rows)

@@ -16,6 +16,7 @@ from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import files
 from hosts.workload.generator import generate
+from hosts.workload.hottest import hottest
 from hosts.workload.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            trace = files.load(config.data, config.workers, config.samples_per_step)
+            trace = for_design(config, files.load(config.data, config.workers, config.samples_per_step))
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None
@@ -92,8 +93,14 @@ def _origin(configured: float | None) -> str:
     return "chosen from the data" if configured is None else "as configured"
 
 
+def for_design(config: Config, trace: Trace) -> Trace:
+    """What a design trains of it: of those whose workers add up one vector the `top_k` hottest parameters."""
+    return hottest(trace, config.top_k) if config.is_lockstep else trace
+
+
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     """The built-in workload's, as configured."""
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+    trace = for_design(config, trace)
     # Agents and books have room for every parameter of every job: of so many only those that are used.
     return trace.touched() if trace.space.size > _MOST_DENSE else trace

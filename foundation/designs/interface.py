@@ -31,6 +31,8 @@ NOTHING = -1
 """No slot, no row."""
 SILENT = 0
 """Length of an answer that is none."""
+LOCKSTEP_WORKERS = (2, 32)
+"""How many may push together: a bit each."""
 COMMAND, FOREIGN = -1, -2
 """Marks instead of a length: a datagram is the controller's, for the design's Python; it is of another
 version of the wire."""
@@ -140,16 +142,29 @@ class Hosts(NamedTuple):
         return addressing.server_port(self.workers, number, self.workers_at_a_port)
 
 
+async def _is_never_changed(_controller: Any, _arm: Arm) -> bool:
+    return False
+
+
+async def _holds_nothing(_controller: Any, _arm: Arm) -> dict[int, int]:
+    return {}
+
+
+async def _never_overflows(_controller: Any) -> int:
+    return 0
+
+
 class Control(NamedTuple):
-    """What a controller does for a design: `controller.<design>.control` has one."""
+    """What a controller does for a design: `controller.<design>.control` has one. Where the switch holds no
+    parameters between operations, rows are all that there is."""
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
     """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
-    is_changed: Callable[[Any, Arm], Awaitable[bool]]
+    is_changed: Callable[[Any, Arm], Awaitable[bool]] = _is_never_changed
     """(controller, arm): whether somebody has changed what the arm uses of the switch."""
-    held: Callable[[Any, Arm], Awaitable[dict[int, int]]]
+    held: Callable[[Any, Arm], Awaitable[dict[int, int]]] = _holds_nothing
     """(controller, arm): key -> value of all parameters that the switch holds."""
-    overflows: Callable[[Any], Awaitable[int]]
+    overflows: Callable[[Any], Awaitable[int]] = _never_overflows
     """(controller): additions at the switch that overflowed."""
 
 
@@ -163,6 +178,21 @@ class Settings(Protocol):
     @property
     def proxies(self) -> bool:
         """Whether the switch is the workers' one connection to each server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """The switch forwards, and does nothing else: there is nothing to be set."""
+
+    @property
+    def aggregates(self) -> bool:
+        """The switch adds nothing up."""
+        return False
+
+    @property
+    def proxies(self) -> bool:
+        """Each worker has a connection of its own to each server that it asks."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +248,9 @@ class Design:
     """That they send to."""
     is_durable: bool = False
     """Servers can keep a journal, and workers a replay log."""
+    is_lockstep: bool = False
+    """All workers push together and wait for each other, and each of them holds all parameters. The hottest
+    ones of a workload are trained (`top_k`), as one vector, in a closed loop."""
 
     @property
     def modules(self) -> tuple[str, ...]:

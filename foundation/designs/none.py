@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Arm, Design, Forwarding
 
 NAME = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """There is nothing to be set."""
-
-    @property
-    def aggregates(self) -> bool:
-        """The switch adds nothing up."""
-        return False
-
-    @property
-    def proxies(self) -> bool:
-        """Each worker has a connection of its own."""
-        return False
-
-
 NONE = Arm(
-    "none", 7, NAME, Nothing(), "#7f7f7f",
+    "none", 7, NAME, Forwarding(), "#7f7f7f",
     about="with servers only, and a connection for each worker",
 )  # fmt: skip
 NONE_AGAIN = Arm(
-    "none-again", 8, NAME, Nothing(), "#b4b4b4",
+    "none-again", 8, NAME, Forwarding(), "#b4b4b4",
     about="that is none once more",
     note="The differences of the arm none-again are noise, and show how much of it there is.",
     baseline="none", is_repetition=True,

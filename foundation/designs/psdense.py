@@ -4,31 +4,15 @@ It runs the program of `none`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Arm, Design, Forwarding
 
 NAME = "psdense"
 
 
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """There is nothing to be set."""
-
-    @property
-    def aggregates(self) -> bool:
-        """The switch adds nothing up."""
-        return False
-
-    @property
-    def proxies(self) -> bool:
-        """Each worker has a connection of its own."""
-        return False
-
-
 PSDENSE = Arm(
-    "psdense", 11, NAME, Servers(), "#3b7dd8",
+    "psdense", 11, NAME, Forwarding(), "#3b7dd8",
     about="in which servers add up dense vectors",
 )  # fmt: skip
 
@@ -40,5 +24,6 @@ DESIGN = Design(
     arms=(PSDENSE,),
     module=__name__,
     agents_module="hosts.psdense.agents",
-    control_module="controller.psdense.control",
+    control_module="controller.none.control",
+    is_lockstep=True,
 )

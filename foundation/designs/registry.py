@@ -7,7 +7,7 @@ from importlib import import_module
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 
-NAMES = ("hotset", "none")
+NAMES = ("hotset", "none", "switchml", "psdense", "ring")
 DEFAULT = "hotset"
 
 

@@ -4,31 +4,15 @@ It runs the program of `none`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
+from foundation.designs.interface import Arm, Design, Forwarding
 
 NAME = "ring"
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """There is nothing to be set."""
-
-    @property
-    def aggregates(self) -> bool:
-        """The switch adds nothing up."""
-        return False
-
-    @property
-    def proxies(self) -> bool:
-        """There are no connections to servers."""
-        return False
-
-
 RING = Arm(
-    "ring", 12, NAME, Ring(), "#2c9a57",
+    "ring", 12, NAME, Forwarding(), "#2c9a57",
     about="in which workers add up dense vectors in a ring",
 )  # fmt: skip
 
@@ -40,5 +24,6 @@ DESIGN = Design(
     arms=(RING,),
     module=__name__,
     agents_module="hosts.ring.agents",
-    control_module="controller.ring.control",
+    control_module="controller.none.control",
+    is_lockstep=True,
 )

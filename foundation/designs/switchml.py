@@ -57,6 +57,7 @@ DESIGN = Design(
     control_module="controller.switchml.control",
     has_services=True,
     udp_port=UDP_PORT,
+    is_lockstep=True,
 )
 
 

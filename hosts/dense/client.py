@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
+from foundation.protocol.codec import Values
 from hosts.dense.floats import most_of
 from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, WORKERS
 from hosts.dense.vector import FLOATS, INTEGERS
@@ -45,6 +46,12 @@ class DenseClient(BaseClient):
         if not LEAST_SIZE <= size <= MOST_SIZE:
             raise ValueError(f"chunks of {size} values; {LEAST_SIZE} to {MOST_SIZE} expected")
         self._me["full"] = size
+
+    @property
+    def model(self) -> Values:
+        """All parameters [size], which all workers have alike."""
+        model: Values = self.state.model
+        return model
 
     def join(self, workers: int) -> None:
         """So many workers add up from now on; who pushes, and does not all-reduce, says so first."""

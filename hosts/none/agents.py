@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
-from hosts.none.ps import Holder, make_holder
+from hosts.ps.agents import agents_of
+from hosts.none.ps import make_holder
 from hosts.none.worker import make_requests
-from hosts.ps.core import Core
-from hosts.ps.store import Store
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
@@ -29,16 +27,4 @@ class Client(BaseClient):
         super().__init__(state, clock, machine, log)
 
 
-def _store(server: Holder, job: int, replayed: bool = False) -> Store:
-    return Store(server, job)
-
-
-def _core(
-    ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
-    as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False, state: Holder | None = None,
-) -> Core[tuple[str, int]]:  # fmt: skip
-    made = state or make_holder(ps, n_ps, space, list(epochs))
-    return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
-
-
-AGENTS = Agents(Client, make_holder, _store, _core, "foundation.protocol.scapy_layer")
+AGENTS = agents_of(Client, make_holder, "foundation.protocol.scapy_layer")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.dense.client import DenseClient
 from hosts.keys import KeySpace
-from hosts.ps.core import Core
-from hosts.ps.store import Store
-from hosts.ring.onlooker import Onlooker, make_onlooker
+from hosts.ps.agents import agents_of
+from hosts.ps.bystander import make_bystander
 from hosts.ring.state import make_member
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
@@ -31,16 +29,4 @@ class RingClient(DenseClient):
         super().__init__(state, clock, machine, log)
 
 
-def _store(server: Onlooker, job: int, replayed: bool = False) -> Store:
-    return Store(server, job)
-
-
-def _core(
-    ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
-    as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False, state: Onlooker | None = None,
-) -> Core[tuple[str, int]]:  # fmt: skip
-    made = state or make_onlooker(ps, n_ps, space, list(epochs))
-    return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
-
-
-AGENTS = Agents(RingClient, make_onlooker, _store, _core, "foundation.protocol.scapy_layer")
+AGENTS = agents_of(RingClient, make_bystander, "hosts.dense.scapy_layer")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
-from foundation.protocol.codec import Caller
+from foundation.protocol.codec import Caller, Values
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
 from hosts.switchml.floats import MOST_EXPONENT
@@ -39,6 +39,19 @@ class Client(BaseClient):
         most = space.size if largest is None else largest
         state = make_reducer(caller.job, caller.worker, size=space.size, largest=most, window=window)
         super().__init__(state, clock, machine, log)
+        self._size = space.size
+
+    def join(self, workers: int) -> None:
+        """So many workers add up from now on; raises `ValueError` where a slot has no bits for them."""
+        if not 1 <= workers <= WORKERS:
+            raise ValueError(f"{workers} workers; a slot has a bit for each of {WORKERS}")
+        self._me["workers"] = workers
+
+    @property
+    def model(self) -> Values:
+        """All parameters [size], which all workers have alike."""
+        model: Values = self.state.model[: self._size]
+        return model
 
     def all_reduce(self, vector: NDArray[np.float32] | NDArray[np.int32], workers: int) -> None:
         """Start to add up the vectors of so many workers, [n] each; all of them have the same n and type.
@@ -48,8 +61,6 @@ class Client(BaseClient):
         n, most = len(vector), len(self.state.addend)
         if not 0 < n <= most:
             raise ValueError(f"a vector of {n} values; this client takes 1 to {most}")
-        if not 1 <= workers <= WORKERS:
-            raise ValueError(f"{workers} workers; a slot has a bit for each of {WORKERS}")
         is_float = vector.dtype == np.float32
         if not (is_float or vector.dtype == np.int32):
             raise ValueError(f"a vector of {vector.dtype}; float32 or int32 expected")
@@ -58,7 +69,7 @@ class Client(BaseClient):
         if is_float:
             _check(np.asarray(vector, np.float32))
         taken[:n], taken[n:whole] = vector, 0
-        self._me["workers"] = workers
+        self.join(workers)
         self._machine.start(self.state, FLOATS if is_float else INTEGERS, 0, n)
 
     @property

@@ -58,6 +58,8 @@ class WorkerJob:
             machine=machine_for(config.codec),
             log=self.log,
         )
+        if config.workers:
+            self.client.join(len(config.workers))
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
             raise AgentConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
@@ -102,6 +104,7 @@ class WorkerProcess:
             "run": self.run,
             "empty": self.empty,
             "ledger": self.ledger,
+            "model": self.model,
             "flush": self.flush,
             "quit": self.quit,
             "renew": self.renew,
@@ -173,6 +176,12 @@ class WorkerProcess:
             columns[f"job{job}_sent"] = sums.sent[touched]
             columns[f"job{job}_unknown"] = sums.unknown[touched]
         save_arrays(Path(file), columns)
+        return {}
+
+    def model(self, file: str) -> dict[str, object]:
+        """Write the parameters of each job, where workers hold them."""
+        models = {f"job{job}": own.client.model for job, own in self._jobs.items()}
+        save_arrays(Path(file), {job: model for job, model in models.items() if model is not None})
         return {}
 
     def flush(self) -> dict[str, object]:

@@ -113,6 +113,15 @@ class BaseClient:
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)
 
+    def join(self, workers: int) -> None:
+        """So many workers are in the job; most designs need not know."""
+
+    @property
+    def model(self) -> Values | None:
+        """All parameters [size], by position in the key space, where workers hold them; None in most
+        designs."""
+        return None
+
     def empty(self, ps: int) -> None:
         """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
         self._machine.start(self.state, EMPTY, 0, ps)

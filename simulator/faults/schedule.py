@@ -8,13 +8,13 @@ from typing import Any
 
 from foundation.designs.arms import arms_to_strike
 from foundation.designs.interface import Arm
-from foundation.designs.registry import NAMES
+from foundation.designs.registry import NAMES, design
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
 """That are answered at least."""
-ARMS = {arm.name: arm for name in NAMES for arm in arms_to_strike(name)}
-"""Of the designs that come along."""
+ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in arms_to_strike(name)}
+"""Of the designs that come along, but those whose workers push together (`simulator.dense`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
-from foundation.designs.none import Nothing
+from foundation.designs.interface import Arm, Design, Forwarding
 
-ARM = Arm("echo", 40, __name__, Nothing(), "#2c9a57", about="in which nothing is learnt")
+ARM = Arm("echo", 40, __name__, Forwarding(), "#2c9a57", about="in which nothing is learnt")
 DESIGN = Design(
     name="echo",
     summary="the switch forwards, and servers send back what they get",

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.designs.interface import Arm, Design
-from foundation.designs.none import Nothing
+from foundation.designs.interface import Arm, Design, Forwarding
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +14,7 @@ class Adds:
     proxies: bool = False
 
 
-OFF = Arm("sum-off", 61, __name__, Nothing(), "#7f7f7f", about="in which the switch forwards")
+OFF = Arm("sum-off", 61, __name__, Forwarding(), "#7f7f7f", about="in which the switch forwards")
 ON = Arm(
     "sum", 51, __name__, Adds(), "#d0662c",
     about="in which the switch adds", baseline="sum-off", told="",

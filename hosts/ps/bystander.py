@@ -1,4 +1,4 @@
-"""A server's half: it has nothing to do, as the parameters are with the workers."""
+"""A server's half where workers hold all parameters and ask no server: it has nothing to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hosts.ps.values import make_cells
 _ME = record(*ME)
 
 
-class Onlooker(NamedTuple):
+class Bystander(NamedTuple):
     """A server that nobody asks for anything."""
 
     me: Any
@@ -27,61 +27,60 @@ class Onlooker(NamedTuple):
     jobs: Any
     """JOB[jobs]: what each has cost, which is nothing."""
     cells: Any
-    """CELL[jobs, places + 1]: values of its share, all of them 0."""
+    """CELL[jobs, places + 1]: values of a share of one parameter, which are 0."""
     contacts: Any
     """CONTACT[1]: none."""
     share: Share
 
 
-def make_onlooker(
-    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
-) -> Onlooker:
+def make_bystander(
+    ps: int, n_ps: int, _space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
+) -> Bystander:
     """A server of `n_ps`; it keeps no journal."""
-    # Nobody asks for parameters here.
     share = make_share(KeySpace(1), ps, n_ps)
     me = records(1, _ME)[0]
     me.ps, me.due = ps, NEVER
     rows = records(len(jobs), JOB)
     rows["job"] = jobs
-    return Onlooker(me, rows, make_cells(len(jobs), share), records(1, CONTACT), share)
+    return Bystander(me, rows, make_cells(len(jobs), share), records(1, CONTACT), share)
 
 
 @compiled
-def handle(server: Onlooker, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+def handle(server: Bystander, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """It is a mistake of somebody's."""
     server.me.misdirected += 1
     return SILENT
 
 
 @compiled
-def lanes(_server: Onlooker, _rpc: Rpc) -> int:
+def lanes(_server: Bystander, _rpc: Rpc) -> int:
     """None is looked up."""
     return 0
 
 
 @compiled
-def stamp(_server: Onlooker, _answer: Rpc, _proc: int, _queue: int) -> None:
+def stamp(_server: Bystander, _answer: Rpc, _proc: int, _queue: int) -> None:
     """There is no answer."""
 
 
 @compiled
-def charge(_server: Onlooker, _answer: Rpc, _ns: int) -> None:
+def charge(_server: Bystander, _answer: Rpc, _ns: int) -> None:
     """There is no answer."""
 
 
 @compiled
-def share_cpu(_server: Onlooker, _ns: int) -> None:
+def share_cpu(_server: Bystander, _ns: int) -> None:
     """There is nobody to share it."""
 
 
 @compiled
-def needs_room(_server: Onlooker, _datagrams: int) -> bool:
+def needs_room(_server: Bystander, _datagrams: int) -> bool:
     """It keeps nothing."""
     return False
 
 
 SERVER = server_half(
-    Onlooker,
+    Bystander,
     ServerHalf(
         handle, lanes, stamp, charge, share_cpu, needs_room,
         sends_nothing, no_address, no_octets, no_peer, never_wakes,

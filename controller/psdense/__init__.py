@@ -1,1 +1,0 @@
-"""What a controller does where servers add up dense vectors: routes."""

@@ -1,1 +1,0 @@
-"""What a controller does where workers add up dense vectors in a ring: routes."""

@@ -1,0 +1,51 @@
+"""The packet of a dense vector as a Scapy layer: what readable agents send and read, a second reading of the
+format."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from scapy.fields import ByteField, FieldListField, IntField, ShortField
+from scapy.packet import Packet as Layer
+
+from hosts.dense.packet import HEADER, VALUE_BYTES, Packet, parse
+
+
+class Dense(Layer):
+    """A chunk of a vector, or that one has come."""
+
+    name = "Dense"
+    fields_desc: ClassVar = [
+        ByteField("kind", 0),
+        ByteField("form", 0),
+        ByteField("worker", 0),
+        ByteField("workers", 0),
+        ShortField("job", 0),
+        ShortField("size", 0),
+        IntField("round", 0),
+        IntField("chunk", 0),
+        FieldListField("values", [], IntField("value", 0)),
+    ]
+
+
+def outward(datagram: bytes) -> bytes:
+    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    packet = parse(datagram)
+    return bytes(
+        Dense(
+            kind=packet.kind, form=packet.is_float, worker=packet.worker, workers=packet.workers,
+            job=packet.job, size=packet.size, round=packet.round, chunk=packet.chunk,
+            values=list(packet.values),
+        )
+    )  # fmt: skip
+
+
+def inward(datagram: bytes) -> bytes:
+    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no packet."""
+    if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
+        return b""
+    read = Dense(datagram)
+    return Packet(
+        read.kind, read.form, read.worker, read.workers, read.job, read.size, read.round, read.chunk,
+        tuple(read.values),
+    ).build()  # fmt: skip

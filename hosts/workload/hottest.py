@@ -1,0 +1,74 @@
+"""A trace over its hottest parameters alone: what workers train that add up one vector together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hosts.keys import KeySpace
+from hosts.workload.trace import Samples, Trace
+
+_BATCHES = 256
+"""That are worked on at once: lanes of a trace may be more than memory has room for several times."""
+
+
+def hottest(trace: Trace, most: int) -> Trace:
+    """The same mini-batches and samples, with the `most` parameters that most mini-batches have.
+
+    Of two that as many have the first is hotter. Keys stay what they were. A sample keeps those of its
+    features that are left, and may have none."""
+    if trace.space.size <= most:
+        return trace
+    counts = np.bincount(trace.position, minlength=trace.space.size)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+    place = np.full(trace.space.size, -1, np.int64)
+    place[kept] = np.arange(most)
+    is_kept = place[trace.position] >= 0
+    return replace(
+        trace,
+        space=KeySpace(most, trace.space.keys(kept).astype(np.uint64)),
+        key_start=_before(is_kept)[trace.key_start],
+        position=place[trace.position[is_kept]].astype(np.uint32),
+        samples=None if trace.samples is None else _restricted(trace.samples, trace.key_start, is_kept),
+    )
+
+
+def _before(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Sums of the first 0, 1, ... n: [n + 1]."""
+    found = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=found[1:])
+    return found
+
+
+def _restricted(samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> Samples:
+    """Samples over the lanes that are kept; `key_start` [B + 1] is of all lanes."""
+    parts = list(_parts(samples, key_start, is_kept))
+    columns, lengths, entries = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
+    x = None if samples.x is None else np.concatenate([part[3] for part in parts])
+    return replace(samples, length=lengths, entry_start=_before(entries), column=columns, x=x)
+
+
+def _parts(
+    samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
+    """Of some mini-batches each: columns, lengths of samples, numbers of features, and their values."""
+    for first in range(0, len(key_start) - 1, _BATCHES):
+        last = min(first + _BATCHES, len(key_start) - 1)
+        starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]
+        kept = _before(is_kept[lanes[0] : lanes[-1]])
+        entries = slice(starts[0], starts[-1])
+        begins = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
+        lane = begins + samples.column[entries]
+        is_left = kept[lane + 1] > kept[lane]
+        of_batch = samples.length[samples.batch_start[first] : samples.batch_start[last]]
+        ends = _before(is_left)
+        yield (
+            (kept[lane] - kept[begins])[is_left].astype(np.uint32),
+            np.diff(ends[_before(of_batch)]).astype(np.uint32),
+            np.diff(ends[starts - starts[0]]),
+            np.empty(0, np.float32) if samples.x is None else samples.x[entries][is_left],
+        )
