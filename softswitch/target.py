@@ -36,6 +36,10 @@ class Target:
         """The same value, where there would be too many to follow one by one."""
         return value
 
+    def whole(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+        """The same value, where a constant part of it would be kept in a register, and there are few."""
+        return value
+
     def guard(self, b: llvm.IRBuilder) -> None:
         """At each turn of a loop whose end is not plain: the machine may end it."""
 

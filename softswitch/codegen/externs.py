@@ -79,8 +79,9 @@ class Externs:
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)
-        base = word(self.b, self.state, self.layout.registers[register])
-        return byte_offset(self.b, base, self.b.mul(cell, integer(WORD, size))), size * 8
+        first = integer(WORD, self.layout.registers[register] * WORD_BYTES)
+        offset = self.b.add(self.b.mul(cell, integer(WORD, size)), first)
+        return byte_offset(self.b, self.state, target_of(self.b.module).whole(self.b, offset)), size * 8
 
     # -- meters
 

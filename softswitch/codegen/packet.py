@@ -11,7 +11,7 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
 from softswitch.codegen.storage import Storage
-from softswitch.codegen.wire import load_fields, store_fields
+from softswitch.codegen.wire import load_fields, runs, store_fields
 from softswitch.llvmir import I8, I32, I64, byte_offset, extend, integer, resize
 from softswitch.target import target_of
 from softswitch.v1model import Standard
@@ -295,12 +295,16 @@ class Packet(Storage):
         self._make_valid(instance)
 
     def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        fields = [self.program.headers[instance.header].fields[n] for n in numbers]
-        widths = [declared.width for declared in fields]
-        values = load_fields(self.b, address, widths)
-        for number, declared, value in zip(numbers, fields, values, strict=True):
-            self.b.store(extend(self.b, value, declared.kept_bits), self._slot(instance, number))
-        return byte_offset(self.b, address, sum(widths) // 8)
+        """Some of a header's fields, each kept before the next is read: together they may be more than a
+        stack holds."""
+        fields = self.program.headers[instance.header].fields
+        for bits, run in runs([fields[n].width for n in numbers]):
+            widths = [fields[numbers[position]].width for position in run]
+            for position, value in zip(run, load_fields(self.b, address, widths), strict=True):
+                wide = extend(self.b, value, fields[numbers[position]].kept_bits)
+                self.b.store(wide, self._slot(instance, numbers[position]))
+            address = byte_offset(self.b, address, bits // 8)
+        return address
 
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:
         """Write a header's bytes; the address that follows."""
@@ -315,11 +319,14 @@ class Packet(Storage):
         return self._store_run(instance, address, range(varbit + 1, len(fields)))
 
     def _store_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
+        """Some of a header's fields, each written before the next is read, as above."""
         declared = self.program.headers[instance.header].fields
-        widths = [declared[n].width for n in numbers]
-        values = [self.load(ir.FieldRef(instance.header, n)) for n in numbers]
-        store_fields(self.b, address, widths, values)
-        return byte_offset(self.b, address, sum(widths) // 8)
+        for bits, run in runs([declared[n].width for n in numbers]):
+            widths = [declared[numbers[position]].width for position in run]
+            values = [self.load(ir.FieldRef(instance.header, numbers[position])) for position in run]
+            store_fields(self.b, address, widths, values)
+            address = byte_offset(self.b, address, bits // 8)
+        return address
 
     def append_varbit(self, ref: ir.FieldRef, address: llvm.Value) -> llvm.Value:
         """Write a varbit field's bytes; the address that follows."""

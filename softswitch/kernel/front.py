@@ -81,11 +81,12 @@ class _FrontEnd:
         self.b, self.target = builder.b, builder.target
         self.reach, self.copies = reach(program), needs_queues(program)
         self.tells = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
-        frame, out, self.note = (
-            self.target.take(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK, 16)
-        )
+        self.note = self.target.take(16)
         front = partial(FrontOutput, target=self.target, place=self.note)
+        # The packet's fields come first: an instruction's offset reaches 32 KiB, and each field beyond would
+        # take an address on the stack.
         builder.add_program(program, layout, priority_queues, OutputWriter if self.reach is None else front)
+        frame, out = (self.target.take(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
         area = self.target.area(self.b)
         self.frame, self.out, self.note_at = (byte_offset(self.b, area, o) for o in (frame, out, self.note))
         self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))

@@ -114,6 +114,12 @@ class Bpf(Target):
         b.store(value, address)
         return self.load_unfollowed(b, address, value.type)
 
+    def whole(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+        """The same value, by no instruction: LLVM would take the sum of an address apart, and put what is the
+        same in all turns of a loop onto a stack that is too small for it."""
+        kind = llvm.FunctionType(value.type, [value.type])
+        return b.asm(kind, "", "=r,0", [value], side_effect=False)
+
     # -- loops
 
     def guard(self, b: llvm.IRBuilder) -> None:
