@@ -11,6 +11,7 @@ from analysis.metrics import LOSS, PS_CPU, VERBS, Whose, spoken_in
 from analysis.reported import ENOUGH
 from analysis.statistics import MIN_ROUNDS
 from analysis.summary import Summary
+from analysis.vectors import of_vectors
 from analysis.wording import Sentence, Span, Tone, difference, interval, plain, text_of
 from foundation.designs.arms import repetition_of, told
 from foundation.logs.columns import at_load
@@ -40,11 +41,13 @@ def answer(summary: Summary) -> Answer:
     doubt = f"Not to be trusted, because {'; '.join(broken)}." if broken else ""
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
+        told_of = of_vectors(summary)
+        alone = "No recommendation: this design has no arm that is meant to save anything."
         return Answer(
             title=f"{_where(summary)}: design {summary.baseline.design} {at_load(load)}",
-            headline=doubt or "No recommendation: this design has no arm that is meant to save anything.",
+            headline=doubt or next(told_of, alone),
             is_trusted=not broken,
-            sentences=(),
+            sentences=tuple(map(plain, told_of)),
         )
     found, learnt = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     said = list(sentences(found | ({} if learnt is None else {LOSS.name: learnt})))

@@ -92,7 +92,9 @@ Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Of arms with one baseline, the metrics that one of them is compared by."""
+    """Of arms with one baseline, the metrics that one of them is compared by; without any, the baseline's."""
+    if not arms:
+        yield from _of_baseline(summary, load)
     found = [summary.loads[load].differences[arm.name] for arm in arms]
     claimed = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
@@ -106,6 +108,13 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
         known = [each for each in of_arms if each is not None]
         if known:
             yield metric, known[0].baseline, cells
+
+
+def _of_baseline(summary: Summary, load: str) -> Iterator[Row]:
+    values = summary.loads[load].arms[summary.baseline.name]
+    for metric in shown_in("differences"):
+        if (value := values.of(metric)) is not None:
+            yield metric, value, []
 
 
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:

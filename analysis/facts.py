@@ -43,7 +43,7 @@ def facts(summary: Summary) -> Iterator[str]:
         f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "
         f"{counted(summary.overflows, 'overflow')}."
     )
-    if updates.collected is not None:
+    if updates.collected is not None and summary.vector is None:
         yield _logs(updates.collected, updates.uncollected, summary.dropped_rows)
     if summary.program_share is not None:
         of = summary.program_share
@@ -214,12 +214,15 @@ def _capacity(summary: Summary) -> Iterator[str]:
         return
     told = ", ".join(f"{arm} {rate:,.0f}" for arm, rate in capacity_by_arm(summary.capacity).items())
     of = "the lowest" if summary.rate is None else f"{summary.rate:,.0f} steps/s, as was asked for"
-    yield f"Capacity, steps/s in a closed loop: {told}. Loads are fractions of {of}."
+    has_loads = bool(summary.offered_rate)
+    loads = f" Loads are fractions of {of}." if has_loads else ""
+    yield f"Capacity, steps/s in a closed loop: {told}.{loads}"
     first = least_capacity(summary.capacity)
     later = [(check.when, least_capacity(check.capacity)) for check in summary.capacity_checks]
     told = ", ".join(f"{rate:,.0f} {_WHEN[when]} ({rate / first - 1:+.0%})" for when, rate in later)
     has_drifted = any(abs(rate / first - 1) > DRIFT for _, rate in later)
-    of_first = "" if summary.rate is not None else ", and loads are fractions of the first"
+    is_of_first = has_loads and summary.rate is None
+    of_first = ", and loads are fractions of the first" if is_of_first else ""
     warning = f"WARNING: capacity drifted{of_first}. " if has_drifted else ""
     yield f"{warning}The lowest was {first:,.0f} steps/s at first, {told}."
 

@@ -44,7 +44,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_no_losses(summary),
         facts=[*facts(summary), *(words.CAVEATS_OF_VIRTUAL_TIME if is_virtual else words.CAVEATS)],
-        reading=words.reading(summary.run_arms, is_virtual, summary.reports is not None),
+        reading=words.reading(summary, is_virtual),
         glossary=list(words.glossary(summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks"}),
@@ -96,7 +96,9 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     if "servers" in config:
         hosts = f"{counted(config['workers'], 'worker')}, {counted(config['servers'], 'parameter server')}"
         yield "network", f"{hosts}, one switch: {_switch(record)}"
-    if "top_k" in config:
+    if summary.vector is not None:
+        yield "vector", f"the {counted(summary.vector, 'parameter')} that most mini-batches have, each step"
+    elif "top_k" in config:
         yield "hot set", f"the {counted(config['top_k'], 'most updated parameter')} of a profile run"
     rates = [
         name if load.offered_rate is None else f"{name}: {load.offered_rate:,.1f} steps/s of all workers"

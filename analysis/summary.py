@@ -147,6 +147,8 @@ class Summary(_Model):
     """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
     chance_loss: float | None = None
     """Log loss of a model that knows only how frequent the labels are."""
+    vector: int | None = None
+    """Values that all workers add up in each step, where they wait for each other; None elsewhere."""
     learning: dict[str, Comparison] = {}
     """Arm -> its mean log loss against the baseline's, at all loads; or its mean reported loss."""
     reports: int | None = None
@@ -231,6 +233,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),
         last_loss=mean_loss(_last_round(tried)),
         chance_loss=record.workload.get("chance_loss"),
+        vector=record.workload.get("vector"),
         **(_reported(run, record) if record.config.get("script") else _learned(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),

@@ -36,7 +36,8 @@ def render(summary: Summary) -> RenderableType:
         rate = "" if load.offered_rate is None else f"{load.offered_rate:,.1f} steps/s, "
         measured = f"{capital(load_title(name))}: {rate}{counted(load.rounds, 'round')}"
         for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
-            title = f"[i]{measured}; differences to {baseline} in % \\[95 % interval][/i]"
+            compared_with = f"; differences to {baseline} in % \\[95 % interval]" if arms else ""
+            title = f"[i]{measured}{compared_with}[/i]"
             parts += [title, *_differences(summary, name, baseline, arms)]
         parts += [*without_intervals(load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
@@ -68,8 +69,8 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 
 def _differences(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> Iterator[Table]:
-    """One, or as many as arms take; none without any arm."""
-    for first in range(0, len(arms), _BESIDE):
+    """One, or as many as arms take; without any arm of the baseline alone."""
+    for first in range(0, max(1, len(arms)), _BESIDE):
         yield _beside(summary, name, baseline, arms[first : first + _BESIDE])
 
 

@@ -30,6 +30,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     ledger = Ledger(0, 0, size=1, capacity=1)
     make = chosen.agents.client
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
+    client.join(2)
     client.empty(0)
     client.transmit()
     client.receive(b"", 0, 0)

@@ -44,7 +44,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
         trace = data or generate_trace(config, phase.update)
     training = choose_training(config, trace)
     known = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, known))
+    record.workload = dict(describe(trace, training, known, config.is_lockstep))
     with reporter.phase("network"):
         session = open_session(config, run, record, reporter, trace, training)
     await design(config.design).prepare(session, trace)

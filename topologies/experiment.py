@@ -110,7 +110,7 @@ async def _workload(
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
     known = trace.space.size if config.data is not None else config.workload.parameters
-    record.workload = dict(describe(trace, training, known))
+    record.workload = dict(describe(trace, training, known, config.is_lockstep))
     return trace, training
 
 
@@ -134,7 +134,7 @@ async def _measured(participants: Participants, collector: Collector) -> None:
 async def _account_for_survivors(participants: Participants, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up.
 
-    Where workers wait for each other, the rest are somewhere in the middle, and there is nothing to be said."""
+    Where workers wait for each other, the rest are in the middle of a step, and nothing can be said."""
     session = participants.session
     if session.config.is_lockstep:
         return

@@ -115,7 +115,14 @@ def server_config(
         **keys,
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
+        "servers": [addressing.server(each).address for each in range(1, config.servers + 1)],
+        "workers": _workers(config),
     }
+
+
+def _workers(config: Config) -> list[str]:
+    """Addresses of all of them."""
+    return [addressing.worker(number).address for number in range(1, config.workers + 1)]
 
 
 def reached_at(config: Config) -> list[addressing.Endpoint]:
@@ -151,4 +158,5 @@ def _worker_config(
             {"ps": ps, "address": service.address, "port": design(config.design).udp_port}
             for ps, service in enumerate(services)
         ],
+        "workers": _workers(config),
     }

@@ -50,7 +50,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         notes = list(without_intervals(load)) if rows else ["No round is complete."]
-        yield Table(f"{title}; in % of {baseline}", head, rows, notes)
+        yield Table(f"{title}; in % of {baseline}" if arms else title, head, rows, notes)
 
 
 def _cell(found: Comparison | None, tone: Tone) -> Sentence:

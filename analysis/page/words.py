@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.metrics import shown_in
+from analysis.summary import Summary
 from foundation.designs.interface import Arm
 
 _PACED = (
@@ -16,6 +17,12 @@ _SCRIPT = (
     "Each arm has its own processes of the script, and its own model. Outside its blocks an arm's calls "
     "wait; arms alternate in random order in each round. Within a block workers go as fast as they can, so "
     "an arm that answers sooner also has more to answer."
+)
+_LOCKSTEP = (
+    "A push adds up the vectors of all workers, from a worker's call to its last sum. So it includes the "
+    "wait for the slowest. A pull reads the worker's own parameters, and sends nothing. An RPC is a packet "
+    "and its answer. Every arm replays the same mini-batches as fast as it can; arms alternate in random "
+    "order in each round."
 )
 _DIFFERENCES = (
     " A difference is the geometric mean of the rounds' ratios, each round with one estimate an "
@@ -69,9 +76,11 @@ _GLOSSARY = (
 )
 
 
-def reading(arms: Sequence[Arm], is_virtual: bool, is_script: bool = False) -> list[str]:
-    """How to read the differences of a run of these arms."""
-    first = f"{_SCRIPT if is_script else _PACED}{_DIFFERENCES}"
+def reading(summary: Summary, is_virtual: bool) -> list[str]:
+    """How to read the differences of a run."""
+    arms, is_script = summary.run_arms, summary.reports is not None
+    operations = _SCRIPT if is_script else _PACED if summary.vector is None else _LOCKSTEP
+    first = f"{operations}{_DIFFERENCES}"
     more = [metric.spoken for metric in shown_in("differences") if metric.better == "more"]
     of = f"more is better of {', '.join(more)}; of all else" if more else "of all"
     colours = f"Green is better, red is worse; {of} that is compared here less is better."

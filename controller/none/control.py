@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.routes import routes
 from controller.tables import Settings
-from foundation.designs.interface import Arm, Control, Hosts
+from foundation.designs.interface import Control, Hosts
 
 
 def _rows(hosts: Hosts, _jobs: object, _epoch: int) -> list[Settings]:

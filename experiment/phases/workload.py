@@ -69,8 +69,10 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
     return training
 
 
-def describe(trace: Trace, training: Hyperparameters | None, parameters: int) -> dict[str, object]:
-    """For `run.json`; of so many `parameters` the trace may have some only."""
+def describe(
+    trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False
+) -> dict[str, object]:
+    """For `run.json`; of so many `parameters` the trace may have some only, and these may be one vector."""
     described: dict[str, object] = {
         "name": trace.name,
         "parameters": parameters,
@@ -78,6 +80,7 @@ def describe(trace: Trace, training: Hyperparameters | None, parameters: int) ->
         "steps": trace.steps,
         "lanes_per_step": lanes_per_step(trace),
         "trains": trace.samples is not None,
+        **({"vector": trace.space.size} if is_vector else {}),
     }
     if trace.samples is None or training is None:
         return described

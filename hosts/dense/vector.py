@@ -41,8 +41,8 @@ def begin(state: Any, op: int, iteration: int, n_keys: int) -> int:
     A pull reads the worker's own model. A push adds the deltas of all workers to it: all push together. An
     empty call adds up a 0. Others add up the first `n_keys` values."""
     me = state.me
-    me.op, me.iteration, me.n_keys, me.calls = op, iteration, n_keys, 0
-    me.n = n_keys
+    me.op, me.iteration, me.n_keys, me.n = op, iteration, n_keys, n_keys
+    me.calls = me.unsent = 0
     if op == PULL:
         for i in range(n_keys):
             state.values[i] = state.model[state.positions[i]]
@@ -57,7 +57,7 @@ def begin(state: Any, op: int, iteration: int, n_keys: int) -> int:
         state.vector[0] = 0
     me.is_float = op == FLOATS
     me.number += 1
-    me.unsent = me.progress = me.stalled = 0
+    me.progress = me.stalled = 0
     return int64(me.n)
 
 

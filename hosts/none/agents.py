@@ -7,9 +7,9 @@ from collections.abc import Callable
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
-from hosts.ps.agents import agents_of
 from hosts.none.ps import make_holder
 from hosts.none.worker import make_requests
+from hosts.ps.agents import agents_of
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog

@@ -66,7 +66,7 @@ class Adder(NamedTuple):
     sent: Any
     """RPC[BURST]: sums on their way to workers that are not answered at once."""
     out: Any
-    """OUT[BURST]: whose they are."""
+    """OUT[BURST]: whose they are; workers are counted through all jobs."""
     cells: Any
     """CELL[jobs, places + 1]: parameters, all of them 0: they are with the workers."""
     contacts: Any
@@ -229,7 +229,8 @@ def transmit(server: Adder, now: int) -> int:
             s = int64(me.next_out)
             me.next_out = (s + 1) % BURST
             server.out[s].length = _answer(server, int64(me.next_row), worker, server.sent[s])
-            server.out[s].worker = worker
+            job = _set_of(server, int64(me.next_row)) // _SETS
+            server.out[s].worker = job * int64(row.workers) + worker
             return s
         row.queued, me.next_row = 0, int64(row.next)
     return NOTHING
@@ -249,7 +250,7 @@ def octets(server: Adder, s: int) -> int:
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    """The worker that it goes to."""
+    """The worker that it goes to, at its job's port."""
     return int64(server.me.n_ps + server.out[s].worker)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -203,6 +203,17 @@ class WorkerProcess:
             renew(own.client, own.log, epoch, switch)
         return {}
 
+    @property
+    def lines(self) -> list[int]:
+        """File descriptors of all jobs' sockets."""
+        return [own.line.fd for own in self._jobs.values()]
+
+    def attend(self, ready: Sequence[int]) -> None:
+        """Hear other workers, which may still want something of an operation that has ended here."""
+        for own in self._jobs.values():
+            if own.line.fd in ready:
+                own.line.attend(own.client)
+
     def heed(self) -> None:
         """Do what is not to wait for the end of a block."""
         while (line := self._commands.peek()) is not None and '"renew"' in line:
@@ -251,8 +262,11 @@ def serve(worker: WorkerProcess, commands: Commands) -> None:
         if line is not None:
             execute(line, worker.handlers())
             continue
-        select.select([commands.fd], [], [])
-        commands.read()
+        ready, _, _ = select.select([commands.fd, *worker.lines], [], [])
+        if commands.fd in ready:
+            commands.read()
+        else:
+            worker.attend(ready)
 
 
 @click.command()

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from foundation.designs.interface import Design
+from foundation.native.records import records
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
-from hosts.udp import Udp
+from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
 from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
+from hosts.worker.row import ROW
 
 _REPORT_NS = 500_000_000
 
@@ -95,6 +97,17 @@ class Line:
                 swap()
             elif reason == CALLED:
                 self._heed()
+
+    @property
+    def fd(self) -> int:
+        """File descriptor of its socket."""
+        return int(self._wire.state.fd)
+
+    def attend(self, client: BaseClient) -> None:
+        """Between operations: take in what has come, and then answer what asks for it."""
+        client.take_records(records(BURST, ROW))
+        for _ in range(2):
+            self._sockets.operate(client.state, self._sockets.udp, self._wire, 0)
 
     def _heed(self) -> None:
         """Hear what has called; Python runs the signals' own handlers by itself."""

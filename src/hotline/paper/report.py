@@ -75,7 +75,7 @@ def _page(
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=CAVEATS,
-        reading=reading(first.summary.run_arms, is_virtual=False),
+        reading=reading(first.summary, is_virtual=False),
         glossary=list(glossary(first.summary.run_arms)),
         plots=[plot(figure) for figure in drawn],
     )
