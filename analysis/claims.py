@@ -92,9 +92,9 @@ Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Of arms with one baseline, the metrics that one of them is compared by; without any, the baseline's."""
-    if not arms:
-        yield from _of_baseline(summary, load)
+    """Of arms with one baseline, the metrics that one of them is compared by; of a run of one arm, its own."""
+    if len(summary.run_arms) == 1:
+        yield from _alone(summary, load)
     found = [summary.loads[load].differences[arm.name] for arm in arms]
     claimed = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
@@ -110,9 +110,10 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
             yield metric, known[0].baseline, cells
 
 
-def _of_baseline(summary: Summary, load: str) -> Iterator[Row]:
+def _alone(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.baseline.name]
-    for metric in shown_in("differences"):
+    placed = [metric for metric in shown_in("differences") if metric.place is not None]
+    for metric in placed:
         if (value := values.of(metric)) is not None:
             yield metric, value, []
 

@@ -36,7 +36,8 @@ def render(summary: Summary) -> RenderableType:
         rate = "" if load.offered_rate is None else f"{load.offered_rate:,.1f} steps/s, "
         measured = f"{capital(load_title(name))}: {rate}{counted(load.rounds, 'round')}"
         for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
-            compared_with = f"; differences to {baseline} in % \\[95 % interval]" if arms else ""
+            compared_with = f"; differences to {baseline} in % \\[95 % interval]"
+            compared_with = compared_with if len(summary.run_arms) > 1 else ""
             title = f"[i]{measured}{compared_with}[/i]"
             parts += [title, *_differences(summary, name, baseline, arms)]
         parts += [*without_intervals(load), ""]

@@ -40,7 +40,7 @@ class Table:
 
 def differences(summary: Summary, name: str) -> Iterator[Table]:
     """For each baseline, what others have of each metric at a load: in % of it, as on the terminal."""
-    load = summary.loads[name]
+    load, has_others = summary.loads[name], len(summary.run_arms) > 1
     rate = "" if load.offered_rate is None else f"{load.offered_rate:,.1f} steps/s offered, "
     title = f"{capital(load_title(name))}: {rate}{counted(load.rounds, 'round')}"
     for baseline, arms in (compared(load.differences) or {summary.baseline.name: []}).items():
@@ -50,7 +50,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
         ]
         head = ("", baseline, *(arm.name for arm in arms))
         notes = list(without_intervals(load)) if rows else ["No round is complete."]
-        yield Table(f"{title}; in % of {baseline}" if arms else title, head, rows, notes)
+        yield Table(f"{title}; in % of {baseline}" if has_others else title, head, rows, notes)
 
 
 def _cell(found: Comparison | None, tone: Tone) -> Sentence:

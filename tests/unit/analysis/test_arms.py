@@ -30,7 +30,7 @@ COLOUR = "#9467bd"
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
     """An arm more, whose pulls take a quarter of what *neither*'s do."""
     settings = HotSet(offload=True)
-    sixth = Arm("small", 9, hotset.NAME, settings, COLOUR, about="with a small hot set", baseline=baseline)
+    sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", baseline=baseline)
     patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     patch.setitem(synthetic.PULL_US, "small", 250.0)
     return sixth

@@ -85,6 +85,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
             "goal": 0.03,
         },
         "reports": None,
+        "vector": None,
         "last_reported": {},
         "steps_per_s": {},
         "repeated": {"hot": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
