@@ -92,7 +92,7 @@ Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Of arms with one baseline, the metrics that one of them is compared by; of a run of one arm, its own."""
+    """Of arms with one baseline, the metrics that one of them is compared by; of a sole arm its own."""
     if len(summary.run_arms) == 1:
         yield from _alone(summary, load)
     found = [summary.loads[load].differences[arm.name] for arm in arms]

@@ -97,9 +97,7 @@ def test_over_sockets(is_plain: bool) -> None:
 
 
 def test_one_that_there_is_not() -> None:
-    with pytest.raises(
-        DesignError, match="'nothing' is no design; there are hotset, none, switchml, "
-    ):
+    with pytest.raises(DesignError, match="'nothing' is no design; there are hotset, none, switchml, "):
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):
         design("tests.designs.nowhere")

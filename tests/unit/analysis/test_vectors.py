@@ -1,0 +1,89 @@
+"""What a run says whose workers add up a vector each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.answer import answer
+from analysis.facts import facts
+from analysis.page.tables import differences
+from analysis.page.words import reading
+from analysis.record import CapacityCheck
+from analysis.summary import ArmSummary, Distribution, Summary
+from foundation.designs.registry import design
+from tests.harness.summaries import a_load, a_summary, of_ratio
+from tests.harness.words import what_counts
+
+NOTHING = Distribution(mean=None, p50=None, p95=None, p99=None)
+
+
+def an_arm(push_us: float) -> ArmSummary:
+    push = Distribution(mean=push_us, p50=push_us, p95=push_us, p99=push_us)
+    return ArmSummary(
+        steps=40, rpcs_per_step=313.0, op_latency_us={"pull": NOTHING, "push": push}, rpc_latency_us=NOTHING,
+        rpc_latency_by_class_us={}, rpcs_per_step_by_class={}, metrics_us={}, ps_proc_us_per_step={},
+        ps_packets_per_step=0.0, ps_bytes_per_step=0.0, ps_cpu_s=0.0, step_us=None, step_latency_us=NOTHING,
+        loss=None,
+    )  # fmt: skip
+
+
+def of_run(push_us: dict[str, float], **changes: Any) -> Summary:
+    arms = {name: an_arm(us) for name, us in push_us.items()}
+    others = list(push_us)[1:]
+    load = a_load(
+        offered_rate=None, arms=arms, differences={name: {"push_mean": of_ratio(0.25)} for name in others}
+    )
+    of: dict[str, Any] = {
+        "vector": 20_000, "capacity": dict.fromkeys(push_us, 200.0), "arms": arms, "cpus": 2,
+        "capacity_checks": [CapacityCheck(when="end", capacity=dict.fromkeys(push_us, 100.0))],
+        "updates": {"sent": 5, "applied": 5, "lost": 0, "unknown": 0, "mismatched_keys": 0, "collected": 0},
+    }  # fmt: skip
+    return a_summary({"closed loop": load}, **{**of, **changes})
+
+
+def test_the_headline_is_time_and_goodput() -> None:
+    told = answer(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}))
+    # 20,000 values in 8 ms, and in 10.
+    assert what_counts(told.headline) == what_counts(
+        "all workers 20,000 values 8.0 ms 2.50 million values/s a worker"
+    )
+    summed, other, promise = told.texts()
+    of = design("switchml")
+    assert of.summary[1:] in summed and of.promise in promise
+    assert "switchml-checked" in other and "2.00 million" in other
+
+
+def test_what_is_lost_is_more_important() -> None:
+    lost = {"sent": 5, "applied": 4, "lost": 1, "unknown": 0, "mismatched_keys": 1}
+    told = answer(of_run({"ring": 8_000.0}, updates=lost))
+    assert not told.is_trusted and "1 updates were lost" in told.headline
+
+
+def test_nothing_is_said_of_loads_or_of_the_servers_log() -> None:
+    told = list(facts(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0})))
+    capacity = [fact for fact in told if "apacity" in fact or "lowest" in fact]
+    assert len(capacity) == 2 and not any("fraction" in fact for fact in capacity)
+    assert "-50%" in capacity[1] and capacity[1].startswith("WARNING")
+    assert not any("collector" in fact for fact in told)
+    usual = a_summary(
+        {"0.5": a_load()},
+        offered_rate={"0.5": 100.0},
+        capacity_checks=[CapacityCheck(when="end", capacity={"neither": 99.0})],
+    )
+    assert any("fractions of the lowest" in fact for fact in facts(usual))
+
+
+def test_a_run_of_one_arm_shows_its_numbers() -> None:
+    [table] = differences(of_run({"ring": 8_000.0}), "closed loop")
+    assert table.columns == ("", "ring") and "in % of" not in table.title
+    push = next(row for row in table.rows if "push mean" in str(row[0]))
+    assert what_counts(push[1][0].text) == what_counts("8,000")
+    [table] = differences(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
+    assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
+
+
+def test_how_to_read_it_says_that_workers_wait_for_each_other() -> None:
+    first, *_ = reading(of_run({"ring": 8_000.0}), is_virtual=False)
+    assert "wait for the slowest" in first and "same pace" not in first
+    paced, *_ = reading(a_summary({"0.5": a_load()}), is_virtual=False)
+    assert "same pace" in paced

@@ -1,0 +1,70 @@
+"""Runs whose workers push together, in virtual time: their report, and books that ask every worker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from analysis.record import Accounting
+from hotline.cli.commands import hotline
+from simulator import experiment
+from simulator.accounting import account
+from simulator.session import SimulatedSession
+
+SMALL = """
+design = "switchml"
+workers = 3
+servers = 1
+top_k = 500
+rounds = 2
+block_ms = 2
+discard_ms = 1
+block_steps = 6
+trace_steps = 60
+calibration_s = 0.005
+runs = "{runs}"
+
+[workload]
+parameters = 20000
+top = 400
+share = 0.5
+keys_per_step = 200
+"""
+
+
+def test_it_trains_and_every_worker_has_what_all_have_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt: list[Accounting] = []
+
+    def accounted(session: SimulatedSession) -> Accounting:
+        found = account(session)
+        session.arms["switchml-checked"].network.clients[2].model[77] += np.uint32(1)
+        spoilt.append(account(session))
+        return found
+
+    monkeypatch.setattr(experiment, "account", accounted)
+    config = tmp_path / "run.toml"
+    config.write_text(SMALL.format(runs=tmp_path / "runs"))
+    result = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    run = tmp_path / "runs" / "latest"
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 1_000
+    assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
+    assert summary["vector"] == 500 and summary["last_loss"] < summary["chance_loss"]
+    assert list(summary["loads"]) == ["closed loop"]
+    for arm in ("switchml", "switchml-checked"):
+        # 500 values are 8 packets, which no server sees.
+        assert summary["arms"][arm]["rpcs_per_step"] == 8.0
+        assert summary["arms"][arm]["ps_packets_per_step"] == 0.0
+    assert "500 values" in summary["answers"][0]["headline"]
+    assert "switchml" in (run / "report.html").read_text()
+
+    # Where one value of one worker is another, the books say so.
+    [other] = spoilt
+    assert (other.mismatched_keys, other.lost) == (1, 1)
