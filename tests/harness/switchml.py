@@ -23,6 +23,7 @@ from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import Change
+from softswitch.state.pipeline import StatePipeline
 
 
 def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
@@ -31,7 +32,7 @@ def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
 
 
 @cache
-def _compiled() -> tuple[Program, MachineCode]:
+def compiled_program() -> tuple[Program, MachineCode]:
     program = load_program(DESIGN.program.read_bytes())
     return program, MachineCode(program)
 
@@ -46,13 +47,16 @@ def described() -> dict[str, Any]:
 
 
 class SwitchUnderTest:
-    """The program with a job of so many workers: compiled, or interpreted as p4c's JSON that is given."""
+    """The program with a job of so many workers: compiled, or interpreted as p4c's JSON that is given, or in
+    a pipeline that has nothing else."""
 
     def __init__(
-        self, workers: int, arm: Arm | None = None, description: Mapping[str, Any] | None = None
-    ) -> None:
+        self, workers: int, arm: Arm | None = None, description: Mapping[str, Any] | None = None,
+        pipeline: StatePipeline | None = None,
+    ) -> None:  # fmt: skip
         self.workers, self.arm = workers, arm or arm_with()
-        self.pipeline = CompiledPipeline(*_compiled()) if description is None else _interpreted(description)
+        made = CompiledPipeline(*compiled_program()) if description is None else _interpreted(description)
+        self.pipeline: Any = pipeline or made
         rows = CONTROL.rows(Hosts(workers, 1), [self.arm], 0)
         write_rows(self.pipeline, [Update(Change.INSERT, row) for row in rows])
 
@@ -88,4 +92,4 @@ class SwitchUnderTest:
 
     def cells(self, name: str, count: int) -> list[int]:
         """The first cells of a register of ingress."""
-        return self.pipeline.read_register(f"HotlineIngress.{name}", 0, count)
+        return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))

@@ -77,7 +77,7 @@ def test_a_run_of_one_arm_shows_its_numbers() -> None:
     [table] = differences(of_run({"ring": 8_000.0}), "closed loop")
     assert table.columns == ("", "ring") and "in % of" not in table.title
     push = next(row for row in table.rows if "push mean" in str(row[0]))
-    assert what_counts(push[1][0].text) == what_counts("8,000")
+    assert "8,000" in str(push)
     [table] = differences(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
     assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
 
