@@ -322,6 +322,11 @@ class Config(_Model):
         if self.workload.top >= self.workload.parameters:
             wanted = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.top ({self.workload.top:,}) must be {wanted}")
+        if self.recovery != Recovery() and not find_design(self.design).is_durable:
+            raise ValueError(
+                f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
+                "log; leave recovery out"
+            )
         if self.discard_ms >= self.block_ms:
             raise ValueError(f"discard_ms ({self.discard_ms}) must be less than block_ms ({self.block_ms})")
         if self.target == "bmv2" and "datapath" in self.model_fields_set:

@@ -66,6 +66,10 @@ def check(config: Config) -> None:
     """Raise `PreflightError` for what is missing, and for settings that scripts cannot have."""
     if config.recovery.durable is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
+    if config.is_lockstep:
+        raise PreflightError(
+            f"design {config.design}: its workers push together, and scripts do not; hotset and none take them"
+        )
     preflight.check(config)
 
 

@@ -58,6 +58,7 @@ def test_what_they_cannot_have(arguments: list[str], message: str) -> None:
     [
         ("loads = [0.5]", r"CONFIG=.*: loads, rate and design switchml: .*leave loads and rate out"),
         ("rate = 100.0", r"loads, rate and design switchml: "),
+        ("[recovery]\nreplay_log = true", r"recovery and design switchml: .*leave recovery out"),
         ("empty_rpcs = 3", r"empty_rpcs \(3\) must be 0 with design switchml"),
     ],
 )

@@ -172,3 +172,19 @@ def test_bytes_by_hand() -> None:
         ]),
     ):  # fmt: skip
         assert [(to, packet.build().hex()) for to, packet in take(state, bytes.fromhex(sent))] == came
+
+
+def test_a_second_job_s_sums_go_to_its_own_ports() -> None:
+    """Peers are the servers, then the workers of each job in turn."""
+    other = JOB + 1
+    state = make_adder(PS, N_PS, KeySpace(6 * LEAST_SIZE), [JOB, other])
+    boxes = rpcs(2)
+    for worker in range(2):
+        datagram = push(worker, job=other).build()
+        boxes.view(np.uint8)[: len(datagram)] = np.frombuffer(datagram, np.uint8)
+        length = _handle(state, boxes[0], len(datagram), 0, boxes[1])
+    answered = parse(boxes.view(np.uint8).reshape(2, BUFFER_BYTES)[1, :length].tobytes())
+    assert (answered.job, answered.worker) == (other, 1)
+    s = _transmit(state, 0)
+    sent = parse(state.sent[s].tobytes()[: _octets(state, s)])
+    assert (sent.job, sent.worker, _peer(state, s)) == (other, 0, N_PS + 2)

@@ -17,7 +17,7 @@ from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
 from foundation.designs.registry import design
 from foundation.targets.processes import reserved_port
-from topologies import preflight
+from topologies import preflight, up
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"
 
@@ -149,3 +149,9 @@ def test_a_taken_port() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(PreflightError, match=rf"^TCP port {port} of 127\.0\.0\.1 is taken"):
             preflight.check_in_the_way(Config(p4runtime_port=port))
+
+
+@pytest.mark.parametrize("design", ["switchml", "psdense", "ring"])
+def test_scripts_have_no_design_whose_workers_push_together(design: str) -> None:
+    with pytest.raises(PreflightError, match=f"design {design}: .*; hotset and none take them"):
+        up.check(Config(design=design))

@@ -1,0 +1,38 @@
+"""The Scapy layer of dense vectors reads what the other reading of the packet has written, and builds the
+same."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hosts.dense.packet import ADDEND, HEADER, MOST_SIZE, TAKEN, Packet
+from hosts.dense.scapy_layer import Dense, inward, outward
+
+octet = st.integers(0, 255)
+packets = st.builds(
+    Packet,
+    kind=st.integers(ADDEND, TAKEN),
+    is_float=st.integers(0, 1),
+    worker=octet,
+    workers=octet,
+    job=st.integers(0, 2**16 - 1),
+    size=st.integers(0, 2**16 - 1),
+    round=st.integers(0, 2**32 - 1),
+    chunk=st.integers(0, 2**32 - 1),
+    values=st.lists(st.integers(0, 2**32 - 1), max_size=MOST_SIZE).map(tuple),
+)
+
+
+@given(packet=packets)
+def test_both_readings_agree(packet: Packet) -> None:
+    datagram = packet.build()
+    assert outward(datagram) == inward(datagram) == datagram
+    layer = Dense(datagram)
+    assert (layer.kind, layer.form, layer.worker, layer.workers) == packet[:4]
+    assert (layer.job, layer.size, layer.round, layer.chunk) == packet[4:8]
+    assert tuple(layer.values) == packet.values
+
+
+def test_what_is_no_packet_is_nothing() -> None:
+    assert inward(bytes(HEADER.size - 1)) == b"" and inward(bytes(HEADER.size + 3)) == b""
