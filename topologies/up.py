@@ -68,7 +68,8 @@ def check(config: Config) -> None:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
     if config.is_lockstep:
         raise PreflightError(
-            f"design {config.design}: its workers push together, and scripts do not; hotset and none take them"
+            f"design {config.design}: its workers push together, and scripts do not; "
+            "hotset and none take them"
         )
     preflight.check(config)
 
