@@ -38,7 +38,9 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
     if not ours:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
     ours.sort(key=lambda arm: (arm.baseline is not None, arm.told != ""))
-    return {arm.name: f"here, with {arm.name}" if arm.baseline else "here, without" for arm in ours}
+    is_without = not any(arm.settings.aggregates for arm in ours if arm.baseline is None)
+    without = "here, without" if is_without else f"here, {ours[0].name}"
+    return {arm.name: f"here, with {arm.name}" if arm.baseline else without for arm in ours}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:

@@ -8,6 +8,7 @@ from analysis.answer import answer
 from analysis.facts import facts
 from analysis.page.tables import differences
 from analysis.page.words import reading
+from analysis.paper import columns
 from analysis.record import CapacityCheck
 from analysis.summary import ArmSummary, Distribution, Summary
 from foundation.designs.registry import design
@@ -80,6 +81,13 @@ def test_a_run_of_one_arm_shows_its_numbers() -> None:
     assert "8,000" in str(push)
     [table] = differences(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
     assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
+
+
+def test_a_baseline_that_aggregates_is_not_called_without() -> None:
+    assert list(columns(["switchml", "switchml-checked"]).values()) == [
+        "here, switchml", "here, with switchml-checked",
+    ]  # fmt: skip
+    assert columns(["neither", "hot"])["neither"] == "here, without"
 
 
 def test_how_to_read_it_says_that_workers_wait_for_each_other() -> None:
