@@ -9,6 +9,8 @@ from foundation.designs.registry import design
 from foundation.words import capital
 
 _US = 1e6
+_MANY = 1e5
+"""From here on in millions."""
 
 
 def of_vectors(summary: Summary) -> Iterator[str]:
@@ -22,16 +24,19 @@ def of_vectors(summary: Summary) -> Iterator[str]:
     if took is not None:
         yield (
             f"All workers have the sum of {summary.vector:,} values in {took / 1e3:,.1f} ms: "
-            f"{_millions(summary.vector, first)} million values/s a worker."
+            f"{_goodput(summary.vector, first)} values/s a worker."
         )
     yield f"{capital(of.summary)}."
     others = [arm for arm in summary.run_arms if arm is not summary.baseline]
     for arm in others:
-        yield f"Arm {arm.name}, {arm.about}: {_millions(summary.vector, load.arms[arm.name])} million."
+        yield f"Arm {arm.name}, {arm.about}: {_goodput(summary.vector, load.arms[arm.name])} values/s."
     yield f"What is promised: {of.promise}."
 
 
-def _millions(vector: int, arm: ArmSummary) -> str:
+def _goodput(vector: int, arm: ArmSummary) -> str:
     """Values of a vector over the mean time of a push, as [SwitchML] has its aggregated throughput."""
     took = arm.op_latency_us["push"].mean
-    return "–" if not took else f"{vector / took * _US / 1e6:,.2f}"
+    if not took:
+        return "no"
+    rate = vector / took * _US
+    return f"{rate / 1e6:,.2f} million" if rate >= _MANY else f"{rate:,.0f}"

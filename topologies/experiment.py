@@ -73,7 +73,8 @@ async def experiment(
         if config.design != DEFAULT or config.script:
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
-        if config.codec != FAST:
+        # Workers that push together are answered when all have: one alone cannot be measured.
+        if config.codec != FAST and not config.is_lockstep:
             with reporter.phase("slowness"):
                 record.agents = await in_thread(slowness, config)
         with ExitStack() as stack:

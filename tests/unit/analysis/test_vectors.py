@@ -54,6 +54,12 @@ def test_the_headline_is_time_and_goodput() -> None:
     assert "switchml-checked" in other and "2.00 million" in other
 
 
+def test_slow_agents_have_no_millions() -> None:
+    """600 values in 200 ms."""
+    told = answer(of_run({"ring": 200_000.0}, vector=600))
+    assert "3,000 values/s" in told.headline
+
+
 def test_what_is_lost_is_more_important() -> None:
     lost = {"sent": 5, "applied": 4, "lost": 1, "unknown": 0, "mismatched_keys": 1}
     told = answer(of_run({"ring": 8_000.0}, updates=lost))
