@@ -64,7 +64,7 @@ def outcome(write: Any) -> Outcome:
         return "no request"
     except Refusal as refusal:
         return [(refusal.code, str(refusal))]
-    return [result and (result.code, str(result)) for result in results]
+    return [None if result is None else (result.code, str(result)) for result in results]
 
 
 def held(control: Control) -> list[p4r.Entity]:
@@ -77,7 +77,9 @@ def number(value: int, size: int = 0) -> bytes:
 
 
 def forward(address: int, port: int | None = 1, kind: int = INSERT) -> p4r.Update:
-    return update(kind, FORWARD, [(1, number(address, 1))], port and (FORWARD_TO, [(1, number(port))]))
+    return update(
+        kind, FORWARD, [(1, number(address, 1))], None if port is None else (FORWARD_TO, [(1, number(port))])
+    )
 
 
 def update(
@@ -226,7 +228,7 @@ MATCHES = st.one_of(
     st.tuples(VALUES, VALUES).map(lambda both: [(2, both[1]), (1, both[0])]),
     st.lists(st.tuples(st.integers(0, 3), VALUES), max_size=3),
 )
-ACTIONS = st.one_of(
+ACTIONS: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     VALUES.map(lambda value: (FORWARD_TO, [(1, value)])),
     st.tuples(VALUES, VALUES).map(lambda both: (SET_TAG, [(1, both[0]), (2, both[1])])),

@@ -33,6 +33,8 @@ _MOST = (1 << 32) - 1
 @compiled
 def _varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """A number below 2^32, or -1 for a larger one, and what follows; -1 where there is none."""
+    if at < stop and data[at] < 0x80:  # as most are
+        return int64(data[at]), at + 1
     value = int64(0)
     for i in range(10):
         if at + i >= stop:
@@ -75,53 +77,53 @@ def _last(data: Bytes, at: int, stop: int, tag: int) -> int:
 
 
 @compiled
-def _match(data: Bytes, at: int, stop: int, value: Any) -> bool:
+def _match(data: Bytes, at: int, stop: int, values: Any, number: int) -> bool:
     """FieldMatch: field_id 1, exact 2 { value 1 }."""
-    value[IDENTITY], at = _identity(data, at, stop, 0x08)
+    values[number, IDENTITY], at = _identity(data, at, stop, 0x08)
     if at < 0:
         return False
     at = _last(data, at, stop, 0x12)
     if at < 0:
         return False
-    value[START] = _last(data, at, stop, 0x0A)
-    value[LENGTH] = stop - value[START]
-    return bool(value[START] >= 0)
+    values[number, START] = _last(data, at, stop, 0x0A)
+    values[number, LENGTH] = stop - values[number, START]
+    return bool(values[number, START] >= 0)
 
 
 @compiled
-def _param(data: Bytes, at: int, stop: int, value: Any) -> bool:
+def _param(data: Bytes, at: int, stop: int, values: Any, number: int) -> bool:
     """Action.Param: param_id 2, value 3."""
-    value[IDENTITY], at = _identity(data, at, stop, 0x10)
+    values[number, IDENTITY], at = _identity(data, at, stop, 0x10)
     if at < 0:
         return False
-    value[START] = _last(data, at, stop, 0x1A)
-    value[LENGTH] = stop - value[START]
-    return bool(value[START] >= 0)
+    values[number, START] = _last(data, at, stop, 0x1A)
+    values[number, LENGTH] = stop - values[number, START]
+    return bool(values[number, START] >= 0)
 
 
 @compiled
-def _update(data: Bytes, at: int, stop: int, update: Any, values: Any, used: int) -> int:
+def _update(data: Bytes, at: int, stop: int, updates: Any, number: int, values: Any, used: int) -> int:
     """Update: type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
 
     Values that are in use afterwards, or -1.
     """
-    update[CHANGE], at = _identity(data, at, stop, 0x08)
+    updates[number, CHANGE], at = _identity(data, at, stop, 0x08)
     for _ in range(2):
         if at < 0:
             return -1
         at = _last(data, at, stop, 0x12)
     if at < 0:
         return -1
-    update[TABLE], at = _identity(data, at, stop, 0x08)
+    updates[number, TABLE], at = _identity(data, at, stop, 0x08)
     if at < 0:
         return -1
-    update[FIRST_MATCH] = used
+    updates[number, FIRST_MATCH] = used
     while at < stop and data[at] == 0x12:
         start, at = _inside(data, at, stop, 0x12)
-        if at < 0 or not _match(data, start, at, values[used]):
+        if at < 0 or not _match(data, start, at, values, used):
             return -1
         used += 1
-    update[ACTION], update[FIRST_PARAM] = NO_ACTION, used
+    updates[number, ACTION], updates[number, FIRST_PARAM] = NO_ACTION, used
     if at < stop:
         at = _last(data, at, stop, 0x1A)
         if at < 0:
@@ -129,15 +131,15 @@ def _update(data: Bytes, at: int, stop: int, update: Any, values: Any, used: int
         at = _last(data, at, stop, 0x0A)
         if at < 0:
             return -1
-        update[ACTION], at = _identity(data, at, stop, 0x08)
+        updates[number, ACTION], at = _identity(data, at, stop, 0x08)
         if at < 0:
             return -1
         while at < stop:
             start, at = _inside(data, at, stop, 0x22)
-            if at < 0 or not _param(data, start, at, values[used]):
+            if at < 0 or not _param(data, start, at, values, used):
                 return -1
             used += 1
-    update[END] = used
+    updates[number, END] = used
     return used
 
 
@@ -194,7 +196,7 @@ def scan(data: Bytes, updates: Any, values: Any, head: Bytes) -> int:
         at = _skip(data, at, tag & 7)
         if tag == _UPDATES_TAG:
             _, start = _varint(data, start, len(data))
-            used = _update(data, start, at, updates[number], values, used)
+            used = _update(data, start, at, updates, number, values, used)
             if used < 0:
                 return -1
             number += 1
