@@ -46,7 +46,9 @@ class Entries:
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
         self._install_own()
-        self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
+        # Compiled later, under the mutex, they would stop all packets.
+        self._look_up(self._encoded([]))
+        self.do_all(*_flat([]))
 
     def _install_own(self) -> None:
         """The program's default actions and entries."""
