@@ -80,7 +80,9 @@ def _where(summary: Summary) -> str:
     if summary.virtual_s is not None:
         return "In virtual time"
     here = "On this machine" if summary.cpus is None else f"On this machine ({counted(summary.cpus, 'CPU')})"
-    return here if summary.program_share is None else f"{here}, where the switch shares the workers' cores"
+    program = summary.program_share
+    shares = program is not None and program.workers > 0
+    return f"{here}, where the switch shares the workers' cores" if shares else here
 
 
 def _breaks_everything(summary: Summary) -> Iterator[str]:

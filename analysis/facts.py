@@ -10,7 +10,7 @@ from analysis.metrics import METRICS, spoken_in
 from analysis.precision import Width, goals
 from analysis.record import FAST, AgentCost, capacity_by_arm, least_capacity
 from analysis.statistics import MIN_ROUNDS
-from analysis.summary import LoadSummary, Summary
+from analysis.summary import LoadSummary, ProgramShare, Summary
 from analysis.wording import difference
 from foundation.designs.arms import compared
 from foundation.logs.columns import at_load, load_title
@@ -46,11 +46,7 @@ def facts(summary: Summary) -> Iterator[str]:
     if updates.collected is not None and summary.vector is None:
         yield _logs(updates.collected, updates.uncollected, summary.dropped_rows)
     if summary.program_share is not None:
-        of = summary.program_share
-        yield (
-            f"The switch ran on the agents' cores: it took {of.workers:.1%} of the workers' CPU time and "
-            f"{of.servers:.1%} of the servers'."
-        )
+        yield _program(summary.program_share)
     if summary.restarts:
         names = ", ".join(f"{name} {counted(n, 'time')}" for name, n in summary.restarts.items())
         yield f"Restarted during the run: {names}. Blocks with a restart count as disturbed."
@@ -73,6 +69,26 @@ def facts(summary: Summary) -> Iterator[str]:
                 f"{capital(at_load(name))} the load generator fell behind in {load.rounds_fallen_behind} "
                 f"of {counted(load.rounds, 'round')}."
             )
+
+
+def _program(share: ProgramShare) -> str:
+    """Where the switch ran, and what of whose cores it took."""
+    cores = share.cores
+    of_senders = (
+        f"{share.workers:.1%} of the workers' CPU time ({cores.workers:.2f} cores) and "
+        f"{share.servers:.1%} of the servers' ({cores.servers:.2f} cores)"
+    )
+    if cores.is_its_senders:
+        return f"The switch ran on its senders' cores: it took {of_senders}."
+    others = {
+        "no agent has": cores.apart,
+        "the servers have": cores.on_servers,
+        "the workers have": cores.on_workers,
+    }
+    told = [f"{took:.1%} of a core that {whose}" for whose, took in others.items() if took > 0.0005]
+    if share.workers + share.servers > 0.0005:
+        told.append(f"for frames that were sent there, {of_senders}")
+    return f"The switch ran apart from its senders: it took {'; '.join(told)}."
 
 
 def _slowness(agents: Mapping[str, AgentCost]) -> Iterator[str]:

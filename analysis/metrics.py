@@ -159,7 +159,7 @@ METRICS = {metric.name: metric for metric in (
     PS_CPU,
     Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
-           else (block.servers.cpu_s - block.program_s.servers) * 1e6, place=None),
+           else (block.servers.cpu_s - block.program_s.of_servers) * 1e6, place=None),
     PS_PACKETS,
     Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
            shown=("differences", "answer"), whose="servers", alone="bytes to the servers", behind="bytes"),
@@ -167,7 +167,7 @@ METRICS = {metric.name: metric for metric in (
     WORKER_CPU,
     Metric("worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
-           else (block.worker_cpu_s - block.program_s.workers) * 1e6,
+           else (block.worker_cpu_s - block.program_s.of_workers) * 1e6,
            place=None, shown=("differences", "answer"), whose="workers",
            alone="the workers' CPU without the switch's program",
            behind="CPU without the switch's program, which runs on their cores"),

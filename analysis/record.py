@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,11 +40,46 @@ class ServerUse(_Model):
     """How long all of them did: part of their PS_proc, and not of `proc_wall_ns`."""
 
 
+ANY = "any"
+"""Placed on no CPU of its own."""
+_STRAY = 0.01
+"""Part of the program's time that may be elsewhere before it is said."""
+
+
 class ProgramUse(_Model):
-    """CPU time of the kernel's program, in s, by whose frames it ran for: part of that of their senders."""
+    """CPU time of the kernel's program, in s, by where it ran.
+
+    On its senders' CPUs it ran in their time. On others' it ran in that of whoever was there, or of nobody.
+    """
 
     workers: float
+    """For frames of workers on the sender's CPU: part of the workers' CPU time. Likewise of the servers."""
     servers: float
+    on_workers: float = 0.0
+    """For others' frames on a CPU of the workers. Likewise of the servers."""
+    on_servers: float = 0.0
+    apart: float = 0.0
+    """On CPUs that no agent has."""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.workers + self.servers + self.on_workers + self.on_servers + self.apart
+
+    @property
+    def is_its_senders(self) -> bool:
+        """Whether it ran on its senders' CPUs, but for a stray frame."""
+        return self.workers + self.servers >= (1 - _STRAY) * self.total
+
+    @property
+    def of_workers(self) -> float:
+        """What of the workers' CPU time was the program's; NaN where that is not known."""
+        return self.workers if self.on_workers <= _STRAY * self.total else nan
+
+    @property
+    def of_servers(self) -> float:
+        """Likewise of the servers' CPU time."""
+        return self.servers if self.on_servers <= _STRAY * self.total else nan
 
 
 class Block(_Model):
@@ -66,7 +102,7 @@ class Block(_Model):
     servers: ServerUse
     worker_cpu_s: float
     program_s: ProgramUse | None = None
-    """What of `worker_cpu_s` and `servers.cpu_s` is the switch's; None where a process is the switch."""
+    """What the switch took, and of whom; None where a process is the switch."""
     run_queue_ms: dict[str, float]
     """Time each process was runnable and did not run."""
     begun_us: int = 0
@@ -189,6 +225,7 @@ class RunRecord(_Model):
     machine: dict[str, Any]
     versions: dict[str, str]
     placement: dict[str, Any]
+    """Switch, servers, workers and the rest -> CPU, or CPUs, or `ANY`."""
     seeds: dict[str, int]
     jobs: dict[str, int]
     """Arm -> job."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from analysis.page.drawing import drawings
 from analysis.page.plots import plot
 from analysis.page.tables import Row, Table, differences, durability, losses
 from analysis.paper import columns, findings
-from analysis.record import RunRecord
+from analysis.record import ANY, RunRecord
 from analysis.summary import Summary
 from analysis.wording import plain
 from foundation.logs.parts import write_text
@@ -112,7 +113,7 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     if told and record.simulation is None:
         cpus = f"{counted(machine['cpus'], 'CPU')}: " if "cpus" in machine else ""
         yield "machine", f"{cpus}{', '.join(told)}"
-    placed = ", ".join(f"{name} on {where}" for name, where in record.placement.items())
+    placed = ", ".join(f"{name} on {where}" for name, where in _placed(record).items())
     if placed:
         yield "placement", placed
     empty = summary.empty_rpc_latency_us
@@ -138,14 +139,21 @@ def _logged(source: Source) -> Iterator[tuple[str, str]]:
     )
 
 
+def _placed(record: RunRecord) -> dict[str, Any]:
+    """The CPUs of each; the kernel's program that has none of its own is where its frames come from."""
+    is_its_senders = record.datapath == "kernel" and record.placement.get("switch") == ANY
+    return {**record.placement, **({"switch": "its senders' CPUs"} if is_its_senders else {})}
+
+
 def _switch(record: RunRecord) -> str:
-    """The target, with its datapath; with the kernel's, what it took of its senders' CPU."""
+    """The target, with its datapath; with the kernel's, what it took of a CPU: its senders', or one apart."""
     if record.datapath is None:
         return "the P4 program" if record.simulation else record.target
     ports = (record.switch or {}).get("ports", {}).values()
     frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
     ns = sum(port.get("program_ns", 0) for port in ports)
-    took = f", {ns / frames / 1000:.1f} µs of senders' CPU a frame" if ns and frames else ""
+    whose = "senders' CPU" if record.placement.get("switch", ANY) == ANY else "its CPU"
+    took = f", {ns / frames / 1000:.1f} µs of {whose} a frame" if ns and frames else ""
     return f"{record.target} (datapath {record.datapath}{took})"
 
 

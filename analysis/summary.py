@@ -17,7 +17,7 @@ from analysis.errors import AnalysisError
 from analysis.learning import compared_courses, learning, mean_loss
 from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blocks, of_log
 from analysis.precision import Width, widest, widths
-from analysis.record import AgentCost, Block, CapacityCheck, RunRecord, ServerUse, Virtual
+from analysis.record import AgentCost, Block, CapacityCheck, ProgramUse, RunRecord, ServerUse, Virtual
 from analysis.reported import common_reports, courses, read_curves
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
@@ -113,10 +113,13 @@ class LoadSummary(_Model):
 
 
 class ProgramShare(_Model):
-    """Which part of the agents' CPU time was the switch's program in the kernel, over all blocks."""
+    """What the switch's program in the kernel took, over all blocks."""
 
     workers: float
+    """Part of the workers' CPU time, for frames of theirs on their own cores. Likewise of the servers."""
     servers: float
+    cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
+    """How many cores it took, and whose: s a second."""
 
 
 class Summary(_Model):
@@ -410,9 +413,12 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
     worker_s, server_s = sum(block.worker_cpu_s for block in blocks), total_use(blocks).cpu_s
     if len(programs) < len(blocks) or not worker_s or not server_s:
         return None
+    took = {name: sum(getattr(program, name) for program in programs) for name in ProgramUse.model_fields}
+    duration_s = sum(block.duration_ms for block in blocks) / 1e3
     return ProgramShare(
-        workers=sum(program.workers for program in programs) / worker_s,
-        servers=sum(program.servers for program in programs) / server_s,
+        workers=took["workers"] / worker_s,
+        servers=took["servers"] / server_s,
+        cores=ProgramUse(**{name: s / duration_s if duration_s else 0.0 for name, s in took.items()}),
     )
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -95,9 +95,15 @@ class Faults(_Model):
 class PlacementConfig(_Model):
     """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
 
-    switch: int | None = Field(default=None, ge=0)
+    switch: Annotated[int, Field(ge=0)] | Literal["any"] | None = None
+    """Any: a process is where the kernel puts it, and a program in the kernel where its frames come from."""
     servers: int | None = Field(default=None, ge=0)
     workers: int | None = Field(default=None, ge=0)
+
+    @property
+    def cpu_of_switch(self) -> int | None:
+        """Its number, where it is told."""
+        return self.switch if isinstance(self.switch, int) else None
 
 
 class ServerCost(_Model):

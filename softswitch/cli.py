@@ -93,6 +93,12 @@ from softswitch.v1model import DROP_PORT
     help="Where the kernel runs it; xdp: in the driver of a NIC, for programs that copy no frame.",
 )
 @click.option(
+    "--rps-cpu",
+    type=click.IntRange(min=0),
+    metavar="CPU",
+    help="Where the kernel runs it, by receive packet steering; left out: on the CPUs of whoever sends.",
+)
+@click.option(
     "--pin",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -143,6 +149,7 @@ def command(
     counters: Path | None,
     datapath: str,
     hook: str,
+    rps_cpu: int | None,
     pin: Path | None,
     unpin: Path | None,
     trace: Path | None,
@@ -169,6 +176,9 @@ def command(
     wanted = Datapath(datapath)
     if wanted is Datapath.SOCKETS and hook != TCX:
         raise click.UsageError(f"--hook {hook} goes with --datapath kernel or auto")
+    if rps_cpu is not None and (wanted is Datapath.SOCKETS or hook == "xdp"):
+        what = "--datapath sockets" if wanted is Datapath.SOCKETS else "--hook xdp"
+        raise click.UsageError(f"--rps-cpu goes with --datapath kernel or auto, not with {what}")
     if wanted is Datapath.SOCKETS and pin is not None:
         raise click.UsageError("--pin goes with --datapath kernel or auto")
     rates = by_port("--port-rate", port_rates, parse_port_rate)
@@ -200,6 +210,7 @@ def command(
             datapath=wanted,
             hook=hook,
             pin=pin,
+            rps_cpu=rps_cpu,
             busy_poll=busy_poll,
             trace=trace,
             trace_filters=tuple(trace_filters),

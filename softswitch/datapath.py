@@ -26,6 +26,7 @@ from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
+from softswitch.kernel.steering import check_cpu
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
@@ -52,6 +53,7 @@ class SwitchPorts:
     With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
     So there are where an interface is shaped (`softswitch.ports.holding`) when the switch starts. `pcap` is a
     folder for the frames of each port. With a `trace` packets pass the interpreter, which tells what it does.
+    `rps_cpu` is where the kernel is to run the program (`softswitch.kernel.steering`).
 
     `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
     where the kernel is asked for and cannot be the datapath.
@@ -70,8 +72,11 @@ class SwitchPorts:
         shapes: Mapping[int, Shape] = {},
         pcap: Path | None = None,
         trace: Trace | None = None,
+        rps_cpu: int | None = None,
     ) -> None:
         check_ports(ports, cpu_port, impairments, shapes)
+        if rps_cpu is not None:
+            check_cpu(rps_cpu)
         warm_tables()  # it takes a while, for which the first program need not wait
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
@@ -81,7 +86,7 @@ class SwitchPorts:
         # The sockets' forwarding ends with the process.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
-        self._trace = trace
+        self._trace, self._rps_cpu = trace, rps_cpu
         self._holding = {} if self._wanted is Datapath.KERNEL else _holding(ports, impairments)
         self._unable = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
@@ -185,7 +190,9 @@ class SwitchPorts:
             self._sockets.close()
             self._sockets = None
         if self._kernel is None:
-            self._kernel = KernelPorts(self._names, self._cpu_port, self._ends, self._hook, self._pins)
+            self._kernel = KernelPorts(
+                self._names, self._cpu_port, self._ends, self._hook, self._pins, self._rps_cpu
+            )
         return self._kernel
 
     def _use_sockets(self) -> PortLoop:
@@ -332,7 +339,8 @@ class SwitchPorts:
         if self._kernel is not None:
             pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
             count = counted(len(self._names), "interface")
-            return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{pinned}"
+            steered = "" if self._rps_cpu is None else f", on CPU {self._rps_cpu}"
+            return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{steered}{pinned}"
         return f"datapath sockets: {self.reason}"
 
 

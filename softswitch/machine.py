@@ -61,6 +61,7 @@ class Machine:
                 settings.shapes,
                 settings.pcap,
                 trace,
+                settings.rps_cpu,
             )
             opened.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)

@@ -93,6 +93,17 @@ def pointer(_typing: Any, address: Any) -> Any:
 
 
 @intrinsic
+def byte_at(_typing: Any, address: Any) -> Any:
+    """The byte at an address, as a signed 64-bit number."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        byte = builder.load(builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
+        return builder.zext(byte, ir.IntType(64))
+
+    return types.int64(types.intp), generate
+
+
+@intrinsic
 def load_acquire(_typing: Any, address: Any) -> Any:
     """Read a uint32 that another thread or the kernel publishes; later reads stay after it."""
 

@@ -54,6 +54,8 @@ class Settings:
     datapath: Datapath = Datapath.AUTO
     hook: str = TCX
     pin: Path | None = None
+    rps_cpu: int | None = None
+    """On which the kernel is to run the program; None is where its frames come from."""
     busy_poll: bool = False
     trace: Path | None = None
     """File for what happens to packets (`softswitch.explain`)."""

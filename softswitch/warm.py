@@ -9,6 +9,7 @@ from pathlib import Path
 
 from softswitch import ir
 from softswitch.memory.layout import make_layout
+from softswitch.p4runtime.plain.warm import warm as warm_plain_writes
 from softswitch.ports import forwarding
 from softswitch.ports.loop import PortLoop
 from softswitch.state.entries import Entries
@@ -43,6 +44,7 @@ def warm_tables() -> None:
     )
     layout = make_layout(nothing)
     Entries(nothing, layout, Memory(layout.work * 8), [])
+    warm_plain_writes()
 
 
 if __name__ == "__main__":

@@ -186,6 +186,8 @@ class SoftSwitch(TargetSwitch):
     def command(self) -> list[str]:
         """`python -m softswitch`, with the faults that it shall make at every port, both ways."""
         options = [*WITHOUT_PROGRAM, "--counters", str(self._counters), "--datapath", self.datapath]
+        if self.cpu is not None and self.datapath != "sockets":
+            options += ["--rps-cpu", str(self.cpu)]
         if self.impairment is not None:
             options += [
                 option

@@ -75,6 +75,7 @@ async def our_workers(
             workers=agents.workers,
             servers=agents.servers,
             health=context.health,
+            placement=context.placement,
         )
         yield Participants(session, trace.space, partial(_traffic, session, trace, context.placement.rest))
 

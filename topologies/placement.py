@@ -1,10 +1,11 @@
 """Which CPU each process runs on: on 2 CPUs, 4, 16.
 
 Parameter servers and workers are kept apart, so that neither steals from the other's latency, and the
-runner sleeps while a block runs. On two CPUs the switch is left to the kernel: pinned to either, it made no
-difference that could be told from noise; as SCHED_FIFO it interrupts a server for every single frame. With
-a third the switch has a CPU of its own, and with a fourth whatever else runs does, too
-(`topologies.isolation`). All others are the agents', and with enough of them each agent has its own.
+runner sleeps while a block runs. On two CPUs the switch is left where it is: a process where the kernel puts
+it (pinned to either, it made no difference that could be told from noise; as SCHED_FIFO it interrupts a
+server for every single frame), a program in the kernel on its senders'. With a third the switch has a CPU of
+its own in either datapath, and with a fourth whatever else runs does, too (`topologies.isolation`). All
+others are the agents', and with enough of them each agent has its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from analysis.record import ANY
 from experiment.config import PlacementConfig
 
 
@@ -20,6 +22,7 @@ class Placement:
     """CPU numbers; none is any."""
 
     switch: int | None = None
+    """Of its process, and of its program in the kernel (`softswitch.kernel.steering`)."""
     servers: tuple[int, ...] = ()
     """Agents take turns with them."""
     workers: tuple[int, ...] = ()
@@ -40,7 +43,7 @@ def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] |
     """Spread switch, agents and the rest over the CPUs of this process, unless they are told."""
     found = _spread(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
     return Placement(
-        switch=found.switch if wanted.switch is None else wanted.switch,
+        switch=found.switch if wanted.switch is None else wanted.cpu_of_switch,
         servers=found.servers if wanted.servers is None else (wanted.servers,),
         workers=found.workers if wanted.workers is None else (wanted.workers,),
         rest=found.rest,
@@ -70,5 +73,5 @@ def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
 
 def _told(cpus: tuple[int, ...]) -> int | str | list[int]:
     if not cpus:
-        return "any"
+        return ANY
     return cpus[0] if len(cpus) == 1 else list(cpus)

@@ -112,7 +112,7 @@ def _check_target(config: Config) -> None:
 def _check_cpus(config: Config) -> None:
     usable = os.sched_getaffinity(0)
     for name, cpu in config.placement.model_dump().items():
-        if cpu is not None and cpu not in usable:
+        if isinstance(cpu, int) and cpu not in usable:
             allowed = ", ".join(map(str, sorted(usable)))
             raise PreflightError(f"placement.{name} = {cpu}: this process may use the CPUs {allowed}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -25,11 +25,12 @@ from foundation.concurrency import together
 from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
-from foundation.protocol.addressing import server_port, worker_port
 from topologies.agents import Agent, Answer, Commanded, call_all
 from topologies.disturbance import read
 from topologies.isolation import cpu_ns
 from topologies.machine import peak_memory_mb, run_queue_ns
+from topologies.placement import Placement
+from topologies.program import use_of
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
@@ -47,6 +48,7 @@ class RealSession(Session):
     network: Network
     workers: Sequence[Commanded]
     servers: list[Agent]
+    placement: Placement = field(default_factory=Placement)
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Those that the run may use."""
     loaded: dict[int, Sequence[int]] = field(default_factory=dict)
@@ -180,22 +182,13 @@ class RealSession(Session):
         return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
 
     def program_use(self) -> ProgramUse | None:
-        """What the kernel's program has taken of the agents since the start; None where it is not told."""
+        """What the kernel's program has taken since the start, and whose; None where it is not told."""
         if self.record.datapath != "kernel":
             return None
         counted = self.network.switch.counters()
         if counted is None:
             return None
-        workers, servers = (range(1, number + 1) for number in (self.config.workers, self.config.servers))
-
-        def seconds(ports: Iterable[int]) -> float:
-            ns: int = sum(counted["ports"][str(port)]["program_ns"] for port in ports)
-            return ns / 1e9
-
-        return ProgramUse(
-            workers=seconds(worker_port(number) for number in workers),
-            servers=seconds(server_port(self.config.workers, number) for number in servers),
-        )
+        return use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
 
     def read_machine(self) -> Reading:
         """What takes the CPUs from the run."""

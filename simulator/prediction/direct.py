@@ -73,8 +73,9 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     if not steps:
         raise AnalysisError(f"{run}: has measured no step of arm {arm}")
     of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
-    programs = [block.program_s for block in blocks if block.program_s is not None]
-    program_s = sum(program.workers + program.servers for program in programs)
+    # Apart from its senders it is, to them, a switch of its own.
+    programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_its_senders]
+    program_s = sum(program.total for program in programs)
     return _Arm(
         worker_us=of_step[WORKER_CPU.name],
         server_us=of_step[PS_CPU.name],

@@ -7,7 +7,8 @@ INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
 mailbox     what the control plane and the direct front end hand over (`MAILBOX`)
-areas       one for each CPU: what a packet is kept in while its program runs (`Bpf.reserve`)
+areas       one for each CPU: frames by port that it has run (`Arena.runs`), and what a packet is kept in
+            while its program runs (`Bpf.reserve`)
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, LARGEST, OVERSIZE_OUT = range(0, 48, 8)
+RUNS, RUNS_BYTES = 0, 8 * PORT_NUMBERS
+"""In each CPU's area: frames by port."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
@@ -92,6 +95,7 @@ class Arena:
         weakref.finalize(self, _libc.munmap, address, self.size)
         self.words[MAILBOX // 8] = self.mailbox
         self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
+        self._cpus, self._areas, self._stride = cpus, areas, stride
 
     @property
     def words(self) -> npt.NDArray[np.uint64]:
@@ -101,6 +105,11 @@ class Arena:
     def view(self, offset: int, size: int) -> npt.NDArray[np.uint64]:
         """The words of a part, by byte offset and bytes."""
         return np.frombuffer(self._memory, dtype=np.uint64, count=size // 8, offset=offset)
+
+    def runs(self) -> npt.NDArray[np.uint64]:
+        """Frames that each CPU has run, by port: (CPUs, ports)."""
+        areas = self.view(self._areas, self._cpus * self._stride).reshape(self._cpus, self._stride // 8)
+        return areas[:, RUNS // 8 : (RUNS + RUNS_BYTES) // 8]
 
     def connect(self, interfaces: dict[int, int]) -> None:
         """Have frames of interfaces (by index) come in by ports, and frames for ports go there."""

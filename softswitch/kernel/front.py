@@ -81,6 +81,7 @@ class _FrontEnd:
         self.b, self.target = builder.b, builder.target
         self.reach, self.copies = reach(program), needs_queues(program)
         self.tells = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
+        assert self.target.take(arena.RUNS_BYTES) == arena.RUNS
         self.note = self.target.take(16)
         front = partial(FrontOutput, target=self.target, place=self.note)
         # The packet's fields come first: an instruction's offset reaches 32 KiB, and each field beyond would
@@ -104,6 +105,7 @@ class _FrontEnd:
         t_in, now = self.builder.clock()
         port = self._port()
         self._count(port, arena.RECEIVED)
+        self._count_run(port)
         self._require_size(port)
         self.kernel.put_tags_back(self.frame)
         self.kernel.make_linear()
@@ -155,6 +157,12 @@ class _FrontEnd:
 
     def _count(self, port: llvm.Value, which: int) -> None:
         self.b.atomic_rmw("add", self._counter(port, which), integer(64, 1), "monotonic")
+
+    def _count_run(self, port: llvm.Value) -> None:
+        """On this CPU, where no other frame comes between."""
+        b = self.b
+        ours = byte_offset(b, byte_offset(b, self.target.area(b), arena.RUNS), b.shl(port, integer(64, 3)))
+        b.store(b.add(b.load(ours, typ=I64), integer(64, 1)), ours)
 
     def _require(self, condition: llvm.Value) -> None:
         good = self.b.append_basic_block()

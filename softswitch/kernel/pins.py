@@ -24,9 +24,10 @@ from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, keep_tap, open_tap, set_flag
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.generation import OBJECTS, Generation
+from softswitch.kernel.steering import put_back
 
-CPU, _SWITCH = "cpu", "switch"
-"""Under which names things are remembered: the CPU port's device, what the switch is."""
+CPU, STEERED, _SWITCH = "cpu", "steered", "switch"
+"""Under which names things are remembered: the CPU port's device, `steering.Masks`, what the switch is."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -97,6 +98,7 @@ class Pins:
         for name in (self.fixed() or {}).get("ports", {}).values():
             with contextlib.suppress(OSError):  # it has gone
                 set_flag(name, PROMISCUOUS, is_on=False)
+        put_back(self.recall(STEERED) or {})
         if (cpu := self.recall(CPU)) is not None:
             with contextlib.suppress(OSError):
                 descriptor, _ = open_tap(cpu)

@@ -1,7 +1,8 @@
 """Ports whose frames the kernel itself runs through the program; only those of the CPU port come by here.
 
-A frame is processed on the core of whoever sends it, between the two interfaces. So nothing waits; what an
-interface does not take, the kernel drops. Both are counted, as `softswitch.ports` counts.
+A frame is processed between the two interfaces: on the core of whoever sends it, or on one that is told
+(`steering`). No process waits for it; what an interface does not take, the kernel drops. Both are counted, as
+`softswitch.ports` counts.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from softswitch.kernel.front import MOST_BYTES
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.interfaces import CpuInterface, Interface
 from softswitch.kernel.losses import sent_in_vain
-from softswitch.kernel.pins import Pins
+from softswitch.kernel.pins import STEERED, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
+from softswitch.kernel.steering import Masks, put_back, steer
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
@@ -50,7 +52,9 @@ class KernelPorts:
         ends: ControlEnds | None = None,
         hook: Hook = Hook.TCX,
         pins: Pins | None = None,
+        rps_cpu: int | None = None,
     ) -> None:
+        """With `rps_cpu` the program runs on that CPU (`steering`)."""
         check_ports(ports, cpu_port, {})
         self._pins = pins
         self._start_ns = time.monotonic_ns()
@@ -59,6 +63,7 @@ class KernelPorts:
         self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
+        self._runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
         self._lost = dict.fromkeys(_LOSSES, 0)
         """What has been counted, while no pipeline counts."""
         self._cpu_lost = self._notices_lost = 0
@@ -78,6 +83,7 @@ class KernelPorts:
                     contextlib.closing(CpuInterface(cpu_port, self._programs, hook, pins))
                 )
                 self._interfaces[cpu_port] = self._cpu
+            self._steer(rps_cpu, opened)
             self._in_vain = self._sent_in_vain_before()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
@@ -90,6 +96,17 @@ class KernelPorts:
         if self._pins is not None and kept is None:
             self._pins.pin(_PROGRAMS, programs)
         return programs
+
+    def _steer(self, cpu: int | None, opened: contextlib.ExitStack) -> None:
+        """As it is asked for now, whatever is kept of the switch before."""
+        before: Masks = (None if self._pins is None else self._pins.recall(STEERED)) or {}
+        put_back(before)
+        names = [each.name for each in self._interfaces.values()]
+        before = {} if cpu is None else steer(names, cpu)
+        if self._pins is None:
+            opened.callback(put_back, before)
+        else:
+            self._pins.remember(STEERED, before)
 
     def _sent_in_vain_before(self) -> Counter[str]:
         """What interfaces had dropped when the switch was first started."""
@@ -119,6 +136,7 @@ class KernelPorts:
         else:
             words[arena.START_NS // 8] = self._start_ns
             self._counters_of(pipeline)[:] = self._counted
+            pipeline.arena.runs()[:] = self._runs
             for name, place in _LOSSES.items():
                 words[place // 8] = self._lost[name]
         pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
@@ -143,6 +161,7 @@ class KernelPorts:
         os.eventfd_read(self._stop_event)
         self._thread = None
         self._counted, self._lost = self._counters_of(pipeline).copy(), _losses(pipeline)
+        self._runs = pipeline.arena.runs().copy()
 
     def close(self) -> None:
         """Stop, and let go of all interfaces; harmless when repeated."""
@@ -159,9 +178,10 @@ class KernelPorts:
         """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
         # The kernel counts a run at its end, so before what the programs count at their beginning.
         used = {number: interface.usage() for number, interface in self._interfaces.items()}
-        counted, lost = self._counted, self._lost
+        counted, runs, lost = self._counted, self._runs, self._lost
         if self._pipeline is not None:
             counted, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
+            runs = self._pipeline.arena.runs().copy()
         in_vain = sent_in_vain()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
@@ -182,6 +202,7 @@ class KernelPorts:
                 duplicated=0,
                 reordered=0,
                 program_ns=used[number].ns,
+                program_runs=tuple(runs[:, number].tolist()),
             )
         return SwitchCounters(
             ports=ports,

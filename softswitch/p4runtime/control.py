@@ -33,6 +33,8 @@ from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
+from softswitch.p4runtime.plain.request import Request
+from softswitch.p4runtime.plain.writer import PlainWriter, TakesOperations
 from softswitch.p4runtime.status import Refusal, invalid, unimplemented
 from softswitch.pipeline import ControlPlane, EntryWrite
 
@@ -81,6 +83,9 @@ class ControlledPipeline(Generic[PL]):
         self.stores = Stores(p4info, program, self.profiles)
         self.handles = Handles(self.pipeline.read_entries)
         self.tables = TableEntries(self.stores, p4info.actions, self.pipeline, self.timers, clock)
+        self._plain: PlainWriter | None = None
+        if isinstance(self.pipeline, TakesOperations):
+            self._plain = PlainWriter(self.stores, program.tables.values(), self.pipeline)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
         self.replication = PacketReplication()
         self.value_sets = ValueSetEntries(p4info.value_sets)
@@ -130,7 +135,20 @@ class ControlledPipeline(Generic[PL]):
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         """Do a batch of updates in order, as its atomicity asks; a result for each update."""
         if self._kept is not None:
-            self._kept.add(self._clock(), request)
+            self._kept.add(self._clock(), request.SerializeToString())
+        return self._write(request)
+
+    def write_bytes(self, request: Request) -> list[Refusal | None]:
+        """The same for a request as it came in: plain writes that can all be done take the shortest way."""
+        if self._kept is not None:
+            self._kept.add(self._clock(), request.data)
+        if self._plain is not None and request.scanned is not None:
+            operations = self._plain.operations(request.scanned, self.handles.watched)
+            if operations is not None and self._plain.do_all(operations):
+                return [None] * len(request.scanned.updates)
+        return self._write(request.whole)
+
+    def _write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
         if request.atomicity == p4r.WriteRequest.CONTINUE_ON_ERROR:
             return self._write_each(request)
         batch = Batch(self.pipeline, follow=self.handles.follow)

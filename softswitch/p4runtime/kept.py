@@ -53,9 +53,8 @@ class Kept:
         except (OSError, DecodeError) as error:
             raise SwitchError(f"{self._config}: no pipeline config that can be read: {error}") from None
 
-    def add(self, now: int, request: p4r.WriteRequest) -> None:
-        """Keep a request that is to be done; `Refusal` where the disk does not take it."""
-        data = request.SerializeToString()
+    def add(self, now: int, data: bytes) -> None:
+        """Keep the bytes of a request that is to be done; `Refusal` where the disk does not take it."""
         record = _HEAD.pack(now, len(data)) + data
         before = os.fstat(self._journal).st_size
         try:

@@ -9,6 +9,7 @@ turns the messages of others into these.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -60,13 +61,18 @@ def adopt(message: M) -> M:
     return cast(M, kind.FromString(message.SerializeToString()))
 
 
-def method_handlers(servicer: object) -> grpc.GenericRpcHandler:
-    """What a gRPC server needs to serve P4Runtime by `servicer`, which has a method of each RPC's name."""
+def method_handlers(
+    servicer: object, requests: Mapping[str, Callable[[bytes], Any]] = {}
+) -> grpc.GenericRpcHandler:
+    """What a gRPC server needs to serve P4Runtime by `servicer`, which has a method of each RPC's name.
+
+    `requests` are of RPCs whose requests are to be something else than messages.
+    """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
         handlers[rpc.name] = _HANDLERS[rpc.client_streaming, rpc.server_streaming](
             getattr(servicer, rpc.name),
-            request_deserializer=GetMessageClass(rpc.input_type).FromString,
+            request_deserializer=requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString),
             response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
         )
     return grpc.method_handlers_generic_handler(_SERVICE, handlers)

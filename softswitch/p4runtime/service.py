@@ -27,6 +27,7 @@ from softswitch.p4runtime.pipelines import (
     Ports,
     SetRequest,
 )
+from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 from softswitch.words import counted
@@ -102,7 +103,8 @@ class P4RuntimeServer(Generic[PL]):
             ("grpc.max_send_message_length", MAX_MESSAGE),
         ]
         self._server = grpc.aio.server(options=options)
-        self._server.add_generic_rpc_handlers((method_handlers(self), *self.beside))
+        handlers = method_handlers(self, {"Write": Request})
+        self._server.add_generic_rpc_handlers((handlers, *self.beside))
         port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
         await self._server.start()
         if self._is_attached:
@@ -135,12 +137,12 @@ class P4RuntimeServer(Generic[PL]):
 
     # ---- unary and server-streaming RPCs
 
-    async def Write(self, request: p4r.WriteRequest, context: Context) -> p4r.WriteResponse:
+    async def Write(self, request: Request, context: Context) -> p4r.WriteResponse:
         """Do a batch of updates (P4Runtime 1.4 §12)."""
         async with _refusals(context):
-            await self._reach(request.device_id)
-            self._check_primary(request)
-            results = self.pipelines.need_saved().write(request)
+            await self._reach(request.head.device_id)
+            self._check_primary(request.head)
+            results = self.pipelines.need_saved().write_bytes(request)
             self._notifications.set_alarm()
         if any(results):
             await abort_batch(context, "update", results)

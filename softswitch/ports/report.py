@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,8 @@ class PortCounters(NamedTuple):
     duplicated: int
     reordered: int
     queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped
-    program_ns: int = 0  # CPU time of the kernel's program for `rx`, which is the senders'; 0 of the sockets
+    program_ns: int = 0  # CPU time of the kernel's program for `rx`; 0 of the sockets
+    program_runs: tuple[int, ...] = ()  # by CPU: frames of `rx` that the program ran for there
 
 
 class SwitchCounters(NamedTuple):
@@ -69,7 +71,9 @@ def plus(before: SwitchCounters | None, now: SwitchCounters) -> SwitchCounters:
 
 
 def _sum(before: PortCounters, now: PortCounters) -> PortCounters:
-    return PortCounters(now.name, *(a + b for a, b in zip(before[1:], now[1:], strict=True)))
+    added = (a + b for a, b in zip(before[1:-1], now[1:-1], strict=True))
+    runs = zip_longest(before.program_runs, now.program_runs, fillvalue=0)
+    return PortCounters._make([now.name, *added, tuple(map(sum, runs))])
 
 
 _REASONS = {

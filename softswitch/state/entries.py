@@ -46,7 +46,9 @@ class Entries:
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
         self._install_own()
-        self._look_up(self._encoded([]))  # compiled later, under the mutex, it would stop all packets
+        # Compiled later, under the mutex, they would stop all packets.
+        self._look_up(self._encoded([]))
+        self.do_all(*_flat([]))
 
     def _install_own(self) -> None:
         """The program's default actions and entries."""
@@ -71,6 +73,23 @@ class Entries:
             for entry, result in zip(writes, results, strict=True)
         ]
 
+    def do_all(self, ops: Words, starts: Offsets) -> bool:
+        """Apply operations of exact tables as one batch, if all can be done and no two have the same key."""
+        memory, count = self._memory, len(starts) - 1
+        with memory.control:
+            entries = np.array([self.count(name) for name in self._rows], dtype=np.int64)
+            seen = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
+            if not write.can_do_all(memory.words, self._tables, ops, starts, entries, seen):
+                return False
+            results = np.zeros(count, dtype=np.int8)
+            self._apply(ops, starts, results)
+        assert not results.any()
+        return True
+
+    def row_of(self, table: str) -> int:
+        """By which operations name a table."""
+        return self._rows[table]
+
     def _encode(self, entry: EntryWrite) -> list[int]:
         words = match_words(self._layout.tables[entry.table], entry.key, entry.priority)
         op = [CHANGES[entry.change], self._rows[entry.table], *words]
@@ -86,13 +105,15 @@ class Entries:
 
     def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)
-        flat, starts = _flat(ops)
+        self._apply(*_flat(ops), results)
+        return results
+
+    def _apply(self, ops: Words, starts: Offsets, results: npt.NDArray[np.int8]) -> None:
         memory = self._memory
         with memory.changing() as words:
             write.write_entries(
-                words, self._tables, flat, starts, results, memory.mutex_address, memory.waiting
+                words, self._tables, ops, starts, results, memory.mutex_address, memory.waiting
             )
-        return results
 
     def _error(self, entry: EntryWrite, result: int) -> Exception:
         if result == write.EXISTS:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from softswitch import ir
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import HEAD_BYTES, read_head
+from softswitch.memory.rows import Words
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
@@ -20,7 +21,7 @@ from softswitch.pipeline import (
     StoredEntry,
 )
 from softswitch.state.cells import Cells
-from softswitch.state.entries import Entries
+from softswitch.state.entries import Entries, Offsets
 from softswitch.state.memory import Memory
 from softswitch.state.notices import decode_notice, is_notice
 from softswitch.state.profiles import Profile
@@ -75,6 +76,22 @@ class StatePipeline:
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         """Apply writes in order as one batch (`Pipeline.write_entries`)."""
         return self._entries.write(writes)
+
+    def do_all(self, ops: Words, starts: Offsets) -> bool:
+        """Do operations of exact tables as one batch, if all can be done and no two have the same key."""
+        return self._entries.do_all(ops, starts)
+
+    def row_of(self, table: str) -> int:
+        """By which operations name a table."""
+        return self._entries.row_of(table)
+
+    def key_words(self, table: str) -> int:
+        """Words that an operation has of a key."""
+        return self._layout.tables[table].key_words
+
+    def invocation(self, table: str, call: ActionCall) -> ir.Invocation:
+        """An action of a table's entries, resolved."""
+        return self.program.invocation(self.program.tables[table], call.name, call.args)
 
     def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
         """Entries as they are now (`Pipeline.find_entries`)."""

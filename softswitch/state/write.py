@@ -22,6 +22,7 @@ from softswitch.state.records import (
     fill,
     find,
     free_record,
+    hash_key,
     point_bucket,
     put,
     record_at,
@@ -102,6 +103,46 @@ def write_entries(
         results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], int64(ops[starts[i]]))
     pthread_mutex_unlock(mutex)
     waiting[0] = 0
+
+
+@entry_point
+def can_do_all(
+    state: Words,
+    tables: npt.NDArray[Any],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    entries: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int32],
+) -> bool:
+    """Whether `write_entries` would do all of these operations of exact tables, no two of them on one key.
+
+    `entries` are those of each table, by row. `seen` has room for twice the operations, a power of two, of 0.
+    """
+    mask = len(seen) - 1
+    for i in range(len(starts) - 1):
+        change, row, key = int64(ops[starts[i]]), int64(ops[starts[i] + 1]), starts[i] + 2
+        table = tables[row]
+        if (find(state, table, ops, key) >= 0) == (change == INSERT):
+            return False
+        if change == INSERT:
+            if entries[row] >= table.size:
+                return False
+            entries[row] += 1
+        elif change == DELETE:
+            entries[row] -= 1
+        at = int64(hash_key(ops, key, table.key_words) & np.uint64(0x7FFFFFFF)) + row & mask
+        while seen[at] != 0:
+            other = starts[seen[at] - 1] + 1
+            is_same = int64(ops[other]) == row
+            for word in range(table.key_words):
+                if not is_same:
+                    break
+                is_same = ops[other + 1 + word] == ops[key + word]
+            if is_same:
+                return False
+            at = at + 1 & mask
+        seen[at] = i + 1
+    return True
 
 
 @entry_point

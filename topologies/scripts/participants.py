@@ -39,6 +39,7 @@ async def script_workers(context: RunContext) -> AsyncIterator[Participants]:
             workers=found.workers,
             servers=found.servers,
             health=context.health,
+            placement=context.placement,
             arms=found.arms,
         )
         yield Participants(session, found.space, partial(_traffic, session, found, context.placement.rest))

@@ -7,7 +7,7 @@ of the table; from then on every write is followed, whoever made it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from softswitch.p4runtime.entities.selection import LowestFree
 from softswitch.p4runtime.entities.store import Key
@@ -50,6 +50,11 @@ class Handles:
     def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
         self._entries = entries
         self._tables: dict[str, _Numbers] = {}
+
+    @property
+    def watched(self) -> Collection[str]:
+        """The tables that were asked about, whose writes must be told to `follow`."""
+        return self._tables.keys()
 
     def follow(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
         """The pipeline has done these writes, but for those that failed."""

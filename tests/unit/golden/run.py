@@ -175,7 +175,7 @@ PORTS = {
 def in_the_kernel(golden: GoldenRun) -> GoldenRun:
     """The same run with the switch's program in the kernel."""
     blocks = [
-        block.model_copy(update={"program_s": program})
+        block.model_copy(update={"program_s": program, "duration_ms": 12.0})
         for block in golden.record.blocks
         for program in [
             SPECIAL_PROGRAM_S if (block.arm, block.round) == ("hot", SPECIAL_ROUND) else PROGRAM_S[block.arm]

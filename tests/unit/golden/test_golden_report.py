@@ -18,8 +18,9 @@ from analysis.facts import facts
 from analysis.page.drawing import drawings
 from analysis.page.tables import losses
 from analysis.page.words import CAVEATS
+from analysis.record import ProgramUse
 from analysis.report import write_report
-from analysis.summary import Summary
+from analysis.summary import ProgramShare, Summary
 from analysis.table import print_summary, render
 from tests.harness.words import all_that_counts, what_counts
 from tests.unit.golden.run import GoldenRun, in_the_kernel
@@ -132,7 +133,37 @@ def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: G
     # 1.8 ms for 1,500 frames.
     title = "Run 20260102-030405 on softswitch (datapath kernel, 1.2 µs of senders' CPU a frame)"
     assert page.parts["h1"] == [title]
-    assert ["24.3%", "workers'", "12.9%", "servers'"] in map(numbers_and_arms, page.parts["li"])
+    took = "24.3% of workers' (0.33), 12.9% of servers' (0.11)"
+    assert numbers_and_arms(took) in map(numbers_and_arms, page.parts["li"])
+
+
+@pytest.mark.parametrize(
+    ("cores", "of", "told"),
+    [
+        (ProgramUse(workers=0, servers=0, apart=0.14), (0, 0), "14.0% of a core"),
+        (ProgramUse(workers=0, servers=0.02, on_servers=0.3), (0, 0.05),
+         "30.0% of a core; 0.0% of the workers' (0.00), 5.0% of the servers' (0.02)"),
+        (ProgramUse(workers=0.08, servers=0, on_workers=0.2, apart=0.1), (0.1, 0),
+         "10.0%; 20.0% of a core; 10.0% of the workers' (0.08), 0.0% of the servers' (0.00)"),
+    ],
+)  # fmt: skip
+def test_where_the_switch_ran_is_told_with_what_it_took_there(
+    golden: GoldenRun, cores: ProgramUse, of: tuple[float, float], told: str
+) -> None:
+    share = ProgramShare(workers=of[0], servers=of[1], cores=cores)
+    lines = facts(golden.summary.model_copy(update={"program_share": share}))
+    (found,) = [line for line in lines if line.startswith("The switch ran")]
+    assert "senders' cores" not in found
+    assert numbers_and_arms(found) == numbers_and_arms(told)
+    for whose, s in (("that no agent has", cores.apart), ("that the servers have", cores.on_servers)):
+        assert (whose in found) == (s > 0)
+
+
+def test_a_switch_with_a_cpu_takes_none_of_its_senders(golden: GoldenRun) -> None:
+    run = in_the_kernel(golden)
+    record = run.record.model_copy(update={"placement": {"switch": 2, "servers": 0, "workers": 1}})
+    page = Page(without_figures(GoldenRun(run.folder, record, run.summary), run.summary))
+    assert "1.2 µs of its CPU a frame" in page.parts["h1"][0]
 
 
 def test_the_terminals_breakdown(terminal: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from analysis.record import ProgramUse
 from analysis.summary import summarise
 from tests.unit.golden.run import GoldenRun, in_the_kernel
 
@@ -259,7 +260,13 @@ def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -
     summary = json.loads(in_the_kernel(golden).summary.model_dump_json())
     # Ten rounds: 30 + 30 + 30 + (9 * 4.8 + 6.6) + 60 ms of 150 + 150 + 153 + (9 * 18 + 21) + 186, and
     # 15 + 15 + 12 + (9 * 1.8 + 1.5) + 9 ms of 120 + 120 + 117 + (9 * 9 + 10.5) + 84.
-    assert summary["program_share"] == {"workers": about(199.8 / 822), "servers": about(68.7 / 532.5)}
+    # All of the blocks last 600 ms.
+    nowhere_else = {"on_workers": 0.0, "on_servers": 0.0, "apart": 0.0}
+    assert summary["program_share"] == {
+        "workers": about(199.8 / 822),
+        "servers": about(68.7 / 532.5),
+        "cores": {"workers": about(199.8 / 600), "servers": about(68.7 / 600), **nowhere_else},
+    }
     differences = summary["loads"]["0.5"]["differences"]
     without = {
         # 12 - 1.5 ms; 9 - 1.8 and 10.5 - 1.5.
@@ -272,6 +279,26 @@ def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -
     for arm, metrics in differences.items():
         with_it = {name: each for name, each in metrics.items() if name not in without}
         assert with_it == {name: each.model_dump() for name, each in bare[arm].items()}
+
+
+def test_what_is_not_known_of_whose_time_it_took_is_not_taken_off(golden: GoldenRun) -> None:
+    """Steered to the servers' core, what it did there for workers was in whoever's time."""
+    record = in_the_kernel(golden).record
+    moved = [
+        block.model_copy(
+            update={"program_s": ProgramUse(workers=0.0, servers=0.0015, on_servers=block.program_s.workers)}
+        )
+        for block in record.blocks
+        if block.program_s is not None
+    ]
+    summary = summarise(golden.folder, record.model_copy(update={"blocks": moved}))
+    assert summary.program_share is not None
+    assert summary.program_share.workers == 0
+    assert summary.program_share.cores.on_servers == about(199.8 / 600)
+    differences = summary.loads["0.5"].differences["hot"]
+    assert "ps_cpu_without_switch_us_per_step" not in differences
+    # The workers' is the whole of theirs.
+    assert differences["worker_cpu_without_switch_us_per_step"] == differences["worker_cpu_us_per_step"]
 
 
 def test_blocks_of_which_it_is_not_known_tell_nothing_of_it(golden: GoldenRun) -> None:

@@ -37,6 +37,12 @@ def test_what_is_configured_wins() -> None:
     assert place(PlacementConfig(), 2, 4, list(range(8))).as_record()["workers"] == [4, 5, 6, 7]
 
 
+def test_a_switch_may_have_no_cpu_of_its_own_where_there_is_one() -> None:
+    found = place(PlacementConfig(switch="any"), 2, 4, [2, 3, 5])
+    assert found == Placement(switch=None, servers=(2,), workers=(3,))
+    assert found.as_record()["switch"] == "any"
+
+
 def test_agents_take_turns_with_their_cpus() -> None:
     assert [cpu_of(number, (4, 6)) for number in (1, 2, 3, 4)] == [4, 6, 4, 6]
     assert cpu_of(1, ()) is None

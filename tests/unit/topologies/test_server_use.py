@@ -16,6 +16,8 @@ from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import real_session
 from topologies.agents import Answer
+from topologies.placement import Placement
+from topologies.program import use_of
 from topologies.session import RealSession
 
 
@@ -69,14 +71,60 @@ def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSe
     return real_session(Config(workers=3, servers=2), network=network, record=record)
 
 
-def test_the_programs_time_is_of_those_at_whose_ports_frames_came_in() -> None:
-    """In s, of ns."""
-    ns = {1: 1_000_000, 2: 20_000_000, 3: 300_000_000, 4: 4_000_000_000, 5: 50_000_000_000, 255: 10**15}
-    counted = {"ports": {str(port): {"program_ns": each} for port, each in ns.items()}}
-    assert session_with(counted, "kernel").program_use() == ProgramUse(workers=0.321, servers=54.0)
+NS = {1: 1_000_000, 2: 20_000_000, 3: 300_000_000, 4: 4_000_000_000, 5: 50_000_000_000, 255: 10**15}
+
+
+NOTHING = dict.fromkeys(ProgramUse.model_fields, 0.0)
+
+
+def counted_ports(**runs: list[int]) -> dict[str, dict[str, Any]]:
+    """Ports of which each has taken `NS`; `runs` are of ports of workers and servers, by CPU."""
+    of = dict.fromkeys(range(1, 4), runs["workers"]) | dict.fromkeys(range(4, 6), runs["servers"])
+    return {
+        str(port): {"program_ns": ns, "program_runs": of.get(port, [1, 1, 1, 1])} for port, ns in NS.items()
+    }
+
+
+def test_the_programs_time_is_the_senders_where_nobody_knows_better() -> None:
+    """In s, of ns; the CPU port's is nobody's."""
+    counted = {"ports": counted_ports(workers=[7, 0, 3], servers=[5])}
+    found = session_with(counted, "kernel").program_use()
+    assert found is not None
+    assert found.model_dump() == pytest.approx({**NOTHING, "workers": 0.321, "servers": 54.0})
     for datapath in ("sockets", None):
         assert session_with(counted, datapath).program_use() is None
     assert session_with(None, "kernel").program_use() is None
+
+
+@pytest.mark.parametrize(
+    ("placement", "workers", "servers", "expected"),
+    [
+        # On its senders' cores.
+        (Placement(servers=(0,), workers=(1,)), [0, 9], [9, 0], {"workers": 0.321, "servers": 54.0}),
+        # Steered to the servers' core, to the workers', and to one of its own; by somebody else, too.
+        (Placement(0, (0,), (1,)), [9, 0], [9, 0], {"on_servers": 0.321, "servers": 54.0}),
+        (Placement(1, (0,), (1,)), [0, 9], [0, 9], {"workers": 0.321, "on_workers": 54.0}),
+        (Placement(2, (0,), (1,)), [0, 0, 9], [0, 0, 9], {"apart": 54.321}),
+        (Placement(None, (0,), (1,)), [0, 0, 9], [9, 0, 0], {"apart": 0.321, "servers": 54.0}),
+        # A third of the workers' frames on their own core.
+        (Placement(2, (0,), (1,)), [0, 1, 2], [0, 0, 9], {"workers": 0.107, "apart": 54.214}),
+        # Frames of server 2, which is on CPU 3, on that of server 1; workers 2 is on CPU 2.
+        (Placement(0, (0, 3), (1, 2)), [9], [9], {"on_servers": 50.321, "servers": 4.0}),
+        (Placement(None, (0, 3), (1, 2)), [0, 0, 9], [9], {"workers": 0.02, "on_workers": 0.301,
+                                                            "servers": 4.0, "on_servers": 50.0}),
+    ],
+)  # fmt: skip
+def test_the_programs_time_is_told_by_whose_core_it_ran_on(
+    placement: Placement, workers: list[int], servers: list[int], expected: dict[str, float]
+) -> None:
+    found = use_of(counted_ports(workers=workers, servers=servers), 3, 2, placement)
+    assert found.model_dump() == pytest.approx({**NOTHING, **expected})
+    assert found.total == pytest.approx(54.321)
+
+
+def test_a_port_without_a_frame_has_taken_nothing() -> None:
+    ports = {str(port): {"program_ns": 0, "program_runs": [0, 0]} for port in range(1, 6)}
+    assert use_of(ports, 3, 2, Placement()) == ProgramUse(workers=0.0, servers=0.0)
 
 
 def test_what_was_started_again_is_told_by_name() -> None:

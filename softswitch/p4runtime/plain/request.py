@@ -1,0 +1,57 @@
+"""A Write as its bytes came in: the request without its updates, and where those have their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_BYTES, VALUE_COLUMNS, count_updates, scan
+
+_MOST_BYTES = 1 << 24
+"""Of a request that is scanned: several times as many are needed beside it."""
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The updates of a request, all of them plain in form (`scan`)."""
+
+    data: npt.NDArray[np.uint8]
+    updates: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int64]
+
+
+class Request:
+    """A Write. `head` has at least what is not in its updates; `scanned` those, if they are plain in form."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.head: Any = None
+        self.scanned = self._scan()
+        if self.scanned is None:
+            self.head = self.whole
+
+    @cached_property
+    def whole(self) -> p4r.WriteRequest:
+        """The request as a message; protobuf's DecodeError where it is none."""
+        return p4r.WriteRequest.FromString(self.data)
+
+    def _scan(self) -> Scanned | None:
+        if len(self.data) > _MOST_BYTES:
+            return None
+        data = np.frombuffer(self.data, dtype=np.uint8)
+        count = count_updates(data)
+        if count <= 0:
+            return None
+        updates = np.empty((count, UPDATE_COLUMNS), dtype=np.int64)
+        values = np.empty((len(data) // VALUE_BYTES, VALUE_COLUMNS), dtype=np.int64)
+        head = np.empty(len(data), dtype=np.uint8)
+        size = scan(data, updates, values, head)
+        if size < 0:
+            return None
+        self.head = p4r.WriteRequest.FromString(head[:size].tobytes())
+        return Scanned(data, updates, values)

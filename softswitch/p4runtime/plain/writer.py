@@ -1,0 +1,126 @@
+"""Which tables take plain writes, and what a request comes to in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from softswitch.ir import Invocation, Table
+from softswitch.memory.rows import Words
+from softswitch.p4runtime.codecs.values import Field
+from softswitch.p4runtime.entities.store import Stores, TableStore
+from softswitch.p4runtime.plain.encode import ACTION_ROW, FIELD, TABLE_ROW, WORD, encode
+from softswitch.p4runtime.plain.request import Scanned
+from softswitch.pipeline import ActionCall
+from softswitch.state.entries import Offsets
+
+
+class Operations(NamedTuple):
+    """Operations of `softswitch.state.write`, and where each of them begins, with the end."""
+
+    ops: Words
+    starts: Offsets
+
+
+@runtime_checkable
+class TakesOperations(Protocol):
+    """A pipeline whose tables take operations as words."""
+
+    def row_of(self, table: str) -> int:
+        """By which operations name a table."""
+        ...
+
+    def key_words(self, table: str) -> int:
+        """Words that an operation has of a key."""
+        ...
+
+    def invocation(self, table: str, call: ActionCall) -> Invocation:
+        """An action's index, resolved."""
+        ...
+
+    def do_all(self, ops: Words, starts: Offsets) -> bool:
+        """Do operations of exact tables as one batch, if all can be done and no two have the same key."""
+        ...
+
+
+class PlainWriter:
+    """The tables of exact keys whose entries need nothing beside what the pipeline has (`TableStore`)."""
+
+    def __init__(self, stores: Stores, declared: Iterable[Table], pipeline: TakesOperations) -> None:
+        self._pipeline = pipeline
+        tables: list[tuple[int, ...]] = []
+        actions: list[tuple[int, ...]] = []
+        fields: list[tuple[int, int, int]] = []
+        self._stores: list[TableStore] = []
+        self._most_words = 2
+        for table in declared:
+            store = stores.find_named(table.name)
+            if store is None or not _is_plain(store, table):
+                continue
+            self._stores.append(store)
+            key = _fields(Field(each.id, each.width, each.name) for each in store.table.key.fields)
+            first, end = _extend(fields, key)
+            first_action = len(actions)
+            most = 0
+            for action in store.table.entry_actions.values():
+                params = [(param.id, param.width, 0) for param in action.params.fields]
+                call = ActionCall(action.name, (0,) * len(params))
+                index = pipeline.invocation(store.name, call).action
+                actions.append((action.id, index, *_extend(fields, params)))
+                most = max(most, 1 + len(params))
+            words = pipeline.key_words(store.name)
+            row = pipeline.row_of(store.name)
+            tables.append((store.table.id, row, words, first, end, first_action, len(actions)))
+            self._most_words = max(self._most_words, 2 + words + most)
+        self._tables = np.array(tables, dtype=TABLE_ROW)
+        self._actions = np.array(actions, dtype=ACTION_ROW)
+        self._fields = np.array(fields, dtype=FIELD)
+
+    def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
+        """What updates come to; None where one is not plain, or of a table that somebody watches."""
+        if not self._stores or any(store.notes or store.name in watched for store in self._stores):
+            return None
+        count = len(scanned.updates)
+        ops = np.empty(count * self._most_words, dtype=np.uint64)
+        starts = np.empty(count + 1, dtype=np.int64)
+        is_plain = encode(
+            scanned.data,
+            scanned.updates,
+            scanned.values,
+            self._tables,
+            self._actions,
+            self._fields,
+            ops,
+            starts,
+        )
+        return Operations(ops[: starts[-1]], starts) if is_plain else None
+
+    def do_all(self, operations: Operations) -> bool:
+        """Do them, if all can be done; whether they were."""
+        return self._pipeline.do_all(*operations)
+
+
+def _is_plain(store: TableStore, table: Table) -> bool:
+    if not store.is_plain or not table.is_exact or any(part.mask is not None for part in table.key):
+        return False
+    widths = [field.width for field in store.table.key.fields]
+    widths += [width for action in store.table.entry_actions.values() for width in action.params.widths]
+    return max(widths) <= WORD
+
+
+def _fields(key: Iterable[Field]) -> list[tuple[int, int, int]]:
+    """With the place of each in the key, whose last field has the lowest bits."""
+    found: list[tuple[int, int, int]] = []
+    shift = 0
+    for field in reversed(list(key)):
+        found.append((field.id, field.width, shift))
+        shift += field.width
+    return found[::-1]
+
+
+def _extend(rows: list[tuple[int, int, int]], more: list[tuple[int, int, int]]) -> tuple[int, int]:
+    first = len(rows)
+    rows += more
+    return first, len(rows)

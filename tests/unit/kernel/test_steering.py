@@ -1,0 +1,80 @@
+"""Receive packet steering: which files get which CPUs, and that what was there comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softswitch.kernel.steering import check_cpu, mask_of, put_back, steer
+from softswitch.ports.ring import PortError
+
+QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
+
+
+@pytest.fixture
+def interfaces(tmp_path: Path) -> Path:
+    """As sysfs shows them: two queues and one, and one to send by, which is none of ours."""
+    for number, queue in enumerate([*QUEUES, "s1/queues/tx-0"]):
+        folder = tmp_path / queue
+        folder.mkdir(parents=True)
+        (folder / "rps_cpus").write_text(f"{number}\n")
+    return tmp_path
+
+
+def masks(interfaces: Path) -> list[str]:
+    return [(interfaces / queue / "rps_cpus").read_text().strip() for queue in (*QUEUES, "s1/queues/tx-0")]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "mask"),
+    [(0, "00000001"), (5, "00000020"), (31, "80000000"), (32, "00000001,00000000"),
+     (70, "00000040,00000000,00000000")],
+)  # fmt: skip
+def test_a_cpu_is_a_bit(cpu: int, mask: str) -> None:
+    assert mask_of(cpu) == mask
+    assert int(mask.replace(",", ""), 16) == 1 << cpu
+
+
+def test_every_rx_queue_is_steered_and_put_back(interfaces: Path) -> None:
+    before = steer(["s1", "s2"], 1, interfaces)
+    assert masks(interfaces) == ["00000002"] * 3 + ["3"]
+    put_back(before)
+    assert masks(interfaces) == ["0", "1", "2", "3"]
+
+
+def test_an_interface_that_has_gone_is_nothing_to_put_back(interfaces: Path) -> None:
+    before = steer(["s1", "s2"], 1, interfaces)
+    for path in (interfaces / "s1" / "queues" / "rx-0").glob("*"):
+        path.unlink()
+    (interfaces / "s1" / "queues" / "rx-0").rmdir()
+    put_back(before)
+    assert (interfaces / "s2" / "queues" / "rx-0" / "rps_cpus").read_text().strip() == "2"
+    assert not (interfaces / "s1" / "queues" / "rx-0").exists()
+
+
+def test_what_cannot_be_steered_is_named_and_leaves_nothing_changed(interfaces: Path) -> None:
+    with pytest.raises(PortError, match=rf"^--rps-cpu 1: {interfaces}/s9/queues: .* network namespace"):
+        steer(["s1", "s9"], 1, interfaces)
+    assert masks(interfaces) == ["0", "1", "2", "3"]
+    last = interfaces / QUEUES[2] / "rps_cpus"
+    last.unlink()
+    last.mkdir()
+    with pytest.raises(PortError, match=rf"^--rps-cpu 1: {last}: Is a directory"):
+        steer(["s1", "s2"], 1, interfaces)
+    last.rmdir()
+    last.write_text("2")
+    assert masks(interfaces) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(("online", "cpus"), [("0-3", {0, 1, 2, 3}), ("0,2-3,8\n", {0, 2, 3, 8}), ("0", {0})])
+def test_only_a_cpu_that_is_online_will_do(online: str, cpus: set[int]) -> None:
+    def will_do(cpu: int) -> bool:
+        try:
+            check_cpu(cpu, online)
+        except PortError as error:
+            assert str(error).startswith(f"--rps-cpu {cpu}: ") and str(error).endswith(online.strip())
+            return False
+        return True
+
+    assert {cpu for cpu in range(12) if will_do(cpu)} == cpus
