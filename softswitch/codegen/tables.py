@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.ahead import Lookup
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.ranked import call_find_ranked
 from softswitch.codegen.wire import join, split
 from softswitch.llvmir import integer, resize, word
-from softswitch.memory.index import call_find
 from softswitch.memory.layout import TableLayout
+from softswitch.memory.places import call_search, home_of
+from softswitch.target import target_of
 
 
 def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
@@ -18,16 +23,27 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    words = _key_words(packet, table)
+    words = _key_words(packet, table.table.key)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, table.table.key[i]))]
         return call_find_ranked(b, state, table, [*words, *bounded])
-    return call_find(b, state, table, words)
+    return call_search(b, state, table, words)
 
 
-def _key_words(packet: Packet, table: TableLayout) -> list[llvm.Value]:
+def emit_touch(packet: Packet, state: llvm.Value, table: TableLayout, lookup: Lookup) -> None:
+    """Have the place where a look-up will begin come near, if the look-up will be done."""
+    b = packet.b
+    with ExitStack() as conditions:
+        for condition, wanted in lookup.conditions:
+            is_true = packet.arithmetic.truth(condition)
+            conditions.enter_context(b.if_then(is_true if wanted else b.not_(is_true)))
+        home = home_of(b, state, table, _key_words(packet, lookup.key))
+        target_of(b.module).touch(b, home)
+
+
+def _key_words(packet: Packet, key: Sequence[ir.KeyField]) -> list[llvm.Value]:
     """The key as 64-bit words, least significant first."""
-    parts = [(_value(packet, part), part.width) for part in table.table.key]
+    parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 
 

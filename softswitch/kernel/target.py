@@ -95,6 +95,10 @@ class Bpf(Target):
         b._insert(load)
         return load
 
+    def touch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
+        """BPF has no prefetch: a load, for whose value nothing waits."""
+        self.load_unfollowed(b, address, I64)
+
     def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
         """Address of an array of constants in the arena."""
         if name not in self._places:

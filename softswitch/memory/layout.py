@@ -1,20 +1,23 @@
 """Where a program's state lies in the one block of memory that compiled code and control plane share.
 
-Everything is in 64-bit words. A table is a hash index (open addressing, linear probing) over records of fixed
-size, so that all offsets are constants of the compiled code:
+Everything is in 64-bit words, and all offsets are constants of the compiled code. A table has
 
     header    `ENTRIES`, `FREE`, `USED`, `GROUPS`
     default   the default action as a record without key
-    buckets   2 x size rounded up to a power of two (`memory.index`)
     records   key words | action | packets, bytes (with a direct counter) | one run of words a parameter
-    groups    (ranked tables only) mask words | highest rank | entries
-    order     (ranked tables only) the groups in use, highest rank first
 
-A *ranked* table is one with other than exact matches. Its entries fall into groups of the same mask (tuple
+A table whose matches are all exact has its records in `places`, which a key's hash chooses (`memory.places`).
+A *ranked* table is one with other matches. Its entries fall into groups of the same mask (tuple
 space search, Srinivasan et al., SIGCOMM 1999): within a group the masked key and the group's number are the
-key of a hash look-up. Records of one key form a chain by falling rank, and hold the bounds of range matches:
+key of a look-up in a hash index (`memory.index`) over the records. Records of one key form a chain by falling
+rank, and hold the bounds of range matches:
 
+    buckets   2 x size rounded up to a power of two
     records   masked key words | group | rank | next record | bounds | action | ...
+    groups    mask words | highest rank | entries
+    order     the groups in use, highest rank first
+
+What every packet may need comes first, to lie in few lines and pages: headers, default records, small arrays.
 
 After the action come packets and bytes (with a direct counter), a meter (with a direct meter), the time of
 the last hit (with an idle timeout), and the action's run-time data. In a table with an action profile the
@@ -29,10 +32,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
-from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
+from softswitch.memory.words import HALF, LOW, WORD, WORD_BYTES, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
@@ -41,7 +45,13 @@ BUCKET_WORDS = 4
 METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
-GROUP = 1 << 63
+LINE_WORDS = 8
+"""Of a cache line; where places begin."""
+GAP_LINES = 13
+"""Between arrays: those of a power of two would else have their cells of one index in one set of the cache."""
+SMALL_WORDS = 64
+"""Arrays of no more words lie with each other."""
+GROUP = 1 << HALF - 1
 """Marks a reference to a group."""
 
 
@@ -62,7 +72,7 @@ def group_reference(slot: int) -> int:
 
 NO_ACTION = LOW
 """The action of a default record without an action."""
-FREED = WORD_MASK
+FREED = LOW
 """The action of a record on the free list, whose first word is the number of the next one, or 0."""
 
 
@@ -73,6 +83,8 @@ class TableLayout:
     table: ir.Table
     parameter_words: dict[int, tuple[int, ...]]
     header: int
+    body: int
+    """Where all but header and default record lies."""
 
     @property
     def size(self) -> int:
@@ -121,7 +133,7 @@ class TableLayout:
 
     @cached_property
     def action(self) -> int:
-        """Word of a record that holds the action's index."""
+        """Word of a record whose lower half holds the action's index."""
         return self.bounds + self.bound_words if self.is_ranked else self.key_words
 
     @property
@@ -152,9 +164,17 @@ class TableLayout:
         return self.parameters + most_words(self.parameter_words, self.table)
 
     @cached_property
+    def places(self) -> int:
+        """Of an exact table: places for records, twice its size, or 1.5 times where records are large."""
+        if self.is_ranked or not self.table.key:
+            return 0
+        size = max(self.table.size, 1)
+        return min(2 * size, 3 * size * (self.stride + 2) // (2 * self.stride)) + 1
+
+    @cached_property
     def bucket_count(self) -> int:
-        """Number of buckets, a power of two."""
-        return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.table.key else 0
+        """Number of buckets of a ranked table, a power of two."""
+        return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.is_ranked else 0
 
     @property
     def mask(self) -> int:
@@ -177,6 +197,11 @@ class TableLayout:
         return self.group_entries + 1
 
     @property
+    def head_words(self) -> int:
+        """Words of header and default record."""
+        return HEADER_WORDS + self.stride
+
+    @property
     def default(self) -> int:
         """Where the default record lies (it has room for a key, unused)."""
         return self.header + HEADER_WORDS
@@ -184,7 +209,7 @@ class TableLayout:
     @property
     def buckets(self) -> int:
         """Where the buckets begin."""
-        return self.default + self.stride
+        return self.body
 
     @property
     def records(self) -> int:
@@ -194,7 +219,7 @@ class TableLayout:
     @property
     def groups(self) -> int:
         """Where the groups begin."""
-        return self.records + (self.table.size * self.stride if self.table.key else 0)
+        return self.records + self.stride * (self.table.size if self.is_ranked else self.places)
 
     @property
     def order(self) -> int:
@@ -315,25 +340,41 @@ class _Cursor:
         self.end += words
         return first
 
+    def take_lines(self, words: int) -> int:
+        """From the beginning of a cache line on, some lines after the last one."""
+        self.end = (-(-self.end // LINE_WORDS) + GAP_LINES) * LINE_WORDS
+        return self.take(words)
+
 
 def make_layout(program: ir.Program) -> Layout:
     """Give all state of the program its offset."""
     at = _Cursor()
     random = at.take(1)
-    counters = tuple(at.take(COUNTER_WORDS * counter.size) for counter in program.counters)
-    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
-    sizes = (Layout.register_bytes(register.width) * register.size for register in program.registers)
-    registers = tuple(at.take(-(-size // WORD_BYTES)) for size in sizes)
-    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
-    declared = zip(program.value_sets, value_words, strict=True)
-    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
+    sizes = [
+        *(COUNTER_WORDS * counter.size for counter in program.counters),
+        *(METER_WORDS * meter.size for meter in program.meters),
+        *(-(-Layout.register_bytes(r.width) * r.size // WORD_BYTES) for r in program.registers),
+    ]
+    arrays = {number: at.take(words) for number, words in enumerate(sizes) if words <= SMALL_WORDS}
+    headers: dict[str, int] = {}
+    for name, table in program.tables.items():
+        headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
+    arrays |= {number: at.take_lines(words) for number, words in enumerate(sizes) if number not in arrays}
+    in_order = iter([arrays[number] for number in range(len(sizes))])
+    counters, meters, registers = (
+        tuple(islice(in_order, len(declared)))
+        for declared in (program.counters, program.meters, program.registers)
+    )
+    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
+    declared = zip(program.value_sets, value_words, strict=True)
+    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
-        tables[name] = TableLayout(table, parameter_words, at.end)
+        tables[name] = TableLayout(table, parameter_words, headers[name], at.take_lines(0))
         at.end = tables[name].end
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):

@@ -14,6 +14,7 @@ COLUMNS = (
     "header",
     "buckets",
     "mask",
+    "places",
     "records",
     "stride",
     "key_words",
