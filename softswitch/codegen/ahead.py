@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from softswitch import ir
+from softswitch.memory.neighbours import Array, uses
 
 _FEWEST = 2
 """Look-ups that are worth it."""
@@ -211,3 +212,21 @@ def _written(statement: ir.Statement) -> Iterator[Place]:
             target = getattr(statement, "target", None)
             if isinstance(target, ir.FieldRef):
                 yield target.header, target.field
+
+
+def cells_ahead(program: ir.Program) -> dict[ir.FieldRef, list[Array]]:
+    """Registers and counters whose cells actions reach by a field as it is, or masked."""
+    found: dict[ir.FieldRef, list[Array]] = {}
+    for action in program.actions:
+        for use in uses(action):
+            field = _unmasked(use.index)
+            if isinstance(field, ir.FieldRef) and use.array not in found.setdefault(field, []):
+                found[field].append(use.array)
+    return found
+
+
+def _unmasked(index: ir.Expression) -> ir.Expression:
+    match index:
+        case ir.Binary(ir.Op.AND, left, ir.Constant()):
+            return _unmasked(left)
+    return index

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.ahead import look_ahead
+from softswitch.codegen.ahead import cells_ahead, look_ahead
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import emit_lookup, emit_touch
 from softswitch.errors import located
 from softswitch.llvmir import I32, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
+from softswitch.memory.neighbours import Array
 from softswitch.memory.words import HALF, WORD
 
 
+import os
+HT=int(os.environ.get("HT","1"))
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     """Run the control; leaves the builder where it ends."""
     b = actions.b
@@ -26,7 +31,7 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
         for lookup in ahead.get(name, ()):
-            emit_touch(actions.packet, actions.state, actions.layout.tables[lookup.table.name], lookup)
+            HT and emit_touch(actions.packet, actions.state, actions.layout.tables[lookup.table.name], lookup)
         if isinstance(node, ir.Conditional):
             with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
@@ -41,6 +46,7 @@ class _ControlEmitter:
         self.actions = actions
         self.packet, self.b, self.state = actions.packet, actions.b, actions.state
         self.blocks, self.done = blocks, done
+        self.cells = cells_ahead(self.packet.program)
 
     def block(self, name: str | None) -> llvm.Block:
         """The block of a node; None ends the control."""
@@ -119,6 +125,8 @@ class _ControlEmitter:
             value = b.load(word(b, data, offset), typ=llvm.IntType(words * WORD), align=8)
             parameters.append(resize(b, value, width))
             offset += words
+        for position, arrays in self._cells_ahead(action):
+            for array in arrays: HT>1 and self.actions.externs.touch(array, parameters[position])
         leaves = self.actions.emit(action, parameters)
         stays = b.append_basic_block()
         b.cbranch(leaves, self.done, stays)
@@ -127,6 +135,13 @@ class _ControlEmitter:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))
+
+    def _cells_ahead(self, action: ir.Action) -> Iterator[tuple[int, list[Array]]]:
+        """Arrays with the cell that a later action reaches by run-time data of this one, by its position."""
+        for statement in action.body:
+            match statement:
+                case ir.Assign(ir.FieldRef() as target, ir.Parameter(position)) if target in self.cells:
+                    yield position, self.cells[target]
 
     def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
         """After a miss without a default action, or a hit of an empty group."""

@@ -30,12 +30,15 @@ action is a reference instead: 0 for none, the number of a member + 1, or `GROUP
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate
+from typing import NamedTuple
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.memory.neighbours import Array, neighbours
 from softswitch.memory.words import HALF, LOW, WORD, WORD_BYTES, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
@@ -48,7 +51,7 @@ COUNTER_WORDS = 2
 LINE_WORDS = 8
 """Of a cache line; where places begin."""
 GAP_LINES = 13
-"""Between arrays: those of a power of two would else have their cells of one index in one set of the cache."""
+"""Between arrays: cells of one index of many arrays would else lie in one set of a cache."""
 SMALL_WORDS = 64
 """Arrays of no more words lie with each other."""
 GROUP = 1 << HALF - 1
@@ -169,7 +172,7 @@ class TableLayout:
         if self.is_ranked or not self.table.key:
             return 0
         size = max(self.table.size, 1)
-        return min(2 * size, 3 * size * (self.stride + 2) // (2 * self.stride)) + 1
+        return max(size, min(2 * size, 3 * size * (self.stride + 2) // (2 * self.stride)))
 
     @cached_property
     def bucket_count(self) -> int:
@@ -302,14 +305,25 @@ class ReplicationLayout:
         return self.pool + MAX_REPLICAS
 
 
+class CellsAt(NamedTuple):
+    """Where the cells of a register or counter lie, in bytes: the first, and how far it is to the next."""
+
+    first: int
+    step: int
+
+    def at(self, index: int) -> int:
+        """Byte offset of a cell."""
+        return self.first + self.step * index
+
+
 @dataclass(frozen=True)
 class Layout:
     """Word offsets of all state of a program."""
 
     random: int
-    counters: tuple[int, ...]
+    counters: tuple[CellsAt, ...]
     meters: tuple[int, ...]
-    registers: tuple[int, ...]
+    registers: tuple[CellsAt, ...]
     value_sets: tuple[int, ...]
     value_words: tuple[int, ...]
     tables: dict[str, TableLayout]
@@ -346,6 +360,44 @@ class _Cursor:
         return self.take(words)
 
 
+class _Run:
+    """Registers and counters whose cells lie beside each other, or one alone."""
+
+    def __init__(self, program: ir.Program, arrays: tuple[Array, ...]) -> None:
+        self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
+        self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
+        largest = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
+        self._step = -(-self._offsets[-1] // largest) * largest
+        self._words = -(-self._step * _declared(program, arrays[0]).size // WORD_BYTES)
+        self.is_small = self._words <= SMALL_WORDS
+
+    def placed(self, at: _Cursor) -> Iterator[tuple[Array, CellsAt]]:
+        """Each with its cells, which are taken here."""
+        first = (at.take if self.is_small else at.take_lines)(self._words) * WORD_BYTES
+        for array, offset in zip(self._arrays, self._offsets, strict=False):
+            yield array, CellsAt(first + offset, self._step)
+
+
+def _groups(program: ir.Program) -> list[tuple[Array, ...]]:
+    """All registers and counters, each with its neighbours."""
+    together = neighbours(program)
+    others = {array for group in together for array in group}
+    counters = (Array(True, number) for number in range(len(program.counters)))
+    registers = (Array(False, number) for number in range(len(program.registers)))
+    return [*together, *((array,) for array in (*counters, *registers) if array not in others)]
+
+
+def _declared(program: ir.Program, array: Array) -> ir.Counter | ir.Register:
+    return (program.counters if array.is_counter else program.registers)[array.number]
+
+
+def _cell_bytes(program: ir.Program, array: Array) -> int:
+    declared = _declared(program, array)
+    if isinstance(declared, ir.Register):
+        return Layout.register_bytes(declared.width)
+    return COUNTER_WORDS * WORD_BYTES
+
+
 def make_layout(program: ir.Program) -> Layout:
     """Give all state of the program its offset."""
     at = _Cursor()
@@ -354,21 +406,13 @@ def make_layout(program: ir.Program) -> Layout:
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
-    sizes = [
-        *(COUNTER_WORDS * counter.size for counter in program.counters),
-        *(METER_WORDS * meter.size for meter in program.meters),
-        *(-(-Layout.register_bytes(r.width) * r.size // WORD_BYTES) for r in program.registers),
-    ]
-    arrays = {number: at.take(words) for number, words in enumerate(sizes) if words <= SMALL_WORDS}
+    arrays = [_Run(program, group) for group in _groups(program)]
+    cells = {array: each for run in arrays if run.is_small for array, each in run.placed(at)}
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
         headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
-    arrays |= {number: at.take_lines(words) for number, words in enumerate(sizes) if number not in arrays}
-    in_order = iter([arrays[number] for number in range(len(sizes))])
-    counters, meters, registers = (
-        tuple(islice(in_order, len(declared)))
-        for declared in (program.counters, program.meters, program.registers)
-    )
+    cells |= {array: each for run in arrays if not run.is_small for array, each in run.placed(at)}
+    meters = tuple(at.take_lines(METER_WORDS * meter.size) for meter in program.meters)
     value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
     declared = zip(program.value_sets, value_words, strict=True)
     value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
@@ -382,6 +426,8 @@ def make_layout(program: ir.Program) -> Layout:
         profiles.append(ProfileLayout(profile, most_words(parameter_words, *users), at.end))
         at.end = profiles[-1].end
     replication = ReplicationLayout(at.end)
+    counters = tuple(cells[Array(True, number)] for number in range(len(program.counters)))
+    registers = tuple(cells[Array(False, number)] for number in range(len(program.registers)))
     return Layout(
         random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
         replication.end,

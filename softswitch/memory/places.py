@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from llvmlite import ir as llvm
 
+from softswitch.hashing import GOLDEN
 from softswitch.llvmir import I64, POINTER, integer, null, word
 from softswitch.memory.index import KeyAt, KeyValues, SearchKey, module_function
 from softswitch.memory.layout import TableLayout
@@ -58,13 +59,13 @@ class Search(NamedTuple):
     record: llvm.Value
 
 
-def emit_search(b: llvm.IRBuilder, places: Places, key: SearchKey, hashed: llvm.Value) -> Search:
+def emit_search(b: llvm.IRBuilder, places: Places, key: SearchKey) -> Search:
     """Look at one place after another, until none can be the key's."""
     target, zero = target_of(b.module), integer(WORD, 0)
     look, same, other, further, hit, miss = (
         b.append_basic_block(label) for label in ("look", "same", "other", "further", "hit", "miss")
     )
-    home = emit_home(b, places.count, hashed)
+    home = emit_home(b, places.count, key.hash(b))
     before = b.block
     b.branch(look)
 
@@ -98,16 +99,53 @@ def emit_search(b: llvm.IRBuilder, places: Places, key: SearchKey, hashed: llvm.
 # ---- the functions
 
 
-def hash_of(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
-    """Hash of a key's words."""
-    return KeyValues(words).hash(b)
+_FIRST, _RATIO = (pow(GOLDEN, power, 1 << WORD) for power in (3, 2))
+"""Multipliers of a hash. Programs choose tables by hashes, too, as ours does by Fibonacci's: not the same."""
+
+
+class PlacedValues(KeyValues):
+    """A key whose words are values."""
+
+    def hash(self, b: llvm.IRBuilder) -> llvm.Value:
+        """Sum of the words, each times a number of its own, whose upper bits are good (Dietzfelbinger, 1996).
+
+        Look-ups of one packet often share a word: its product is computed once.
+        """
+        hashed: llvm.Value = integer(WORD, 0)
+        for position, part in enumerate(self._words):
+            multiplier = _FIRST * pow(_RATIO, position, 1 << WORD)
+            hashed = b.add(hashed, b.mul(part, integer(WORD, multiplier)))
+        return hashed
+
+
+class PlacedAt(KeyAt):
+    """A key of `count` words at an address, both known at run time."""
+
+    def hash(self, b: llvm.IRBuilder) -> llvm.Value:
+        """The same hash."""
+        before = b.block
+        head, body, after = (b.append_basic_block(label) for label in ("hash", "add", "hashed"))
+        b.branch(head)
+        b.position_at_end(head)
+        position, hashed, multiplier = (b.phi(I64) for _ in range(3))
+        for phi, first in ((position, 0), (hashed, 0), (multiplier, _FIRST)):
+            phi.add_incoming(integer(WORD, first), before)
+        b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
+        b.position_at_end(body)
+        part = b.load(word(b, self._address, position), typ=I64)
+        hashed.add_incoming(b.add(hashed, b.mul(part, multiplier)), body)
+        multiplier.add_incoming(b.mul(multiplier, integer(WORD, _RATIO)), body)
+        position.add_incoming(b.add(position, integer(WORD, 1)), body)
+        b.branch(head)
+        b.position_at_end(after)
+        return hashed
 
 
 def home_of(
     b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout, words: Sequence[llvm.Value]
 ) -> llvm.Value:
     """Address of the place where the search for a key begins."""
-    position = emit_home(b, integer(WORD, layout.places), hash_of(b, words))
+    position = emit_home(b, integer(WORD, layout.places), PlacedValues(words).hash(b))
     return word(b, word(b, state, layout.records), b.mul(position, integer(WORD, layout.stride)))
 
 
@@ -115,21 +153,20 @@ def call_search(
     b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout, words: Sequence[llvm.Value]
 ) -> llvm.Value:
     """Address of the record whose key is `words`, or null."""
-    arguments = [hash_of(b, words), *words]
     function = search_function(b.module, layout, len(words))
-    return b.call(function, [word(b, state, layout.records), *passed(b, arguments, before=1)])
+    return b.call(function, [word(b, state, layout.records), *passed(b, words, before=1)])
 
 
 def search_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
-    """`search(records, hash, key...)`: the record or null. One function for all tables of a size."""
+    """`search(records, key...)`: the record or null. One function for all tables of a size."""
     target, name = target_of(module), f"search_{key_words}_{layout.places}_{layout.stride}_{layout.action}"
-    arguments = [target.pointer, *passed_types(target, 1 + key_words, before=1)]
+    arguments = [target.pointer, *passed_types(target, key_words, before=1)]
     function, is_new = module_function(module, name, target.pointer, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         records, *given = function.args
-        hashed, *key = taken(b, given, 1 + key_words, before=1)
-        found = emit_search(b, places_of(records, layout), KeyValues(key), hashed)
+        key = PlacedValues(taken(b, given, key_words, before=1))
+        found = emit_search(b, places_of(records, layout), key)
         b.position_at_end(found.hit)
         b.ret(found.record)
         b.position_at_end(found.miss)
@@ -143,10 +180,19 @@ def search_at_function(module: llvm.Module) -> llvm.Function:
     function, is_new = module_function(module, "search_at", I64, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
-        key = KeyAt(*function.args[4:])
-        found = emit_search(b, Places(*function.args[:4]), key, key.hash(b))
+        found = emit_search(b, Places(*function.args[:4]), PlacedAt(*function.args[4:]))
         b.position_at_end(found.hit)
         b.ret(found.position)
         b.position_at_end(found.miss)
         b.ret(integer(WORD, -1))
+    return function
+
+
+def home_at_function(module: llvm.Module) -> llvm.Function:
+    """`home_at(places, key, words)`: position of the place where the search for a key in memory begins."""
+    function, is_new = module_function(module, "home_at", I64, [I64, POINTER, I64])
+    if is_new:
+        b = llvm.IRBuilder(function.append_basic_block("entry"))
+        places, *key = function.args
+        b.ret(emit_home(b, places, PlacedAt(*key).hash(b)))
     return function

@@ -13,13 +13,11 @@ from numba import types
 
 from softswitch.llvmir import POINTER
 from softswitch.memory.layout import ENTRIES
-from softswitch.memory.places import PASSED, TAKEN, search_at_function
+from softswitch.memory.places import PASSED, TAKEN, home_at_function, search_at_function
 from softswitch.memory.rows import Row, Words
-from softswitch.memory.words import HALF
 from softswitch.native import compiled, int64, intrinsic
-from softswitch.state.records import ONE, address, fill, hash_key, put, record_at
+from softswitch.state.records import ONE, address, fill, put, record_at
 
-_HALF = np.uint64(HALF)
 _TAKEN, _PASSED = np.uint64(TAKEN), np.uint64(PASSED)
 
 
@@ -37,6 +35,17 @@ def _search_at(
     return types.intp(*[types.intp] * 6), generate
 
 
+@intrinsic
+def _home_at(_typing: Any, places: Any, key: Any, key_words: Any) -> Any:
+    """`home_at` of `memory.places`; the key by address."""
+
+    def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
+        places, key, key_words = values
+        return b.call(home_at_function(b.module), [places, b.inttoptr(key, POINTER), key_words])
+
+    return types.intp(*[types.intp] * 3), generate
+
+
 @compiled
 def find_placed(state: Words, table: Row, key: Words, start: int) -> Any:
     """Number of the record of the key at `key[start:]`, or 0."""
@@ -46,9 +55,8 @@ def find_placed(state: Words, table: Row, key: Words, start: int) -> Any:
 
 @compiled
 def _home(table: Row, key: Words, start: int) -> Any:
-    """Number of the place where a key's search begins (`memory.places.emit_home`)."""
-    upper = hash_key(key, start, table.key_words) >> _HALF
-    return 1 + int64((upper * np.uint64(table.places)) >> _HALF)
+    """Number of the place where the search for the key at `key[start:]` begins."""
+    return 1 + _home_at(table.places, address(key, start), table.key_words)
 
 
 @compiled
