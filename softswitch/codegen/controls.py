@@ -10,12 +10,12 @@ from softswitch import ir
 from softswitch.codegen.ahead import cells_ahead, look_ahead
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.tables import emit_lookup, emit_touch
+from softswitch.codegen.tables import emit_lookup, emit_touches
 from softswitch.errors import located
-from softswitch.llvmir import I32, integer, is_null, resize, word
+from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.neighbours import Array
-from softswitch.memory.words import HALF, WORD
+from softswitch.memory.words import WORD
 
 
 import os
@@ -30,8 +30,7 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     ahead = look_ahead(actions.packet.program, control)
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
-        for lookup in ahead.get(name, ()):
-            HT and emit_touch(actions.packet, actions.state, actions.layout.tables[lookup.table.name], lookup)
+        if name in ahead and HT: emit_touches(actions.packet, actions.state, actions.layout, ahead[name])
         if isinstance(node, ir.Conditional):
             with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
@@ -66,12 +65,12 @@ class _ControlEmitter:
             record = emit_member(self.actions, layout, record)
             profile = self.actions.layout.profiles[table.profile]
             at, parameters = profile.action, profile.parameters
-        action = b.load(word(b, record, at), typ=I32)
+        action = b.load(word(b, record, at), typ=I64)
         nothing = b.append_basic_block(f"{table.name}_nothing")
         choice = b.switch(action, nothing)
         for index in dict.fromkeys(table.actions):
             block = b.append_basic_block()
-            choice.add_case(integer(HALF, self._number(table, index)), block)
+            choice.add_case(integer(WORD, self._number(table, index)), block)
             b.position_at_end(block)
             self._action(layout, index, word(b, record, parameters), is_hit)
         b.position_at_end(nothing)

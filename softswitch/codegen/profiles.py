@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.llvmir import I32, I64, integer, word
-from softswitch.memory.layout import GROUP, NO_ACTION, TableLayout, member_reference
+from softswitch.llvmir import I64, integer, word
+from softswitch.memory.layout import NO_ACTION, TableLayout, member_reference
 from softswitch.memory.words import HALF, LOW, WORD
 from softswitch.target import target_of
 
@@ -19,7 +19,7 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
     b = actions.b
     assert table.table.profile is not None
     layout = actions.layout.profiles[table.table.profile]
-    reference = b.zext(b.load(word(b, record, table.action), typ=I32), I64)
+    reference = b.load(word(b, record, table.action), typ=I64)
     if layout.profile.selector is not None:
         reference = _select(actions, table.table.profile, reference)
     number = b.sub(reference, integer(WORD, member_reference(0)))
@@ -38,12 +38,12 @@ def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None
     before = b.block
-    is_group = b.icmp_unsigned(">=", reference, integer(WORD, GROUP))
+    is_group = b.icmp_signed("<", reference, integer(WORD, 0))
     group, some, chosen = (b.append_basic_block(name) for name in ("group", "some", "chosen"))
     b.cbranch(is_group, group, chosen)
     b.position_at_end(group)
     low = integer(WORD, LOW)
-    at = b.add(b.xor(reference, integer(WORD, GROUP)), integer(WORD, layout.groups))
+    at = b.add(b.and_(reference, low), integer(WORD, layout.groups))
     run = b.load(word(b, actions.state, at), typ=I64)
     count = b.and_(run, low)
     b.cbranch(b.icmp_unsigned("==", count, integer(WORD, 0)), chosen, some)

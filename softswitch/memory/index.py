@@ -127,6 +127,11 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
     )
 
 
+def bucket_of(b: llvm.IRBuilder, index: Index, words: Sequence[llvm.Value]) -> llvm.Value:
+    """Address of the bucket where the search for a key begins."""
+    return word(b, index.buckets, b.and_(KeyValues(words).hash(b), index.mask))
+
+
 class Probe(NamedTuple):
     """Where a search ends: in `hit` at a bucket with its record, or in `miss` at an empty bucket."""
 
@@ -188,7 +193,7 @@ def call_find(
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
     """`find(buckets, mask, records, stride, key...)`: the record or null. One function a key size."""
-    function, is_new = module_function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
+    function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         found = emit_probe(b, Index(*function.args[:4]), KeyValues(function.args[4:]))
@@ -203,7 +208,7 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
     """`find(buckets, key...)`: as `find_function`, for tables of this size, where arguments are few."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *passed_types(target, key_words, before=1)]
-    function, is_new = module_function(module, name, target.pointer, arguments)
+    function, is_new = _function(module, name, target.pointer, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         buckets, *key = function.args
@@ -222,7 +227,7 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
     -1 - the position of the empty bucket where the key would go, if it is not there.
     """
-    function, is_new = module_function(module, "find_at", I64, [*_INDEX, POINTER, I64])
+    function, is_new = _function(module, "find_at", I64, [*_INDEX, POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         found = emit_probe(b, Index(*function.args[:4]), KeyAt(*function.args[4:]))
@@ -235,7 +240,7 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
 def hash_at_function(module: llvm.Module) -> llvm.Function:
     """`hash_at(key, words)`: the hash of a key in memory."""
-    function, is_new = module_function(module, "hash_at", I64, [POINTER, I64])
+    function, is_new = _function(module, "hash_at", I64, [POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         b.ret(KeyAt(*function.args).hash(b))
@@ -245,7 +250,7 @@ def hash_at_function(module: llvm.Module) -> llvm.Function:
 _INDEX = [POINTER, I64, POINTER, I64]
 
 
-def module_function(
+def _function(
     module: llvm.Module, name: str, result: llvm.Type, arguments: Sequence[llvm.Type]
 ) -> tuple[llvm.Function, bool]:
     """The module's own function of a name, and whether it has just been declared."""

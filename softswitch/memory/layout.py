@@ -1,23 +1,20 @@
 """Where a program's state lies in the one block of memory that compiled code and control plane share.
 
-Everything is in 64-bit words, and all offsets are constants of the compiled code. A table has
+Everything is in 64-bit words. A table is a hash index (open addressing, linear probing) over records of fixed
+size, so that all offsets are constants of the compiled code:
 
     header    `ENTRIES`, `FREE`, `USED`, `GROUPS`
     default   the default action as a record without key
+    buckets   2 x size rounded up to a power of two (`memory.index`)
     records   key words | action | packets, bytes (with a direct counter) | one run of words a parameter
+    groups    (ranked tables only) mask words | highest rank | entries
+    order     (ranked tables only) the groups in use, highest rank first
 
-A table whose matches are all exact has its records in `places`, which a key's hash chooses (`memory.places`).
-A *ranked* table is one with other matches. Its entries fall into groups of the same mask (tuple
+A *ranked* table is one with other than exact matches. Its entries fall into groups of the same mask (tuple
 space search, Srinivasan et al., SIGCOMM 1999): within a group the masked key and the group's number are the
-key of a look-up in a hash index (`memory.index`) over the records. Records of one key form a chain by falling
-rank, and hold the bounds of range matches:
+key of a hash look-up. Records of one key form a chain by falling rank, and hold the bounds of range matches:
 
-    buckets   2 x size rounded up to a power of two
     records   masked key words | group | rank | next record | bounds | action | ...
-    groups    mask words | highest rank | entries
-    order     the groups in use, highest rank first
-
-What every packet may need comes first, to lie in few lines and pages: headers, default records, small arrays.
 
 After the action come packets and bytes (with a direct counter), a meter (with a direct meter), the time of
 the last hit (with an idle timeout), and the action's run-time data. In a table with an action profile the
@@ -26,6 +23,9 @@ action is a reference instead: 0 for none, the number of a member + 1, or `GROUP
     members   action | run-time data
     groups    run of a pool of references to members: first << 32 | number
     meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
+
+What all packets may need comes first, in few lines and pages: headers, default records, small arrays. Cells
+that an action reaches by one field lie beside each other (`memory.neighbours`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import NamedTuple
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
 from softswitch.memory.neighbours import Array, neighbours
-from softswitch.memory.words import HALF, LOW, WORD, WORD_BYTES, words_of
+from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 ENTRIES, FREE, USED, GROUPS, HEADER_WORDS = range(5)
@@ -49,12 +49,12 @@ METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
 LINE_WORDS = 8
-"""Of a cache line; where places begin."""
+"""Of a cache line."""
 GAP_LINES = 13
 """Between arrays: cells of one index of many arrays would else lie in one set of a cache."""
 SMALL_WORDS = 64
 """Arrays of no more words lie with each other."""
-GROUP = 1 << HALF - 1
+GROUP = 1 << 63
 """Marks a reference to a group."""
 
 
@@ -75,7 +75,7 @@ def group_reference(slot: int) -> int:
 
 NO_ACTION = LOW
 """The action of a default record without an action."""
-FREED = LOW
+FREED = WORD_MASK
 """The action of a record on the free list, whose first word is the number of the next one, or 0."""
 
 
@@ -136,7 +136,7 @@ class TableLayout:
 
     @cached_property
     def action(self) -> int:
-        """Word of a record whose lower half holds the action's index."""
+        """Word of a record that holds the action's index."""
         return self.bounds + self.bound_words if self.is_ranked else self.key_words
 
     @property
@@ -167,17 +167,9 @@ class TableLayout:
         return self.parameters + most_words(self.parameter_words, self.table)
 
     @cached_property
-    def places(self) -> int:
-        """Of an exact table: places for records, twice its size, or 1.5 times where records are large."""
-        if self.is_ranked or not self.table.key:
-            return 0
-        size = max(self.table.size, 1)
-        return max(size, min(2 * size, 3 * size * (self.stride + 2) // (2 * self.stride)))
-
-    @cached_property
     def bucket_count(self) -> int:
-        """Number of buckets of a ranked table, a power of two."""
-        return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.is_ranked else 0
+        """Number of buckets, a power of two."""
+        return 1 << (2 * max(self.table.size, 1) - 1).bit_length() if self.table.key else 0
 
     @property
     def mask(self) -> int:
@@ -222,7 +214,7 @@ class TableLayout:
     @property
     def groups(self) -> int:
         """Where the groups begin."""
-        return self.records + self.stride * (self.table.size if self.is_ranked else self.places)
+        return self.records + (self.table.size * self.stride if self.table.key else 0)
 
     @property
     def order(self) -> int:

@@ -14,7 +14,6 @@ COLUMNS = (
     "header",
     "buckets",
     "mask",
-    "places",
     "records",
     "stride",
     "key_words",

@@ -13,9 +13,7 @@ from softswitch.checks import check_action, check_default, table_full
 from softswitch.errors import EntryExists, EntryMissing
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
 from softswitch.memory.layout import COUNTER_WORDS, ENTRIES, FREED, NO_ACTION, USED, Layout, TableLayout
-from softswitch.memory.places import TAKEN
 from softswitch.memory.rows import Words, rows
-from softswitch.memory.words import LOW
 from softswitch.pipeline import (
     ActionCall,
     Change,
@@ -197,7 +195,6 @@ class Entries:
         if record < 0:
             return None
         words: list[int] = self._memory.read(record, record + layout.stride, layout.stride).tolist()
-        words[layout.action] &= LOW
         use = self._uses(layout).get(words[layout.action])
         if not layout.is_ranked:
             return words, [], use
@@ -212,10 +209,13 @@ class Entries:
         """All entries of a table (`Pipeline.read_entries`)."""
         layout = self._layout.tables[table]
         with self._memory.locked():
-            records = self._records(layout)
+            used = int(self._memory.words[layout.header + USED])
+            end = layout.records + used * layout.stride
+            records = self._memory.read(layout.records, end, layout.stride).reshape(used, layout.stride)
             masks = self._group_masks(layout)
             uses = self._uses(layout).copy()
-        rows = (record.tolist() for record in records)
+        live = records[records[:, layout.action] != np.uint64(FREED)] if used else records
+        rows = (record.tolist() for record in live)
         action, group = layout.action, layout.field_words
         return (
             self._stored(
@@ -223,19 +223,6 @@ class Entries:
             )
             for row in rows
         )
-
-    def _records(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
-        """Copies of the records of all entries, with the lock held: [entries, words]."""
-        header, stride, at = layout.header, layout.stride, layout.action
-        if self._memory.words[header + ENTRIES] == 0:
-            return np.zeros((0, stride), dtype=np.uint64)
-        count = int(self._memory.words[header + USED]) if layout.is_ranked else layout.places
-        end = layout.records + count * stride
-        records = self._memory.read(layout.records, end, stride).reshape(count, stride)
-        state = records[:, at]
-        records = records[state != FREED if layout.is_ranked else state & np.uint64(TAKEN) != 0]
-        records[:, at] &= np.uint64(LOW)
-        return records
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
         """Mask words of every group that a ranked table may have."""

@@ -149,8 +149,7 @@ def free_record(state: Words, table: Row, number: int) -> None:
 def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
     """Store action and run-time data; what packets have left between them stays."""
     record = record_at(table, number)
-    of_place = state[record + table.action] & ~_LOW
-    put(state, table, record + table.action, of_place | op[start])
+    put(state, table, record + table.action, op[start])
     at = record + table.parameters
     for i in range(start + 1, stop):
         put(state, table, at + i - start - 1, op[i])

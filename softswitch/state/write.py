@@ -15,12 +15,37 @@ import numpy.typing as npt
 from softswitch.memory.layout import ENTRIES
 from softswitch.memory.rows import Row, Words
 from softswitch.native import compiled, entry_point, int64, pthread_mutex_lock, pthread_mutex_unlock
-from softswitch.state.places import find_placed, insert_placed, remove_placed
 from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
-from softswitch.state.records import fill, record_at
+from softswitch.state.records import (
+    bucket_record,
+    empty_bucket,
+    fill,
+    find,
+    free_record,
+    point_bucket,
+    put,
+    record_at,
+    take_record,
+)
 
 INSERT, MODIFY, DELETE = 1, 2, 3
 DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
+
+
+@compiled
+def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
+    number = take_record(state, table)
+    record = record_at(table, number)
+    for i in range(table.key_words):
+        put(state, table, record + i, op[start + i])
+    fill(state, table, number, op, start + table.key_words, stop)
+    point_bucket(state, table, -1 - find(state, table, op, start), number)
+
+
+@compiled
+def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) -> None:
+    empty_bucket(state, table, find(state, table, op, start))
+    free_record(state, table, number)
 
 
 @compiled
@@ -28,7 +53,8 @@ def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
     """Number of the entry's record, or 0."""
     if table.is_ranked:
         return find_ranked(state, table, op, start)
-    return find_placed(state, table, op, start)
+    position = find(state, table, op, start)
+    return bucket_record(state, table, position) if position >= 0 else int64(0)
 
 
 @compiled
@@ -42,14 +68,14 @@ def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: i
         if table.is_ranked:
             insert_ranked(state, table, op, start, stop)
         else:
-            insert_placed(state, table, op, start, stop)
+            _insert_exact(state, table, op, start, stop)
     elif number == 0:
         return MISSING
     elif change == DELETE:
         if table.is_ranked:
             remove_ranked(state, table, number)
         else:
-            remove_placed(state, table, number)
+            _remove_exact(state, table, op, start, number)
     else:
         match_words = table.key_words
         if table.is_ranked:
