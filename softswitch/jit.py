@@ -50,10 +50,7 @@ class MachineCode:
         """Bytes of a waiting packet's record besides its payload; 0 where none waits."""
         code = _cached(str(module), target)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
-        made = llvm.ObjectFileRef.from_data(code)
-        self.code_bytes: int = sum(section.size() for section in made.sections() if section.is_text())
-        """Of machine code, from `process_address` on."""
-        self._engine.add_object_file(made)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.process_address: int = self._engine.get_function_address(NAME)
         self.process = PROCESS(self.process_address)

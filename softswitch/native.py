@@ -18,8 +18,6 @@ from numba.extending import intrinsic as numba_intrinsic
 from softswitch.cache import cache_of
 from softswitch.memory.process import ARGUMENTS, RESULT, Kind
 
-LINE_BYTES = 64
-"""Of a cache."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
@@ -114,27 +112,6 @@ def store_release(_typing: Any, address: Any, value: Any) -> Any:
         builder.store_atomic(values[1], word, "release", 4)
 
     return types.void(types.intp, types.uint32), generate
-
-
-@intrinsic
-def prefetch(_typing: Any, address: Any) -> Any:
-    """Have a core's own cache fetch the line at an address."""
-
-    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
-        integer, line = ir.IntType(32), builder.inttoptr(values[0], ir.PointerType())
-        kind = ir.FunctionType(ir.VoidType(), [line.type, integer, integer, integer])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
-        builder.call(function, [line, integer(0), integer(2), integer(1)])  # to read, second-level cache
-        return None
-
-    return types.void(types.intp), generate
-
-
-@compiled
-def prefetch_all(address: int, size: int) -> None:
-    """The same with so many bytes."""
-    for offset in range(0, size, LINE_BYTES):
-        prefetch(address + offset)
 
 
 _KINDS: dict[Kind, Any] = {

@@ -11,10 +11,10 @@ that field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from softswitch import ir
 from softswitch.memory.neighbours import Array, uses
@@ -214,15 +214,24 @@ def _written(statement: ir.Statement) -> Iterator[Place]:
                 yield target.header, target.field
 
 
-def cells_ahead(program: ir.Program) -> dict[ir.FieldRef, list[Array]]:
+CellsAhead = Callable[[ir.Action], Iterator[tuple[int, list[Array]]]]
+"""Arrays with the cell that a later action reaches by an action's run-time data, by its position."""
+
+
+def cells_ahead(program: ir.Program) -> CellsAhead:
     """Registers and counters whose cells actions reach by a field as it is, or masked."""
-    found: dict[ir.FieldRef, list[Array]] = {}
-    for action in program.actions:
-        for use in uses(action):
-            field = _unmasked(use.index)
-            if isinstance(field, ir.FieldRef) and use.array not in found.setdefault(field, []):
-                found[field].append(use.array)
-    return found
+    reached: dict[ir.Expression, list[Array]] = {}
+    for use in dict.fromkeys(use for action in program.actions for use in uses(action)):
+        arrays = reached.setdefault(_unmasked(use.index), [])
+        arrays += [use.array] if use.array not in arrays else []
+
+    def of_action(action: ir.Action) -> Iterator[tuple[int, list[Array]]]:
+        for statement in action.body:
+            match statement:
+                case ir.Assign(target, ir.Parameter(position)) if target in reached:
+                    yield position, reached[target]
+
+    return of_action
 
 
 def _unmasked(index: ir.Expression) -> ir.Expression:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llvmlite import ir as llvm
 
 from softswitch import ir
 from softswitch.codegen.ahead import cells_ahead, look_ahead
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.tables import emit_lookup, emit_touches
+from softswitch.codegen.tables import emit_lookup
+from softswitch.codegen.touches import emit_touches
 from softswitch.errors import located
 from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
-from softswitch.memory.neighbours import Array
 from softswitch.memory.words import WORD
 
 
-import os
-HT=int(os.environ.get("HT","1"))
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     """Run the control; leaves the builder where it ends."""
     b = actions.b
@@ -30,7 +26,8 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     ahead = look_ahead(actions.packet.program, control)
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
-        if name in ahead and HT: emit_touches(actions.packet, actions.state, actions.layout, ahead[name])
+        if name in ahead:
+            emit_touches(actions.packet, actions.state, actions.layout, ahead[name])
         if isinstance(node, ir.Conditional):
             with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
@@ -66,6 +63,7 @@ class _ControlEmitter:
             profile = self.actions.layout.profiles[table.profile]
             at, parameters = profile.action, profile.parameters
         action = b.load(word(b, record, at), typ=I64)
+        self._touch_cells(layout, word(b, record, parameters), is_hit)
         nothing = b.append_basic_block(f"{table.name}_nothing")
         choice = b.switch(action, nothing)
         for index in dict.fromkeys(table.actions):
@@ -124,8 +122,6 @@ class _ControlEmitter:
             value = b.load(word(b, data, offset), typ=llvm.IntType(words * WORD), align=8)
             parameters.append(resize(b, value, width))
             offset += words
-        for position, arrays in self._cells_ahead(action):
-            for array in arrays: HT>1 and self.actions.externs.touch(array, parameters[position])
         leaves = self.actions.emit(action, parameters)
         stays = b.append_basic_block()
         b.cbranch(leaves, self.done, stays)
@@ -135,12 +131,20 @@ class _ControlEmitter:
         else:
             b.branch(self.block(table.next_nodes[index]))
 
-    def _cells_ahead(self, action: ir.Action) -> Iterator[tuple[int, list[Array]]]:
-        """Arrays with the cell that a later action reaches by run-time data of this one, by its position."""
-        for statement in action.body:
-            match statement:
-                case ir.Assign(ir.FieldRef() as target, ir.Parameter(position)) if target in self.cells:
-                    yield position, self.cells[target]
+    def _touch_cells(self, layout: TableLayout, data: llvm.Value, is_hit: llvm.Value) -> None:
+        """Have the cells come near that later actions reach by an entry's run-time data."""
+        actions = self.packet.program.actions
+        found = {
+            (sum(layout.parameter_words[index][:position]), array)
+            for index in layout.table.actions
+            for position, arrays in self.cells(actions[index])
+            for array in arrays
+        }
+        if found:
+            with self.b.if_then(is_hit):
+                for offset, array in sorted(found):
+                    value = self.b.load(word(self.b, data, offset), typ=I64)
+                    self.actions.externs.touch(array, value)
 
     def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
         """After a miss without a default action, or a hit of an empty group."""

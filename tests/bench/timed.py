@@ -12,8 +12,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.kernel import bpf
-from softswitch.native import call_process, clock_gettime, compiled, entry_point, int64, memcpy, prefetch_all
+from softswitch.native import call_process, clock_gettime, compiled, entry_point, int64, memcpy
 from tests.bench.drawn import SEQ_AT, Drawn
 from tests.bench.errors import BenchError
 from tests.bench.workload import FIRST_SEQ, INGRESS
@@ -42,8 +41,7 @@ def sockets(pipeline: CompiledPipeline) -> Run:
         took = np.zeros(len(drawn.frames), np.int64)
         others = _OTHERS if evicted else _NOTHING
         code, state = pipeline.process_address, pipeline.state_address
-        awaked = getattr(pipeline.code, "code_bytes", 0) if evicted else 0
-        sent = time_calls(code, state, awaked, drawn.frames, FIRST_SEQ + first, others, frame, out, took)
+        sent = time_calls(code, state, drawn.frames, FIRST_SEQ + first, others, frame, out, took)
         return _all(took, sent)
 
     return run
@@ -117,7 +115,6 @@ def ns(clock: NDArray[np.int64]) -> Any:
 def time_calls(
     process: int,
     state: int,
-    code_bytes: int,
     frames: NDArray[np.uint8],
     first: int,
     others: NDArray[np.int64],
@@ -132,8 +129,9 @@ def time_calls(
         number(frames[k], first + k)
         memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
         begin = ns(clock)
-        prefetch_all(process, code_bytes)
-        sent += call_process(process, state, INGRESS, frame.ctypes.data, size, 0, 3, out.ctypes.data, len(out))
+        sent += call_process(
+            process, state, INGRESS, frame.ctypes.data, size, 0, 3, out.ctypes.data, len(out)
+        )
         took[k] = ns(clock) - begin
     return sent
 
