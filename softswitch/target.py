@@ -23,6 +23,8 @@ class Target:
     """Arguments that a function may have."""
     copies_packets = False
     """A packet in flight is always one struct in memory: there are not registers enough."""
+    touches = True
+    """There is a `touch` that does not wait for memory."""
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
         """Memory for a value as long as the function runs."""

@@ -14,6 +14,7 @@ from softswitch.errors import located
 from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import WORD
+from softswitch.target import target_of
 
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
@@ -23,7 +24,8 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
     emitter = _ControlEmitter(actions, blocks, done)
     b.branch(emitter.block(control.start))
-    ahead = look_ahead(actions.packet.program, control)
+    touches = target_of(b.module).touches
+    ahead = look_ahead(actions.packet.program, control) if touches else {}
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
         if name in ahead:
@@ -140,7 +142,7 @@ class _ControlEmitter:
             for position, arrays in self.cells(actions[index])
             for array in arrays
         }
-        if found:
+        if found and target_of(self.b.module).touches:
             with self.b.if_then(is_hit):
                 for offset, array in sorted(found):
                     value = self.b.load(word(self.b, data, offset), typ=I64)

@@ -38,6 +38,7 @@ class Bpf(Target):
     pointer = llvm.PointerType(addrspace=1)
     most_arguments = 5
     copies_packets = True
+    touches = False
 
     def __init__(self, reads_clock: bool) -> None:
         self.reads_clock = reads_clock
@@ -94,10 +95,6 @@ class Bpf(Target):
         load = _VolatileLoad(b.block, address, typ=kind)
         b._insert(load)
         return load
-
-    def touch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
-        """BPF has no prefetch: a load, for whose value nothing waits."""
-        self.load_unfollowed(b, address, I64)
 
     def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
         """Address of an array of constants in the arena."""

@@ -404,7 +404,7 @@ def make_layout(program: ir.Program) -> Layout:
     for name, table in program.tables.items():
         headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
     cells |= {array: each for run in arrays if not run.is_small for array, each in run.placed(at)}
-    meters = tuple(at.take_lines(METER_WORDS * meter.size) for meter in program.meters)
+    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
     value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
     declared = zip(program.value_sets, value_words, strict=True)
     value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)

@@ -31,7 +31,8 @@ class Memory:
 
     def share(self, words: Words) -> None:
         """Make these the words."""
-        self._bytes = words.view(np.uint8).data
+        self.map = words.view(np.uint8).data
+        """The same by bytes."""
         self.words = words
         """As they are now, to be read; `store` and its like change them."""
         self.address: int = self.words.ctypes.data
@@ -66,7 +67,7 @@ class Memory:
 
     def store_bytes(self, at: int, data: bytes) -> None:
         """Change bytes, with the lock held; packets may change others of the same word meanwhile."""
-        self._bytes[at : at + len(data)] = data
+        self.map[at : at + len(data)] = data
 
     @contextmanager
     def changing(self) -> Iterator[Words]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +10,20 @@ from numba import types
 from numpy.typing import NDArray
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.native import call_process, clock_gettime, compiled, entry_point, int64, memcpy
+from softswitch.native import (
+    call_process,
+    carray,
+    clock_gettime,
+    compiled,
+    entry_point,
+    int64,
+    memcpy,
+    pointer,
+)
 from tests.bench.drawn import SEQ_AT, Drawn
 from tests.bench.errors import BenchError
 from tests.bench.workload import FIRST_SEQ, INGRESS
-from tests.harness.kernel import OnLoopback
+from tests.harness.kernel import LOOPBACK, OnLoopback
 
 Run = Callable[[Drawn, int, bool], NDArray[np.int64]]
 """Times of all frames, ns, from the frame of a number on; evicted or not."""
@@ -29,6 +36,9 @@ _OUT_BYTES = 1 << 17
 _FRAME_BYTES = 2048
 _OTHERS = np.ones(EVICTED_BYTES // 8, np.int64)
 _NOTHING = np.ones(0, np.int64)
+
+_ATTRIBUTE_BYTES = 160
+_CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # words of 4 bytes of the attribute of a test run
 
 _syscall = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 
@@ -50,20 +60,12 @@ def sockets(pipeline: CompiledPipeline) -> Run:
 def kernel(pipeline: OnLoopback) -> Run:
     """The BPF program, by test runs; the kernel measures its time."""
     pipeline.connect(INGRESS)
-    frame, out, context = (ctypes.create_string_buffer(size) for size in (_FRAME_BYTES, 1 << 16, 192))
-    struct.pack_into("I", context, 40, 1)  # comes in by the loopback interface
-    attribute = np.zeros(160, np.uint8)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
-        struct.pack_into(
-            "IIIIQQIIIIQQIII", attribute, 0,
-            pipeline.descriptor, 0, drawn.frames.shape[1], len(out), ctypes.addressof(frame),
-            ctypes.addressof(out), 1, 0, len(context), 0, ctypes.addressof(context), 0, 0, 0, 0,
-        )  # fmt: skip
         took = np.zeros(len(drawn.frames), np.int64)
         others = _OTHERS if evicted else _NOTHING
-        at = ctypes.addressof(frame)
-        sent = time_runs(321, 10, 7, attribute, drawn.frames, FIRST_SEQ + first, others, at, took)
+        call = pipeline.run.compiled(drawn.frames.shape[1], LOOPBACK)
+        sent = time_runs(*call, pipeline.redirected, drawn.frames, FIRST_SEQ + first, others, took)
         return _all(took, sent)
 
     return run
@@ -140,25 +142,26 @@ def time_calls(
 def time_runs(
     call: int,
     command: int,
+    attribute: int,
+    frame: int,
     redirected: int,
-    attribute: NDArray[np.uint8],
     frames: NDArray[np.uint8],
     first: int,
     others: NDArray[np.int64],
-    frame: int,
     took: NDArray[np.int64],
 ) -> int:
-    """The same by BPF_PROG_TEST_RUN; `attribute` has `frame` as the address of the frame."""
+    """The same by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
     sent = int64(0)
-    words = attribute.view(np.uint32)
+    words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
+    room = words[_SIZE_OUT]
     for k in range(len(frames)):
         walk(others)
         number(frames[k], first + k)
         memcpy(frame, frames[k].ctypes.data, frames.shape[1])
-        words[3] = 1 << 16
-        _syscall(call, command, attribute.ctypes.data, len(attribute))
-        sent += int64(words[1] == redirected)
-        took[k] = words[9]
+        words[_SIZE_OUT] = room
+        _syscall(call, command, attribute, _ATTRIBUTE_BYTES)
+        sent += int64(words[_CODE] == redirected)
+        took[k] = words[_DURATION]
     return sent
 
 
