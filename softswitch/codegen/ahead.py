@@ -1,44 +1,36 @@
 """Which look-ups a packet has ahead of it: memory is slow, so what they will read is asked for all at once.
 
-A look-up's key is often known long before the look-up: it is in the packet, and p4c copies it just before. So
-is whether it comes to pass: it depends on a header's validity. Where several look-ups are known at one node
-of a control, their places are touched there (`Target.touch`), and the misses of the cache overlap. To touch
-memory changes nothing, so nothing here can make a result wrong.
-
-In the same way an action that stores run-time data in a field touches the cells that later actions reach by
-that field.
+A look-up's key is often known long before the look-up: it is in the packet, and p4c copies it just before.
+Where several look-ups are known at one node of a control, and nothing but the validity of headers decides
+whether they are done, their buckets are touched there (`touches`), and the misses of the cache overlap. To
+touch memory changes nothing, so nothing here can make a result wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from softswitch import ir
-from softswitch.memory.neighbours import Array, uses
 
 _FEWEST = 2
 """Look-ups that are worth it."""
 
 Node = ir.Table | ir.Conditional
-Place = tuple[int, int | None]
-"""A field, or with None a header's validity."""
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A look-up as it is known at a node before it: the key's sources there, and what has to hold."""
+    """A look-up as it is known at a node before it, by the sources that its key has there."""
 
     table: ir.Table
     key: tuple[ir.KeyField, ...]
-    conditions: tuple[tuple[ir.Expression, bool], ...] = ()
 
     @cached_property
-    def needs(self) -> set[Place]:
+    def needs(self) -> set[ir.FieldRef]:
         """What must not change on the way to the look-up."""
-        return set(_read(part.source for part in self.key)) | set(_read(c for c, _ in self.conditions))
+        return {part.source for part in self.key if isinstance(part.source, ir.FieldRef)}
 
 
 def look_ahead(program: ir.Program, control: ir.Control) -> dict[str, list[Lookup]]:
@@ -137,10 +129,8 @@ class _Graph:
         leading = {node for node in _following(self._nodes[dominator]) if node in between or node == name}
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
-            if node.if_true in leading and node.if_false in leading:
-                return lookup
-            condition = (node.condition, node.if_true in leading)
-            return replace(lookup, conditions=(condition, *lookup.conditions))
+            is_sure = leading == set(_following(node)) or isinstance(node.condition, ir.IsValid)
+            return lookup if is_sure else None
         if not node.key and node.default_is_const and node.default is not None:
             return _before_action(self._program.actions[node.default.action], lookup)
         is_sure = leading == set(_following(node))
@@ -157,12 +147,12 @@ class _Graph:
                 stack += self._before[node]
         return found
 
-    def _writes(self, name: str) -> set[Place]:
+    def _writes(self, name: str) -> set[ir.FieldRef]:
         node = self._nodes[name]
         if isinstance(node, ir.Conditional):
             return set()
         actions = (self._program.actions[index] for index in node.actions)
-        return {place for action in actions for statement in action.body for place in _written(statement)}
+        return {field for action in actions for statement in action.body for field in _written(statement)}
 
 
 def _following(node: Node) -> list[str]:
@@ -180,62 +170,17 @@ def _before_action(action: ir.Action, lookup: Lookup) -> Lookup | None:
             case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):
                 key = tuple(replace(p, source=value) if p.source == target else p for p in lookup.key)
                 lookup = replace(lookup, key=key)
-                if (target.header, target.field) in lookup.needs and target != value:
-                    return None
-            case ir.Assign(ir.FieldRef() as target, _) if (target.header, target.field) not in lookup.needs:
+            case ir.Assign(ir.FieldRef() as target, _) if target not in lookup.needs:
                 pass
             case _:
                 return None
     return lookup
 
 
-def _read(expressions: Iterable[Any]) -> Iterator[Place]:
-    """Fields and validities in expressions."""
-    for expression in expressions:
-        match expression:
-            case ir.FieldRef(header, field):
-                yield header, field
-            case ir.IsValid(header):
-                yield header, None
-            case _ if is_dataclass(expression):
-                yield from _read(getattr(expression, part.name) for part in fields(expression))
-
-
-def _written(statement: ir.Statement) -> Iterator[Place]:
-    """What a statement changes, by its name."""
-    match statement:
-        case ir.If(_, then, otherwise):
-            yield from (*_written(then), *_written(otherwise))
-        case ir.SetValid(int(header)) | ir.SetInvalid(int(header)) | ir.AssignHeader(int(header), _):
-            yield header, None
-        case _:
-            target = getattr(statement, "target", None)
-            if isinstance(target, ir.FieldRef):
-                yield target.header, target.field
-
-
-CellsAhead = Callable[[ir.Action], Iterator[tuple[int, list[Array]]]]
-"""Arrays with the cell that a later action reaches by an action's run-time data, by its position."""
-
-
-def cells_ahead(program: ir.Program) -> CellsAhead:
-    """Registers and counters whose cells actions reach by a field as it is, or masked."""
-    reached: dict[ir.Expression, list[Array]] = {}
-    for use in dict.fromkeys(use for action in program.actions for use in uses(action)):
-        arrays = reached.setdefault(_unmasked(use.index), [])
-        arrays += [use.array] if use.array not in arrays else []
-
-    def of_action(action: ir.Action) -> Iterator[tuple[int, list[Array]]]:
-        for statement in action.body:
-            match statement:
-                case ir.Assign(target, ir.Parameter(position)) if target in reached:
-                    yield position, reached[target]
-
-    return of_action
-
-
-def _unmasked(index: ir.Expression) -> ir.Expression:
-    match index:
-        case ir.Binary(ir.Op.AND, left, ir.Constant()):
-            return _unmasked(left)
-    return index
+def _written(statement: ir.Statement) -> Iterator[ir.FieldRef]:
+    """Fields that a statement changes by their names."""
+    if isinstance(statement, ir.If):
+        yield from (*_written(statement.then), *_written(statement.otherwise))
+    target = getattr(statement, "target", None)
+    if isinstance(target, ir.FieldRef):
+        yield target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.ahead import cells_ahead, look_ahead
+from softswitch.codegen.ahead import look_ahead
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import emit_lookup
@@ -44,7 +44,6 @@ class _ControlEmitter:
         self.actions = actions
         self.packet, self.b, self.state = actions.packet, actions.b, actions.state
         self.blocks, self.done = blocks, done
-        self.cells = cells_ahead(self.packet.program)
 
     def block(self, name: str | None) -> llvm.Block:
         """The block of a node; None ends the control."""
@@ -65,7 +64,6 @@ class _ControlEmitter:
             profile = self.actions.layout.profiles[table.profile]
             at, parameters = profile.action, profile.parameters
         action = b.load(word(b, record, at), typ=I64)
-        self._touch_cells(layout, word(b, record, parameters), is_hit)
         nothing = b.append_basic_block(f"{table.name}_nothing")
         choice = b.switch(action, nothing)
         for index in dict.fromkeys(table.actions):
@@ -132,21 +130,6 @@ class _ControlEmitter:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:
             b.branch(self.block(table.next_nodes[index]))
-
-    def _touch_cells(self, layout: TableLayout, data: llvm.Value, is_hit: llvm.Value) -> None:
-        """Have the cells come near that later actions reach by an entry's run-time data."""
-        actions = self.packet.program.actions
-        found = {
-            (sum(layout.parameter_words[index][:position]), array)
-            for index in layout.table.actions
-            for position, arrays in self.cells(actions[index])
-            for array in arrays
-        }
-        if found and target_of(self.b.module).touches:
-            with self.b.if_then(is_hit):
-                for offset, array in sorted(found):
-                    value = self.b.load(word(self.b, data, offset), typ=I64)
-                    self.actions.externs.touch(array, value)
 
     def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
         """After a miss without a default action, or a hit of an empty group."""

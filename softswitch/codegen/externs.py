@@ -14,7 +14,6 @@ from softswitch.codegen.packet import Packet
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import METER_WORDS, CellsAt, Layout
-from softswitch.memory.neighbours import Array
 from softswitch.memory.words import WORD, WORD_BYTES
 from softswitch.target import target_of
 
@@ -55,11 +54,6 @@ class Externs:
         for offset, amount in enumerate((integer(WORD, 1), length)):
             address = word(b, cell, offset)
             b.store(b.add(b.load(address, typ=I64), amount), address)
-
-    def touch(self, array: Array, index: llvm.Value) -> None:
-        """Have the cell of an index come near; there may be none."""
-        cells = (self.layout.counters if array.is_counter else self.layout.registers)[array.number]
-        target_of(self.b.module).touch(self.b, self._cell(cells, resize(self.b, index, WORD)))
 
     def _cell(self, cells: CellsAt, index: llvm.Value) -> llvm.Value:
         base = byte_offset(self.b, self.state, cells.first)

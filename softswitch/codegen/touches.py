@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.codegen.ahead import Lookup
 from softswitch.codegen.loops import Tally, repeat_while
-from softswitch.codegen.packet import Instance, Packet
+from softswitch.codegen.packet import Packet
 from softswitch.codegen.tables import key_words
 from softswitch.llvmir import I32, I64, integer, word
 from softswitch.memory.index import hash_of
@@ -24,15 +23,11 @@ _FEWEST_TURNS = 4
 _HERE = ir.Parameter(0, 32)
 """The position in stacks, in a loop."""
 
-Condition = ir.Expression | ir.Element
-"""An element stands for its validity."""
-
 
 class Touch(NamedTuple):
-    """What to touch for a look-up, with the stacks' elements that it needs taken for those at `_HERE`."""
+    """What to touch for a look-up, with the element of a stack in its key taken for the one at `_HERE`."""
 
     key: tuple[ir.KeyField, ...]
-    conditions: tuple[tuple[Condition, bool], ...]
     mask: int
 
 
@@ -50,7 +45,7 @@ class Placed(NamedTuple):
 
 
 def emit_touches(packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[Lookup]) -> None:
-    """Have the buckets come near where the searches begin, of the look-ups that will be done."""
+    """Have the buckets come near where the searches begin."""
     placed = [_placed(packet.program, layout, lookup) for lookup in lookups]
     for run in _runs(placed):
         _Emitter(packet, state).run(run)
@@ -72,19 +67,16 @@ def _runs(placed: Iterable[Placed]) -> Iterator[list[Placed]]:
 def _placed(program: ir.Program, layout: Layout, lookup: Lookup) -> Placed:
     table = layout.tables[lookup.table.name]
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
-    position = next((elements[header][1] for header, _ in lookup.needs if header in elements), 0)
+    position = next((elements[ref.header][1] for ref in lookup.needs if ref.header in elements), 0)
 
-    def here(expression: ir.Expression) -> Condition:
-        match expression:
+    def here(part: ir.KeyField) -> ir.KeyField:
+        match part.source:
             case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
-                return ir.ElementField(ir.Element(elements[header][0], _HERE), field)
-            case ir.IsValid(header) if elements.get(header, (0, -1))[1] == position:
-                return ir.Element(elements[header][0], _HERE)
-        return expression
+                element = ir.Element(elements[header][0], _HERE)
+                return replace(part, source=ir.ElementField(element, field))
+        return part
 
-    key = tuple(replace(part, source=here(part.source)) for part in lookup.key)
-    conditions = tuple((here(condition), wanted) for condition, wanted in lookup.conditions)
-    return Placed(Touch(key, conditions, table.mask), position, table.buckets)
+    return Placed(Touch(tuple(map(here, lookup.key)), table.mask), position, table.buckets)
 
 
 class _Emitter:
@@ -108,17 +100,8 @@ class _Emitter:
             buckets.set(b.add(buckets.get(), integer(WORD, step)))
 
     def _touch(self, touch: Touch, position: llvm.Value, buckets: llvm.Value) -> None:
-        b, packet = self._b, self._packet
-        packet.parameters = [position]
-        with ExitStack() as conditions:
-            for condition, wanted in touch.conditions:
-                is_true = self._truth(condition, position)
-                conditions.enter_context(b.if_then(is_true if wanted else b.not_(is_true)))
-            place = b.and_(hash_of(b, key_words(packet, touch.key)), integer(WORD, touch.mask))
-            target_of(b.module).touch(b, word(b, word(b, self._state, buckets), place))
-
-    def _truth(self, condition: Condition, position: llvm.Value) -> llvm.Value:
-        if isinstance(condition, ir.Element):
-            header = self._packet.program.stacks[condition.stack].headers[0]
-            return self._packet.is_valid_at(Instance(header, condition.stack, position))
-        return self._packet.arithmetic.truth(condition)
+        """Of a header that is not valid the key is what it was, or 0: that costs less than to ask."""
+        b = self._b
+        self._packet.parameters = [position]
+        place = b.and_(hash_of(b, key_words(self._packet, touch.key)), integer(WORD, touch.mask))
+        target_of(b.module).touch(b, word(b, word(b, self._state, buckets), place))
