@@ -129,8 +129,8 @@ class _Graph:
         leading = {node for node in _following(self._nodes[dominator]) if node in between or node == name}
         node = self._nodes[dominator]
         if isinstance(node, ir.Conditional):
-            is_sure = leading == set(_following(node)) or isinstance(node.condition, ir.IsValid)
-            return lookup if is_sure else None
+            is_sure = {node.if_true, node.if_false} <= leading
+            return lookup if is_sure or isinstance(node.condition, ir.IsValid) else None
         if not node.key and node.default_is_const and node.default is not None:
             return _before_action(self._program.actions[node.default.action], lookup)
         is_sure = leading == set(_following(node))
