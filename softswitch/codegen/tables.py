@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
@@ -18,16 +20,16 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    words = _key_words(packet, table)
+    words = key_words(packet, table.table.key)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, table.table.key[i]))]
         return call_find_ranked(b, state, table, [*words, *bounded])
     return call_find(b, state, table, words)
 
 
-def _key_words(packet: Packet, table: TableLayout) -> list[llvm.Value]:
+def key_words(packet: Packet, key: Sequence[ir.KeyField]) -> list[llvm.Value]:
     """The key as 64-bit words, least significant first."""
-    parts = [(_value(packet, part), part.width) for part in table.table.key]
+    parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 
 
