@@ -1,0 +1,49 @@
+"""What came of a job that trains."""
+
+from __future__ import annotations
+
+from foundation.settings import Strict
+
+
+class Course(Strict):
+    """Loss along the way: means over a number of steps of all workers, one behind the other."""
+
+    step: list[float]
+    """Mini-batches of all workers that were done by then."""
+    ms: list[float]
+    """Virtual time at which they were."""
+    loss: list[float]
+    """Their mean log loss, in nats, each before its update."""
+
+
+class Trained(Strict):
+    """A closed loop of steps of all workers."""
+
+    keys_per_step: float
+    """Distinct parameters of a mini-batch, the mean."""
+    parameters: int
+    """Of the model: all of them are hot."""
+    step_us: float
+    """From the beginning of a worker's pull to the end of its push, the mean."""
+    bytes_per_step: float
+    """Frame bytes on a worker's cable, both ways, for each step of it."""
+    packets_per_step: float
+    """Frames there."""
+    server_packets_per_step: float
+    """Frames on the servers' cables, both ways, for each step of a worker."""
+    retransmissions: int
+    chance_loss: float
+    """Of a model that knows only how frequent the labels are."""
+    course: Course
+
+    @property
+    def last_loss(self) -> float:
+        """Of the last tenth of the steps."""
+        losses = self.course.loss
+        last = losses[-max(1, len(losses) // 10) :]
+        return sum(last) / len(last)
+
+    def ms_to(self, loss: float) -> float | None:
+        """When the loss was as low for the first time; None: never."""
+        found = (ms for ms, each in zip(self.course.ms, self.course.loss, strict=True) if each <= loss)
+        return next(found, None)
