@@ -15,8 +15,8 @@ from foundation.logs.kept import Made, Task
 from foundation.modules import ROOT, needed_by
 from foundation.settings import Strict
 from hotline.zoo.contenders import CONTENDERS, contender
-from hotline.zoo.training import DESIGNS, Training, train
 from hotline.zoo.trained import Trained
+from hotline.zoo.training import DESIGNS, Training, train
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 
@@ -78,7 +78,8 @@ class Train(Training):
     @property
     def name(self) -> str:
         """Of its file."""
-        return f"train-{self.arm}-{self.gbit:g}g-{self.workers}w-{self.steps}-{self.hosts}"
+        slow = f"-{self.compute_us:g}us-{self.straggler:g}" if self.compute_us else ""
+        return f"train-{self.arm}-{self.gbit:g}g-{self.workers}w-{self.steps}-{self.hosts}{slow}"
 
     @property
     def cost(self) -> float:

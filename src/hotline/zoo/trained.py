@@ -19,12 +19,16 @@ class Course(Strict):
 class Trained(Strict):
     """A closed loop of steps of all workers."""
 
+    waits: bool
+    """Whether workers wait for each other."""
     keys_per_step: float
     """Distinct parameters of a mini-batch, the mean."""
     parameters: int
     """Of the model: all of them are hot."""
     step_us: float
     """From the beginning of a worker's pull to the end of its push, the mean."""
+    steps_per_s: float
+    """Of all workers, until the first has done all of its own."""
     bytes_per_step: float
     """Frame bytes on a worker's cable, both ways, for each step of it."""
     packets_per_step: float

@@ -57,6 +57,10 @@ class Training(Strict):
     servers: int
     steps: int
     """Of each worker."""
+    compute_us: float = 0.0
+    """Of each step, at least."""
+    straggler: float = 1.0
+    """The first worker computes so many times as long."""
     seed: int = 1
 
 
@@ -73,6 +77,7 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         Trainer(
             w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate), book.of_worker(),
             Schedule(0, job.steps, 0, 0), clocks[w].read,
+            round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0)), clocks[w].spin,
         )
         for w, client in enumerate(simulated.clients)
     ]  # fmt: skip
@@ -85,12 +90,16 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
 
     drive(simulated, trainers, clocks, costs, take_log)
     steps = job.workers * job.steps
+    ends = np.array([[of.end for of in each.operations if of.op == "step"] for each in trainers])
+    first = ends.max(axis=1).min()
     cables = (simulated.world.up, simulated.world.down)
     took = [of.end - of.start for trainer in trainers for of in trainer.operations if of.op == "step"]
     return Trained(
+        waits=design.name in WAITS,
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,
         step_us=float(np.mean(took)) / 1e3,
+        steps_per_s=1e9 * np.count_nonzero(ends <= first) / float(first),
         bytes_per_step=sum(int(link.bytes[: job.workers].sum()) for link in cables) / steps,
         packets_per_step=sum(int(link.frames[: job.workers].sum()) for link in cables) / steps,
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
