@@ -19,8 +19,8 @@ from hotline.zoo.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
 
 _READING = (
     "The same P4 programs and agents as in a real run, on a virtual clock. The switch is a device of its "
-    f"own: it takes {SWITCH_US:g} µs for a frame, and {SWITCH_MPPS:,.0f} million frames a second. A cable takes "
-    f"{DELAY_US:g} µs each way, and {QUEUE_KB:,.0f} KiB wait before it at most.",
+    f"own: it takes {SWITCH_US:g} µs for a frame, and {SWITCH_MPPS:,.0f} million frames a second. A cable "
+    f"takes {DELAY_US:g} µs each way, and {QUEUE_KB:,.0f} KiB wait before it at most.",
     "Where it is not said otherwise, hosts take no time, so that links alone do. A worker has up to 64 "
     "packets on the way.",
     "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "

@@ -5,7 +5,7 @@ Each part is what one run takes more than the run before, so all of them add up 
 - *values*: what the busiest link needs for the values alone, by calculation;
 - *headers*: what it was busy for beside that, with headers, acknowledgements, preambles and gaps;
 - *filling up*: until frames are everywhere, and store and forward; cables and switch take no time yet;
-- *a round trip*: from a worker to whoever answers and back, once, by calculation;
+- *a round trip*: from a worker to whoever answers and back, once at most, by calculation;
 - *the window*: whatever else it takes that cables and switch take time: workers wait for results with a
   window on the way;
 - *hosts*: with what our agents take for each packet;
@@ -30,13 +30,14 @@ ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
 def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
     """Part -> seconds, of runs as `hotline.zoo.plan.in_parts` has them."""
     near, far, ours, lossy = (runs[name] for name in ("near", "far", "ours", "lossy"))
-    trip = round_trip_s(point)
+    delayed = far.seconds - near.seconds
+    trip = min(round_trip_s(point), delayed)
     found = (
         near.payload_limit_s,
         near.limit_s - near.payload_limit_s,
         near.seconds - near.limit_s,
         trip,
-        far.seconds - near.seconds - trip,
+        delayed - trip,
         ours.seconds - far.seconds,
         lossy.seconds - ours.seconds,
     )

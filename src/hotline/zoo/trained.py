@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from foundation.settings import Strict
 
+SMOOTH = 5
+"""Of a course: losses of so few mini-batches differ by their samples, too."""
+
 
 class Course(Strict):
-    """Loss along the way: means over a number of steps of all workers, one behind the other."""
+    """Loss along the way, until the first worker has done all of its steps: means over a number of steps of
+    all workers, one behind the other."""
 
     step: list[float]
     """Mini-batches of all workers that were done by then."""
@@ -48,6 +52,10 @@ class Trained(Strict):
         return sum(last) / len(last)
 
     def ms_to(self, loss: float) -> float | None:
-        """When the loss was as low for the first time; None: never."""
-        found = (ms for ms, each in zip(self.course.ms, self.course.loss, strict=True) if each <= loss)
-        return next(found, None)
+        """When the mean of the latest `SMOOTH` losses of the course was as low for the first time; None:
+        never."""
+        losses, ends = self.course.loss, self.course.ms
+        for end in range(SMOOTH, len(losses) + 1):
+            if sum(losses[end - SMOOTH : end]) / SMOOTH <= loss:
+                return ends[end - 1]
+        return None

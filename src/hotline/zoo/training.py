@@ -8,7 +8,6 @@ the model, in which all workers take part. All of them add up the same fixed-poi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -91,7 +90,10 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     drive(simulated, trainers, clocks, costs, take_log)
     steps = job.workers * job.steps
     ends = np.array([[of.end for of in each.operations if of.op == "step"] for each in trainers])
-    first = ends.max(axis=1).min()
+    losses = np.array([each.losses for each in trainers])
+    # As long as all are at work.
+    first = ends[:, -1].min()
+    counted = ends <= first
     cables = (simulated.world.up, simulated.world.down)
     took = [of.end - of.start for trainer in trainers for of in trainer.operations if of.op == "step"]
     return Trained(
@@ -99,20 +101,18 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         keys_per_step=trace.lanes / steps,
         parameters=trace.space.size,
         step_us=float(np.mean(took)) / 1e3,
-        steps_per_s=1e9 * np.count_nonzero(ends <= first) / float(first),
+        steps_per_s=1e9 * np.count_nonzero(counted) / float(first),
         bytes_per_step=sum(int(link.bytes[: job.workers].sum()) for link in cables) / steps,
         packets_per_step=sum(int(link.frames[: job.workers].sum()) for link in cables) / steps,
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
         retransmissions=sum(simulated.retransmissions()),
         chance_loss=chance_loss(trace.samples),
-        course=course_of(trainers),
+        course=course_of(ends[counted], losses[counted]),
     )
 
 
-def course_of(trainers: Sequence[Trainer]) -> Course:
-    """Of the steps of all workers, in the order in which they ended."""
-    ends = np.concatenate([[of.end for of in each.operations if of.op == "step"] for each in trainers])
-    losses = np.concatenate([each.losses for each in trainers])
+def course_of(ends: NDArray[np.int64], losses: NDArray[np.float64]) -> Course:
+    """Of steps [n] that ended then (ns) and had that loss, in the order in which they ended."""
     order = np.argsort(ends, kind="stable")
     bins = np.array_split(order, min(BINS, len(order)))
     return Course(
