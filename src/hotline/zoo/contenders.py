@@ -25,6 +25,11 @@ class Contender:
         return 1 if self.workers_a_server is None else -(-workers // self.workers_a_server)
 
     @property
+    def is_checked(self) -> bool:
+        """Whether it differs from another in a check of ours alone."""
+        return self.subject is CHECKED
+
+    @property
     def colour(self) -> str:
         """Of its arm."""
         return self.subject.arm.colour

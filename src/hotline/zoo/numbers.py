@@ -99,6 +99,7 @@ class Headline(Strict):
 
     contender: str
     gbit: float
+    workers: int
     model: str
     compute_ms: float
     all_reduce_ms: float
@@ -228,7 +229,8 @@ def _headlines(plan: Plan, of: Contender, gbit: float, reduced: Reading) -> list
         took, compute = 1e3 * reduced(point).seconds, model.step_us / 1e3
         found.append(
             Headline(
-                contender=of.name, gbit=gbit, model=model.shown, compute_ms=compute, all_reduce_ms=took,
+                contender=of.name, gbit=gbit, workers=point.workers, model=model.shown, compute_ms=compute,
+                all_reduce_ms=took,
                 after_ms=compute + took, beside_ms=max(compute, model.before_us / 1e3 + took),
             )
         )  # fmt: skip

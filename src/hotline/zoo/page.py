@@ -186,7 +186,7 @@ def headlines(numbers: Numbers) -> Table:
         for each in numbers.headlines
     ]  # fmt: skip
     head = ("", "all-reduce, ms", "computing, ms", "one behind the other, ms", "overlapped, ms")
-    return Table(f"{numbers.headlines[0].model}, {numbers.workers} workers", head, rows)
+    return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
 
 
 def _questions(found: Sequence[Learned]) -> list[str]:

@@ -10,10 +10,10 @@ from hotline.dense.catalogue import Model, open_model
 from hotline.zoo.contenders import CONTENDERS, Contender
 from hotline.zoo.point import Point, Reduce, Train
 from hotline.zoo.training import ARMS
-from simulator.dense.subject import PSDENSE, RING
 
 GBITS = (10.0, 100.0)
-BASE_WORKERS = 8
+BASE_WORKERS, LAYER_WORKERS = 8, 4
+"""The second of the table of layers, whose vector is long."""
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
 LOSS_IN_PARTS = 0.001
 """Where the time of an all-reduce is told by its parts."""
@@ -43,7 +43,7 @@ class Plan:
     """A table of layers whose gradients are added up as one vector; None: no such vector."""
 
 
-FULL = Plan((2, 4, 8, 16, 32), 1_000_000, (1_000, 10_000, 100_000, 1_000_000), 3, 150, "resnet50")
+FULL = Plan((2, 4, 8, 16, 32), 500_000, (1_000, 10_000, 100_000, 1_000_000), 3, 100, "resnet50")
 QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, None)
 
 
@@ -72,8 +72,8 @@ def by_size(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
 
 
 def by_loss(plan: Plan, of: Contender, gbit: float) -> list[list[Reduce]]:
-    """Along the share of frames that are lost, with each seed."""
-    seeds = range(1, plan.seeds + 1)
+    """Along the share of frames that are lost, with each seed; what differs by a check alone has one."""
+    seeds = range(1, (1 if of.is_checked else plan.seeds) + 1)
     return [
         [with_(base(plan, of, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
         for loss in LOSSES
@@ -101,9 +101,10 @@ def layers_of(plan: Plan) -> Model | None:
 def of_layers(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
     """All gradients of a table of layers as one vector; a check changes no frame, and is left out."""
     model = layers_of(plan)
-    if model is None or (of.dash and of.subject not in (PSDENSE, RING)):
+    if model is None or of.is_checked:
         return []
-    return [with_(base(plan, of, gbit), values=model.layers.bytes // VALUE_BYTES)]
+    values = model.layers.bytes // VALUE_BYTES
+    return [with_(base(plan, of, gbit), values=values, workers=LAYER_WORKERS)]
 
 
 def trainings(plan: Plan) -> dict[str, list[Train]]:

@@ -14,9 +14,9 @@ from foundation.designs.interface import Design
 from foundation.logs.kept import Made, Task
 from foundation.modules import ROOT, needed_by
 from foundation.settings import Strict
-from hotline.zoo.contenders import CONTENDERS, contender
+from hotline.zoo.contenders import contender
 from hotline.zoo.trained import Trained
-from hotline.zoo.training import DESIGNS, Training, train
+from hotline.zoo.training import ARMS, DESIGNS, Training, train
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 
@@ -60,11 +60,26 @@ class Reduce(Strict):
         """How long it takes, more or less."""
         return self.workers * self.values / self.chunk_size
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """That it is done by, with all that they need."""
+        return "hotline.zoo.contenders", "simulator.dense.measure", *self.design.modules
+
+    @property
+    def design(self) -> Design:
+        """Whose it is."""
+        return contender(self.contender).subject.design
+
+    @property
+    def network(self) -> Network:
+        """Its cables and switch."""
+        return link(self.gbit, self.loss, self.is_far)
+
     def do(self) -> Reduced:
         """Do it."""
         of = contender(self.contender)
         return measure(
-            of.subject, self.workers, of.servers(self.workers), self.values, network(self),
+            of.subject, self.workers, of.servers(self.workers), self.values, self.network,
             hosts=hosts(self.hosts), chunk_size=self.chunk_size, seed=self.seed,
         )  # fmt: skip
 
@@ -86,9 +101,24 @@ class Train(Training):
         """How long it takes, more or less."""
         return self.workers * self.steps * 300
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """That it is done by, with all that they need."""
+        return "hotline.zoo.training", *self.design.modules
+
+    @property
+    def design(self) -> Design:
+        """Whose it is."""
+        return DESIGNS[ARMS[self.arm].design]
+
+    @property
+    def network(self) -> Network:
+        """Its cables and switch."""
+        return link(self.gbit)
+
     def do(self) -> Trained:
         """Do it."""
-        return train(self, link(self.gbit), hosts(self.hosts))
+        return train(self, self.network, hosts(self.hosts))
 
 
 Point = Reduce | Train
@@ -111,11 +141,6 @@ def link(gbit: float, loss: float = 0.0, is_far: bool = True) -> Network:
     )  # fmt: skip
 
 
-def network(point: Reduce) -> Network:
-    """A point's."""
-    return link(point.gbit, point.loss, point.is_far)
-
-
 def hosts(name: str) -> Hosts:
     """What agents take; each has a core of its own."""
     return IDEAL if name == "ideal" else Hosts()
@@ -123,25 +148,25 @@ def hosts(name: str) -> Hosts:
 
 def task_of(point: Point, folder: Path) -> Task:
     """What there is to do, and where the result is kept."""
-    text = point.model_dump_json()
-    made_of = hashlib.sha256(f"{digest()} {text}".encode()).hexdigest()[:16]
-    return Task(point.name, folder / "points" / f"{point.name}.json", made_of, text)
+    file = folder / "points" / f"{point.name}.json"
+    return Task(point.name, file, made_of(point), point.model_dump_json())
+
+
+def made_of(point: Point) -> str:
+    """A digest of all that the result depends on."""
+    settings = (point, point.network, hosts(point.hosts))
+    code = digest(point.design.program, point.modules)
+    text = " ".join([code, *(each.model_dump_json() for each in settings)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @cache
-def digest(root: Path = ROOT) -> str:
-    """Of the compiled programs, and of all modules that points are done by."""
-    designs = {each.subject.design.name: each.subject.design for each in CONTENDERS}
-    designs |= {each.name: each for each in DESIGNS.values()}
-    modules = needed_by([__name__, *(name for each in designs.values() for name in each.modules)], root)
-    made = hashlib.sha256(b"".join(map(_program, designs.values())))
-    for name, file in sorted(modules.items()):
+def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
+    """Of a compiled program, and of modules with all that they need."""
+    made = hashlib.sha256(program.read_bytes())
+    for name, file in sorted(needed_by(modules, root).items()):
         made.update(f"{name}\0".encode() + file.read_bytes())
     return made.hexdigest()
-
-
-def _program(design: Design) -> bytes:
-    return design.program.read_bytes()
 
 
 def do_point(text: str) -> str:
@@ -149,5 +174,5 @@ def do_point(text: str) -> str:
     point = _POINT.validate_json(text)
     begun = time.perf_counter()
     result = point.do()
-    [task] = [task_of(point, Path())]
-    return Done(made_of=task.made_of, result=result, real_s=time.perf_counter() - begun).model_dump_json()
+    real_s = time.perf_counter() - begun
+    return Done(made_of=made_of(point), result=result, real_s=real_s).model_dump_json()

@@ -9,8 +9,8 @@ SMOOTH = 5
 
 
 class Course(Strict):
-    """Loss along the way, until the first worker has done all of its steps: means over a number of steps of
-    all workers, one behind the other."""
+    """Loss along the way: of steps that began before the first worker had done all of its own, means over some
+    of them, one behind the other."""
 
     step: list[float]
     """Mini-batches of all workers that were done by then."""
@@ -32,7 +32,7 @@ class Trained(Strict):
     step_us: float
     """From the beginning of a worker's pull to the end of its push, the mean."""
     steps_per_s: float
-    """Of all workers, until the first has done all of its own."""
+    """Of all workers: those that began before the first had done all of its own, by that time."""
     bytes_per_step: float
     """Frame bytes on a worker's cable, both ways, for each step of it."""
     packets_per_step: float

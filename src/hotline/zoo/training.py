@@ -89,13 +89,14 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
 
     drive(simulated, trainers, clocks, costs, take_log)
     steps = job.workers * job.steps
-    ends = np.array([[of.end for of in each.operations if of.op == "step"] for each in trainers])
+    steps_of = [[of for of in each.operations if of.op == "step"] for each in trainers]
+    ends = np.array([[of.end for of in each] for each in steps_of])
     losses = np.array([each.losses for each in trainers])
-    # As long as all are at work.
+    # As long as all are at work, with what has begun by then.
     first = ends[:, -1].min()
-    counted = ends <= first
+    counted = np.array([[of.start < first for of in each] for each in steps_of])
     cables = (simulated.world.up, simulated.world.down)
-    took = [of.end - of.start for trainer in trainers for of in trainer.operations if of.op == "step"]
+    took = [of.end - of.start for each in steps_of for of in each]
     return Trained(
         waits=design.name in WAITS,
         keys_per_step=trace.lanes / steps,
