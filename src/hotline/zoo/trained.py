@@ -9,8 +9,8 @@ SMOOTH = 5
 
 
 class Course(Strict):
-    """Loss along the way: of steps that began before the first worker had done all of its own, means over some
-    of them, one behind the other."""
+    """Loss along the way, of steps that began before the first worker had done all of its own: means over
+    some of them, one behind the other."""
 
     step: list[float]
     """Mini-batches of all workers that were done by then."""
