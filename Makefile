@@ -8,7 +8,7 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test coverage paper map simulate sweeps faults soak fuzz mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test coverage paper map simulate sweeps zoo faults soak fuzz mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: n
 
 sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
+
+zoo: setup ## SwitchML, servers, a ring and the hot set side by side in virtual time: 15 minutes, 3 with QUICK=1
+	@./hotline zoo $(if $(QUICK),--quick) $(ARGS)
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
 	@./hotline faults --page docs/reliability.md $(ARGS)

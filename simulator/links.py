@@ -78,6 +78,7 @@ def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> Non
         link.marked += 1
     leaves = begins + (length + WIRE_OVERHEAD) * int64(link.ps_per_byte) // 1000
     link.free_at = leaves
+    link.carried += leaves - begins
     arrives = leaves + int64(link.delay)
     if link.down:
         _lose(world, link, f)

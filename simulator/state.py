@@ -50,10 +50,11 @@ LINK = record(
     "delay", "ps_per_byte", "limit", "mark", "late_ns", "impaired", "down", "free_at",
     ("loss", np.float64), ("duplication", np.float64), ("reordering", np.float64),
     "frames", "bytes", "dropped", "dropped_bytes", "lost", "lost_bytes", "doubled", "doubled_bytes", "late",
-    "marked", "delivered", "delivered_bytes", "longest", "waited",
+    "marked", "delivered", "delivered_bytes", "longest", "waited", "carried",
 )  # fmt: skip
 """One direction of a cable and the queue before it: `limit` and `mark` in bytes; `waited` adds up the time in
-the queue, `longest` is its longest in bytes. Probabilities have no effect unless `impaired`."""
+the queue, `longest` is its longest in bytes, and `carried` adds up the time on the wire. Probabilities have
+no effect unless `impaired`."""
 SPELL = record("host", "begins", "lasts", "every", "late", "down")
 """A host's cable is `down`, or `late` ns slower, both ways, for a time; again after `every` ns, unless 0."""
 AGENT = record(

@@ -1,4 +1,4 @@
-"""The network that schedules are played on: made once for a design and a number of workers, and put back."""
+"""The network that schedules are played on: made once for an arm and a number of workers, and put back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from foundation.designs.interface import Design, Hosts
+from foundation.designs.interface import Arm, Design, Hosts
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network, Spell
-from simulator.dense.schedule import MOST_VALUES, Schedule
+from simulator.dense.schedule import Schedule
+from simulator.dense.subject import Subject
 from simulator.state import ME, NOBODY, SPELL_BEGINS, World
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated, put_event
@@ -21,30 +22,31 @@ COSTS = Costs(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
 SERVERS = 2
-PATIENCE_NS = 100_000_000_000
-"""By when every frame has come through, however many are lost: each is sent again every second."""
 _US = 1_000
 _NOT_READ = {"frames", "heap", "inbox", "burst", "aside", "waiting", "port_queues", "me", "costs", "heads"}
 """Arrays of a world that nobody reads where nothing has been written, or that nobody writes."""
 _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 
 
-def network_of(
-    design: Design, workers: int, servers: int, values: int, network: Network, costs: Costs, seed: int = 1
-) -> Simulated:
-    """Workers and servers of a design at a switch with its program, for vectors of so many values."""
-    board, [arm, *_] = Switchboard(design), design.arms
+def board_of(design: Design, arm: Arm, workers: int, servers: int) -> Switchboard:
+    """A switch with an arm's rows."""
+    board = Switchboard(design)
     board.install(design.control.rows(Hosts(workers, servers), [arm], 0))
-    return Simulated(design, arm, board, KeySpace(values), 1, workers, servers, network, costs, seed)
+    return board
 
 
 class Bed:
     """A network that can be put back to its beginning."""
 
-    def __init__(self, design: Design, workers: int) -> None:
+    def __init__(self, subject: Subject, workers: int) -> None:
+        self._subject = subject
+        design, arm = subject.design, subject.arm
+        self._board = board_of(design, arm, workers, SERVERS)
+        self._provisioned = self._board.pipeline.memory_image()
         # The cables' settings are each schedule's; there is one spell to be had.
         network = Network(spells=(Spell(host="w1", from_ms=0, for_ms=1),))
-        self.network = network_of(design, workers, SERVERS, MOST_VALUES, network, COSTS)
+        space = KeySpace(subject.range.most_values)
+        self.network = Simulated(design, arm, self._board, space, 1, workers, SERVERS, network, COSTS, seed=1)
         self.world = self.network.world
         self.world.me.events = 0
         self._me = self.world.me.copy()
@@ -64,19 +66,23 @@ class Bed:
             links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
         world.me.random = np.uint64(schedule.seed)
         for client in self.network.clients:
-            client.state.me.window = client.state.me.free = schedule.window
-            client.state.me.patience = PATIENCE_NS
-            client.chunk_size = schedule.chunk_size
+            client.state.me.patience = self._subject.patience_ns
+            self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
             spell = world.spells[0]
             spell.host, spell.lasts = schedule.who, schedule.lasts_us * _US
             put_event(world, schedule.cable_us * _US, SPELL_BEGINS, 0, NOBODY)
+        self.restart_switch()
+
+    def restart_switch(self) -> None:
+        """It has its rows, and nothing else."""
+        self._board.pipeline.load_image(self._provisioned)
 
 
 @cache
-def bed_of(design: Design, workers: int) -> Bed:
-    """One for each design, number of workers and process."""
-    return Bed(design, workers)
+def bed_of(subject: Subject, workers: int) -> Bed:
+    """One for each subject, number of workers and process."""
+    return Bed(subject, workers)
 
 
 def _arrays(world: World) -> Iterator[Any]:

@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from foundation.designs.interface import Design
 from foundation.protocol.header import WINDOW
-from hosts.dense.packet import HEADER, SIZE, VALUE_BYTES
+from foundation.settings import Strict
+from hosts.dense.packet import HEADER, VALUE_BYTES
+from hosts.keys import KeySpace
 from simulator.costs import Hosts, Network
-from simulator.dense.bed import network_of
-from simulator.dense.player import go_on, is_sum
+from simulator.dense.bed import board_of
+from simulator.dense.player import go_on
+from simulator.dense.subject import Subject
 from simulator.errors import SimulationError
 from simulator.loop import awake, resume
 from simulator.state import HEAD_BYTES
-from simulator.world import INBOX
-from softswitch.queues.fifo import WIRE_OVERHEAD
+from simulator.world import INBOX, Simulated
 
-DEVICE = Hosts(
+IDEAL = Hosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
 )  # fmt: skip
 """Hosts that take no time, so that links alone do."""
 
 
-LOADS: dict[str, Callable[[int, int], float]] = {
-    "ring": lambda workers, _servers: 2 * (workers - 1) / workers,
-    "psdense": lambda workers, servers: max(1.0, workers / servers),
-}
-"""Design -> how many values the busiest link carries, in one direction, for each value of the vector, by the
-numbers of workers and servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Strict):
     """One all-reduce of n float32 values by all workers."""
 
     workers: int
     servers: int
     values: int
     """n"""
+    chunk_size: int
+    """Values of a packet."""
+    window: int
+    """Packets that a worker has on the way at most."""
     seconds: float
     """From the beginning of all to the end of the last."""
     limit_s: float
-    """What the busiest link needs for the frames that it has carried. Links round a frame's time down to ns,
-    so an all-reduce may be faster than that: by 0.1 % at 10 Gbit/s, and 0.6 % at 100 Gbit/s."""
+    """How long the busiest link has carried frames. A frame's time is rounded down to ns."""
     payload_limit_s: float
     """The same for the values alone, without headers, preambles and gaps."""
     worker_up: float
@@ -54,6 +47,8 @@ class Reduced:
     worker_down: float
     server_up: float
     server_down: float
+    frames: int
+    """On all cables, in both directions."""
     retransmissions: int
     dropped: int
     """Frames that found a full queue."""
@@ -65,19 +60,23 @@ class Reduced:
 
 
 def measure(
-    design: Design, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = DEVICE,
-    chunk_size: int = SIZE, window: int | None = None, seed: int = 1,
+    subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
+    chunk_size: int | None = None, window: int | None = None, seed: int = 1,
 ) -> Reduced:  # fmt: skip
     """Add up vectors of so many values once; raises `SimulationError` where a sum is wrong or is missing.
 
     All begin at once. `window` is by default as many chunks as find room before the busiest link."""
-    simulated = network_of(design, workers, servers, values, network, hosts, seed)
+    size = chunk_size or subject.chunk_size
+    packets = window or fitting(subject.load(workers, servers), network, size)
+    design, arm = subject.design, subject.arm
+    simulated = Simulated(
+        design, arm, board_of(design, arm, workers, servers), KeySpace(values), 1, workers, servers, network,
+        hosts, seed,
+    )  # fmt: skip
     clients: list[Any] = simulated.clients
     chance = np.random.default_rng(seed)
     vectors = [chance.standard_normal(values, np.float32) for _ in clients]
     ended = np.zeros(workers, np.int64)
-    load = LOADS[design.name](workers, servers)
-    packets = window or fitting(load, network, chunk_size)
 
     def ask(w: int) -> None:
         client = clients[w]
@@ -85,35 +84,38 @@ def measure(
         if client.rpcs_of_operation:
             ended[w] = max(simulated.now, 1)
         else:
-            client.chunk_size = chunk_size
-            client.state.me.window = client.state.me.free = packets
+            subject.set_up(client, packets, size)
             client.all_reduce(vectors[w], workers)
         resume(simulated.lent, w, simulated.now, 1 << 62)
 
     for w in range(workers):
         awake(simulated.lent, w)
     go_on(simulated, ask)
-    if not ended.all() or not all(is_sum(client.result, vectors) for client in clients):
-        raise SimulationError(
-            f"{design.name}: {np.count_nonzero(ended == 0)} of {workers} workers have no sum"
-        )
+    results = [client.result for client in clients]
+    is_one = all((each == results[0]).all() for each in results)
+    if not (ended.all() and is_one and subject.is_sum(results[0], vectors)):
+        missing = np.count_nonzero(ended == 0)
+        raise SimulationError(f"{arm.name}: {missing} of {workers} workers have no sum, or one that is wrong")
     world, cables = simulated.world, (simulated.world.up, simulated.world.down)
-    busiest_ps = max(
-        int(((link.bytes + WIRE_OVERHEAD * link.frames) * link.ps_per_byte).max()) for link in cables
-    )
     each = [link.bytes / values for link in cables]
     return Reduced(
-        workers, servers, values,
+        workers=workers, servers=servers, values=values, chunk_size=size, window=packets,
         seconds=float(ended.max()) / 1e9,
-        limit_s=busiest_ps / 1e12,
-        payload_limit_s=load * values * VALUE_BYTES * int(world.up.ps_per_byte[0]) / 1e12,
+        limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
+        payload_limit_s=payload_s(subject, workers, servers, values, int(world.up.ps_per_byte[0])),
         worker_up=float(each[0][:workers].mean()),
         worker_down=float(each[1][:workers].mean()),
         server_up=float(each[0][workers:].mean()),
         server_down=float(each[1][workers:].mean()),
+        frames=int(sum(link.frames.sum() for link in cables)),
         retransmissions=sum(simulated.retransmissions()),
         dropped=int(sum(link.dropped.sum() for link in cables)),
     )  # fmt: skip
+
+
+def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_byte: int) -> float:
+    """What the busiest link needs for the values alone."""
+    return subject.load(workers, servers) * values * VALUE_BYTES * ps_per_byte / 1e12
 
 
 def fitting(load: float, network: Network, chunk_size: int) -> int:

@@ -9,20 +9,17 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, Design
-from hosts.dense.floats import error_bound
+from foundation.designs.interface import NEVER
 from simulator.dense.bed import COSTS, Bed, bed_of
-from simulator.dense.schedule import Schedule, draw
+from simulator.dense.schedule import Schedule
+from simulator.dense.subject import Subject, Vector
 from simulator.errors import SimulationError
 from simulator.loop import ASKED, CROWDED, IS_FULL, LATE, awake, resume, run
 from simulator.world import Simulated
 
 _US = 1_000
 _SECOND = 1_000_000_000
-
-Vector = NDArray[Any]
 
 
 class Cell(Enum):
@@ -42,6 +39,7 @@ class Cell(Enum):
 class Played:
     """A schedule under way, and what it came to."""
 
+    subject: Subject
     schedule: Schedule
     bed: Bed
     vectors: list[list[Vector]]
@@ -54,7 +52,8 @@ class Played:
         """What came of it."""
         for number, vectors in enumerate(self.vectors):
             results = [of_worker[number] for of_worker in self.results if number < len(of_worker)]
-            if not all(is_sum(each, vectors) and each.tobytes() == results[0].tobytes() for each in results):
+            is_one = all(each.tobytes() == results[0].tobytes() for each in results)
+            if not (is_one and all(self.subject.is_sum(each, vectors) for each in results[:1])):
                 return Cell.WRONG
         short = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
         living = [w for w in short if not self.bed.world.agents[w].dead]
@@ -68,36 +67,21 @@ class Played:
         return bool(me.stalled) and me.stalled_at - me.progress <= me.patience + _SECOND
 
 
-def is_sum(result: Vector, vectors: list[Vector]) -> bool:
-    """Whether a result is the sum of vectors: of integers exactly, of floats within float32's bound."""
-    if result.dtype == np.int32:
-        with np.errstate(over="ignore"):
-            return bool((result == np.sum(vectors, axis=0, dtype=np.int32)).all())
-    exact = np.sum(vectors, axis=0, dtype=np.float64)
-    bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))
-    return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
-
-
-def play(design: Design, schedule: Schedule) -> Played:
+def play(subject: Subject, schedule: Schedule) -> Played:
     """Play a schedule to its end."""
-    bed = bed_of(design, schedule.workers)
+    bed = bed_of(subject, schedule.workers)
     bed.reset(schedule)
-    played = Played(schedule, bed, list(vectors_of(schedule)), [[] for _ in range(schedule.workers)])
+    played = Played(subject, schedule, bed, vectors_of(schedule), [[] for _ in range(schedule.workers)])
     for w in range(schedule.workers):
         awake(bed.network.lent, w)
     if schedule.killed_us is not None:
         _go_on(played, schedule.killed_us * _US)
         bed.world.agents[schedule.who].dead = 1
+    if schedule.restarted_us is not None:
+        _go_on(played, schedule.restarted_us * _US)
+        bed.restart_switch()
     _go_on(played, NEVER)
     return played
-
-
-def count(design: Design, fault: str, first_seed: int, schedules: int) -> dict[Cell, int]:
-    """What came of the schedules of some seeds."""
-    found = dict.fromkeys(Cell, 0)
-    for seed in range(first_seed, first_seed + schedules):
-        found[play(design, draw(fault, seed)).cell] += 1
-    return found
 
 
 def vectors_of(schedule: Schedule) -> list[list[Vector]]:

@@ -15,9 +15,11 @@ from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from foundation.designs.registry import design as find_design
+from foundation.logs.kept import Made
 from foundation.modules import ROOT, needed_by
 from foundation.settings import Strict
-from simulator.aside import Made, silent, simulated
+from simulator.aside import Made as Run
+from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
 
 
@@ -65,10 +67,9 @@ class Cost(Strict):
     loop_s: float
 
 
-class Done(Strict):
+class Done(Made):
     """A point's file: made of what, and what came out."""
 
-    made_of: str
     result: Result
     cost: Cost
 
@@ -107,7 +108,7 @@ def do_point(text: str, scratch: str | None = None) -> str:
     return done.model_dump_json(indent=2)
 
 
-def result_of(made: Made) -> Result:
+def result_of(made: Run) -> Result:
     """What is kept of a run."""
     run, record, summary = made
     assert record.simulation is not None

@@ -26,7 +26,7 @@ FLOORS = (
 """From the bottom; a room imports what is below it. `softswitch` stands alone: others install it."""
 INSIDE = {
     "foundation": ({"native", "targets"}, {"protocol"}, {"designs"}, {"logs"}),
-    "hotline": ({"conformance", "dense", "kv", "policies"}, {"paper", "torch"}, {"cli"}),
+    "hotline": ({"conformance", "dense", "kv", "policies"}, {"paper", "torch", "zoo"}, {"cli"}),
 }
 """Rooms in rooms. What else a room has stands below them."""
 ROOMS = set(chain(*FLOORS))

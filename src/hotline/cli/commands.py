@@ -30,6 +30,7 @@ from hotline.cli.switch import load, offload, proxy, unload
 from hotline.cli.up import down, up
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
+from hotline.cli.zoo import zoo
 
 
 class _Commands(click.Group):
@@ -67,7 +68,7 @@ def hotline(verbose: bool) -> None:
 GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, owed),
     "Answers without a network or root": (answer, explain, hotset, policies, whatif, overlap, layers),
-    "Virtual time": (simulate, sweep, faults, fit, predict),
+    "Virtual time": (simulate, sweep, zoo, faults, fit, predict),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
 }

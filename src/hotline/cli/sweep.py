@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from hotline.cli.common import (
     processes_option,
     side_by_side_option,
 )
-from hotline.progress import progress_bar
+from hotline.progress import told
 
 if TYPE_CHECKING:
     from simulator.sweeps.plan import Sweep
@@ -62,7 +60,7 @@ def sweep(
     with one_line_errors():
         swept = _wanted(names, config, along)
         points = list(points_of(swept))
-        with _told() as progress:
+        with told("simulating") as progress:
             results = do_points(points, into, scheduler, processes, progress)
         page = left_alone(lambda: write_page(swept, results, into))
     if as_json:
@@ -93,20 +91,6 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
     if len(numbers) < len(found):
         raise click.UsageError(f"--along {setting}: is not SETTING=V1,V2,... with numbers")
     return [along(base, name, numbers)]
-
-
-@contextmanager
-def _told() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal, and else a line for each point; Ctrl-C in one line."""
-    is_terminal = sys.stderr.isatty()
-
-    def show(done: int, total: int, name: str) -> None:
-        report(done, total)
-        if name and not is_terminal:
-            click.echo(f"{done} of {total}: {name}", err=True)
-
-    with progress_bar("simulating") as report:
-        yield show
 
 
 def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:

@@ -6,37 +6,38 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foundation.designs import psdense, ring
-from foundation.designs.interface import Design
-from simulator.dense.player import Cell, count, is_sum, play
+from simulator.dense.player import Cell, play
 from simulator.dense.schedule import FAULTS, Schedule, draw
+from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
+from simulator.dense.tally import tally
 
-DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
+SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
 OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(FAULTS)) for each in (SCHEDULES, SOAKED))
 
 
 @pytest.mark.no_cover
-@DESIGNS
+@SUBJECTS
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
     [(0, OF_A_FAULT), pytest.param(1 << 20, SOAKED_OF_A_FAULT, marks=pytest.mark.soak)],
     ids=["some", "many"],
 )
-def test_sums_are_equal_at_every_worker(design: Design, fault: str, first: int, schedules: int) -> None:
-    """Only who waits for a worker that has died stalls, and says so."""
-    found = {cell: number for cell, number in count(design, fault, first, schedules).items() if number}
+def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
+    """A switch that forwards has nothing to forget. Only who waits for a dead worker stalls, and says so."""
+    counts = tally(fault, subject, first, schedules).counts
+    found = {cell: number for cell, number in counts.items() if number}
     assert sum(found.values()) == schedules
     assert set(found) <= {Cell.EQUAL} | ({Cell.STALLED} if fault == "worker killed" else set())
 
 
-@DESIGNS
-def test_faults_do_happen(design: Design) -> None:
-    assert count(design, "worker killed", 0, 20)[Cell.STALLED]
+@SUBJECTS
+def test_faults_do_happen(subject: Subject) -> None:
+    assert tally("worker killed", subject, 0, 20).counts[Cell.STALLED]
     again = lost = doubled = late = 0
     for seed in range(5):
-        world = play(design, draw("everything", seed)).bed.world
+        world = play(subject, draw(RANGE, "everything", seed)).bed.world
         again += int(world.calls.me.retransmissions.sum())
         for link in (world.up, world.down):
             lost += int(link.lost.sum())
@@ -45,13 +46,13 @@ def test_faults_do_happen(design: Design) -> None:
     assert again and lost and doubled and late
 
 
-@DESIGNS
-def test_a_schedule_is_a_history(design: Design) -> None:
+@SUBJECTS
+def test_a_schedule_is_a_history(subject: Subject) -> None:
     """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
-        play(design, draw("late copies", 5))
-        played = play(design, draw("everything", 8))
+        play(subject, draw(RANGE, "late copies", 5))
+        played = play(subject, draw(RANGE, "everything", 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
         found.append((played.cell, results, played.bed.network.now, played.bed.world.up.frames.tolist()))
     assert found[0] == found[1]
@@ -59,16 +60,16 @@ def test_a_schedule_is_a_history(design: Design) -> None:
 
 def test_what_is_wrong_is_told() -> None:
     ones = [np.full(70, 1, np.int32)] * 2
-    assert is_sum(np.full(70, 2, np.int32), ones)
-    assert not is_sum(np.array([2] * 69 + [3], np.int32), ones)
-    played = play(ring.DESIGN, Schedule("loss", 7, is_float=True))
+    assert RING.is_sum(np.full(70, 2, np.int32), ones)
+    assert not RING.is_sum(np.array([2] * 69 + [3], np.int32), ones)
+    played = play(RING, Schedule("loss", 7, is_float=True))
     found = [played.cell]
     played.results[1][0][3] = np.nextafter(played.results[1][0][3], np.float32(1e30))
     assert [*found, played.cell] == [Cell.EQUAL, Cell.WRONG]  # a last bit is not as the other worker has it
 
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
-    played = play(psdense.DESIGN, Schedule("worker killed", 7, killed_us=5))
+    played = play(PSDENSE, Schedule("worker killed", 7, killed_us=5))
     me = played.bed.network.clients[1].state.me
     found = [played.cell]
     me.stalled_at += 2_000_000_000

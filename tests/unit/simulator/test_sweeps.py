@@ -20,11 +20,11 @@ from analysis.record import SimulatedArm
 from experiment.errors import ConfigError
 from foundation.cluster import ClusterError
 from foundation.designs.hotset import NEITHER
+from foundation.logs import kept
 from hotline.cli.commands import hotline
 from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError
-from simulator.sweeps import spread
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
 from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
@@ -204,11 +204,12 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     points = [point(20), point(40)]
     done: list[str] = []
 
-    def simulate(left: Sequence[Point], scheduler: str | None, processes: int) -> list[tuple[Point, str]]:
-        done.extend(each.name for each in left)
-        return [(each, a_result(each.config).model_dump_json()) for each in left]
+    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
+        configs = [SimulationConfig.model_validate_json(text) for [text] in tasks]
+        done.extend(str(config.top_k) for config in configs)
+        return [(k, a_result(config).model_dump_json()) for k, config in enumerate(configs)]
 
-    monkeypatch.setattr(spread, "_spread", simulate)
+    monkeypatch.setattr(kept, "side_by_side", simulate)
     told: list[tuple[int, int, str]] = []
     first = do_points(points, tmp_path, None, 1, lambda *of: told.append(of))
     assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
@@ -266,10 +267,12 @@ def test_what_is_no_sweep_is_told(tmp_path: Path, options: tuple[str, ...], comp
 def test_updates_that_are_lost_fail_and_the_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def simulate(left: Sequence[Point], scheduler: str | None, processes: int) -> list[tuple[Point, str]]:
-        return [(each, a_result(each.config, lost=3).model_dump_json()) for each in left]
+    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
+        [[text]] = tasks
+        config = SimulationConfig.model_validate_json(text)
+        return [(0, a_result(config, lost=3).model_dump_json())]
 
-    monkeypatch.setattr(spread, "_spread", simulate)
+    monkeypatch.setattr(kept, "side_by_side", simulate)
     result = sweep(tmp_path, "--along", "top_k=20")
     assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()

@@ -10,42 +10,44 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from foundation.designs.interface import Arm
-from foundation.designs.switchml import CHECKED, DESIGN, PUBLISHED, SwitchML
+from foundation.designs.switchml import SwitchML
 from hosts.switchml.packet import VALUES
+from simulator.dense.player import Cell, play
+from simulator.dense.schedule import FAULTS, Schedule, draw
+from simulator.dense.subject import Subject
+from simulator.dense.tally import Tally, lines, tally
 from simulator.switchml import table
-from simulator.switchml.player import Cell, is_sum, play
-from simulator.switchml.schedule import FAULTS, Schedule, draw
-from simulator.switchml.table import Tally, tally
+from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, subject_of
 
+SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
-OF_A_ROW, SOAKED_OF_A_ROW = (-(-each // (len(FAULTS) * len(DESIGN.arms))) for each in (SCHEDULES, SOAKED))
+OF_A_ROW, SOAKED_OF_A_ROW = (-(-each // (len(FAULTS) * len(SUBJECTS))) for each in (SCHEDULES, SOAKED))
 MAY_STALL = {"switch restarted", "worker killed"}
 """What no check can mend."""
 KEEPS_ORDER = {"duplication", "cable"}
 """Faults in which no frame overtakes another, and none is lost at random."""
 
 
-def may_be(fault: str, arm: Arm) -> set[Cell]:
+def may_be(fault: str, subject: Subject) -> set[Cell]:
     """What may come of a schedule."""
     stalls = {Cell.STALLED} if fault in MAY_STALL else set()
-    if arm.settings == SwitchML(check=True) or fault in KEEPS_ORDER | {"worker killed"}:
+    if subject is CHECKED or fault in KEEPS_ORDER | {"worker killed"}:
         return {Cell.EQUAL} | stalls
     return {Cell.EQUAL, Cell.STALLED, Cell.WRONG}
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("arm", DESIGN.arms, ids=lambda arm: arm.name)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.arm.name)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
     [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
     ids=["some", "many"],
 )
-def test_sums_are_equal_or_somebody_says_so(fault: str, arm: Arm, first: int, schedules: int) -> None:
-    found = tally(fault, arm, first, schedules)
+def test_sums_are_equal_or_somebody_says_so(fault: str, subject: Subject, first: int, schedules: int) -> None:
+    found = tally(fault, subject, first, schedules)
     assert sum(found.counts.values()) == schedules
-    assert {cell for cell, count in found.counts.items() if count} <= may_be(fault, arm), found.first
+    assert {cell for cell, count in found.counts.items() if count} <= may_be(fault, subject), found.first
 
 
 def test_faults_do_happen() -> None:
@@ -61,10 +63,10 @@ def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only(
     other."""
     broken = 0
     for seed in range(60):
-        schedule = draw("loss", seed)
+        schedule = draw(RANGE, "loss", seed)
         chunks = -(-schedule.values // VALUES)
         is_short = schedule.is_float and schedule.window / 2 < chunks < schedule.window
-        cell = play(schedule, PUBLISHED).cell
+        cell = play(PUBLISHED, schedule).cell
         broken += cell is not Cell.EQUAL
         assert cell is Cell.EQUAL or is_short, schedule
     assert broken
@@ -75,17 +77,17 @@ def test_a_schedule_is_a_history(fault: str) -> None:
     """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
-        play(draw("late copies", 5), PUBLISHED)
-        played = play(draw(fault, 8), PUBLISHED)
+        play(PUBLISHED, draw(RANGE, "late copies", 5))
+        played = play(PUBLISHED, draw(RANGE, fault, 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
         found.append((played.cell, results, played.bed.network.now, played.bed.world.up.frames.tolist()))
     assert found[0] == found[1]
 
 
 def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
-    arm = replace(CHECKED, settings=SwitchML(check=True, patience_us=30_000))
+    arm = replace(CHECKED.arm, settings=SwitchML(check=True, patience_us=30_000))
     schedule = Schedule("worker killed", 7, workers=3, window=2, all_reduces=2, killed_us=40, who=1)
-    played = play(schedule, arm)
+    played = play(subject_of(arm), schedule)
     assert [len(of_worker) for of_worker in played.results] == [2, 1, 2]
     first, _, last = played.results
     assert [one.tolist() for one in first] == [one.tolist() for one in last]
@@ -98,20 +100,20 @@ def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
     )
     assert all(one != other for one, other in zip(is_whole, is_partial, strict=True)) and any(is_partial)
     assert all(played.bed.network.clients[w].incomplete for w in (0, 2))
-    assert play(schedule, CHECKED).cell is Cell.STALLED
+    assert play(CHECKED, schedule).cell is Cell.STALLED
 
 
 def test_a_sum_is_judged_by_its_format() -> None:
     ones = [np.full(70, 1, np.int32)] * 2
-    assert is_sum(np.full(70, 2, np.int32), ones)
-    assert not is_sum(np.array([2] * 69 + [3], np.int32), ones)
+    assert PUBLISHED.is_sum(np.full(70, 2, np.int32), ones)
+    assert not PUBLISHED.is_sum(np.array([2] * 69 + [3], np.int32), ones)
     floats = [np.full(70, each, np.float32) for each in (1.0, 3e-8)]
-    assert is_sum(np.full(70, 1.0, np.float32), floats)
-    assert not is_sum(np.full(70, 1.001, np.float32), floats)
+    assert PUBLISHED.is_sum(np.full(70, 1.0, np.float32), floats)
+    assert not PUBLISHED.is_sum(np.full(70, 1.001, np.float32), floats)
 
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
-    played = play(Schedule("worker killed", 7, killed_us=5), PUBLISHED)
+    played = play(PUBLISHED, Schedule("worker killed", 7, killed_us=5))
     me = played.bed.network.clients[1].state.me
     found = [played.cell]
     me.stalled_at += 2_000_000_000
@@ -121,15 +123,15 @@ def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
 
 
 def test_the_table_as_text_and_as_json() -> None:
-    found = [Tally(fault, arm.name) for fault in FAULTS for arm in DESIGN.arms]
+    found = [Tally(fault, subject) for fault in FAULTS for subject in SUBJECTS]
     found[0].counts[Cell.WRONG] = 1_234
-    head, rule, *rows = table.lines(found)
+    head, rule, *rows = lines(found)
     assert head.count("|") == rule.count("|") == 8 and len(rows) == len(FAULTS)
     assert rows[0] == "| frames are lost | 0 | 0 | 1,234 | 0 | 0 | 0 |"
     run = CliRunner().invoke(table.main, ["--schedules", "1", "--json"])
     assert run.exit_code == 0
     rows_of_json = json.loads(run.stdout)
-    assert len(rows_of_json) == len(FAULTS) * len(DESIGN.arms)
+    assert len(rows_of_json) == len(FAULTS) * len(SUBJECTS)
     assert rows_of_json[0]["schedules"] == {
         "equal": 1, "stalled and reported": 0, "wrong": 0, "stalled in silence": 0
     }  # fmt: skip

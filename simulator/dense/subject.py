@@ -1,0 +1,75 @@
+"""What schedules are played with: a design in an arm, how its workers are set, how its sums are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs import psdense, ring
+from foundation.designs.interface import Arm, Design
+from hosts.dense.floats import error_bound
+from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, SIZE
+from simulator.dense.schedule import Range
+
+Vector = NDArray[Any]
+PATIENCE_NS = 100_000_000_000
+"""By when every frame has come through, however many are lost: each is sent again every second."""
+RANGE = Range(
+    "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), most_values=600
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A design in one of its arms."""
+
+    design: Design
+    arm: Arm
+    range: Range
+    """What its schedules are drawn from."""
+    chunk_sizes: tuple[int, int]
+    """Values of a packet: the fewest and the most; what lies between can be set, too."""
+    chunk_size: int
+    """Unless another is asked for."""
+    load: Callable[[int, int], float]
+    """By the numbers of workers and servers: how many values the busiest link carries, in one direction, for
+    each value of the vector."""
+    set_up: Callable[[Any, int, int], None]
+    """(client, window, chunk size): set a worker's client, which is idle."""
+    is_near: Callable[[Vector, list[Vector]], bool]
+    """Whether a result, float32[n], is the sum of vectors within what the design's floats allow."""
+    patience_ns: int = PATIENCE_NS
+    """After so long in which nothing comes a worker says that it has stalled, in schedules."""
+
+    def is_sum(self, result: Vector, vectors: list[Vector]) -> bool:
+        """Whether a result is the sum of vectors: of integers exactly, of floats within their bound."""
+        if result.dtype == np.int32:
+            with np.errstate(over="ignore"):
+                return bool((result == np.sum(vectors, axis=0, dtype=np.int32)).all())
+        return self.is_near(result, vectors)
+
+
+def _set_up(client: Any, window: int, chunk_size: int) -> None:
+    client.state.me.window = client.state.me.free = window
+    client.chunk_size = chunk_size
+
+
+def _is_near(result: Vector, vectors: list[Vector]) -> bool:
+    """Within float32's bound."""
+    exact = np.sum(vectors, axis=0, dtype=np.float64)
+    bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))
+    return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())
+
+
+PSDENSE = Subject(
+    psdense.DESIGN, psdense.PSDENSE, RANGE, (LEAST_SIZE, MOST_SIZE), SIZE,
+    lambda workers, servers: max(1.0, workers / servers), _set_up, _is_near,
+)  # fmt: skip
+RING = Subject(
+    ring.DESIGN, ring.RING, RANGE, (LEAST_SIZE, MOST_SIZE), SIZE,
+    lambda workers, _servers: 2 * (workers - 1) / workers, _set_up, _is_near,
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""SwitchML, as what schedules are played with: its windows, and the bound of its floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from foundation.designs.interface import Arm
+from foundation.designs.switchml import DESIGN
+from hosts.switchml.floats import LEAST_EXPONENT, error_bound
+from hosts.switchml.packet import VALUES
+from hosts.switchml.state import PATIENCE_NS
+from simulator.dense.schedule import Range
+from simulator.dense.subject import Subject, Vector
+
+RANGE = Range("switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), most_values=800)
+
+
+def subject_of(arm: Arm) -> Subject:
+    """One of its arms, or another with settings of the design."""
+    return Subject(
+        DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, _set_up, _is_near,
+        PATIENCE_NS,
+    )  # fmt: skip
+
+
+def _set_up(client: Any, window: int, chunk_size: int) -> None:
+    if chunk_size != VALUES:
+        raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
+    client.state.me.window = window
+
+
+def _is_near(result: Vector, vectors: list[Vector]) -> bool:
+    """Within the bound of block floating point, chunk by chunk."""
+    exact = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
+    sizes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
+    for first in range(0, len(result), VALUES):
+        part = slice(first, first + VALUES)
+        largest = max(float(np.abs(vector[part]).max()) for vector in vectors)
+        exponent = max(int(np.frexp(largest)[1]), LEAST_EXPONENT) if largest else LEAST_EXPONENT
+        bound = error_bound(exponent, len(vectors), float(sizes[part].max()))
+        if (np.abs(result[part].astype(np.float64) - exact[part]) > bound).any():
+            return False
+    return True
+
+
+PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)

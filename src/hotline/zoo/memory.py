@@ -1,0 +1,69 @@
+"""What designs keep in the switch, read from their compiled programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from foundation.designs import hotset, none, psdense, ring, switchml
+from foundation.designs.interface import Design
+from foundation.settings import Strict
+from hosts.switchml.packet import SLOTS, VALUES
+
+_OF_SETTINGS = {"chunks.numbers": "check", "patience.since": "patience"}
+"""Registers that only a setting of ours uses."""
+
+
+class Memory(Strict):
+    """Of an arm's program."""
+
+    arm: str
+    slots: int
+    """That hold values."""
+    values: int
+    """Of a slot."""
+    value_bytes: int
+    """Of all values."""
+    other_bytes: int
+    """Of whatever else it keeps in registers: bits, counters, exponents, answers."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all registers."""
+        return self.value_bytes + self.other_bytes
+
+
+def memories() -> list[Memory]:
+    """Of all designs."""
+    every = _registers(switchml.DESIGN)
+    published = {name: n for name, n in every.items() if not any(key in name for key in _OF_SETTINGS)}
+    checked = {name: n for name, n in every.items() if "patience.since" not in name}
+    hot = _registers(hotset.DESIGN)
+    entries = 2 * SLOTS
+    return [
+        _memory("switchml", published, "value_", entries, VALUES),
+        _memory("switchml-checked", checked, "value_", entries, VALUES),
+        _memory("hot", hot, "aggregate_", sum(".values" in name for name in hot) * _slots_of(hot), 1),
+        *(
+            _memory(each.name, _registers(each), "", 0, 0)
+            for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)
+        ),
+    ]
+
+
+def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, values: int) -> Memory:
+    of = sum(n for name, n in registers.items() if of_values and f".{of_values}" in name)
+    return Memory(
+        arm=arm, slots=slots, values=values, value_bytes=of, other_bytes=sum(registers.values()) - of
+    )
+
+
+def _slots_of(registers: dict[str, int]) -> int:
+    """Of one lane of the hot set."""
+    return registers["HotlineIngress.aggregate_00.values"] // 4
+
+
+def _registers(design: Design) -> dict[str, int]:
+    """Name -> bytes."""
+    program: dict[str, Any] = json.loads(design.program.read_bytes())
+    return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}
