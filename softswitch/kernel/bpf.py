@@ -119,19 +119,37 @@ class TestRun:
     def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> Ran:
         """Run on a frame that came in by an interface (by index)."""
         ctypes.memmove(self._in, frame, len(frame))
-        if self._is_skb:
-            struct.pack_into("I", self._context, 40, interface)  # __sk_buff.ifindex
-        else:
-            struct.pack_into("6I", self._context, 0, 0, len(frame), 0, interface, 0, 0)
-        struct.pack_into(
-            "IIIIQQIIIIQQIII", self._attribute, 0,
-            self._program, 0, len(frame), len(self._out),
-            ctypes.addressof(self._in), ctypes.addressof(self._out), repeat, 0,
-            len(self._context), 0, ctypes.addressof(self._context), 0, 0, 0, 0,
-        )  # fmt: skip
+        self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
         _, code, _, size, _, _, _, duration = struct.unpack_from("IIIIQQII", self._attribute)
         return Ran(code, self._out.raw[:size], duration)
+
+    def compiled(self, size: int, interface: int = 1) -> CompiledRun:
+        """What compiled code needs to run it on frames of a size, as long as this object is there."""
+        self._prepare(size, interface, 1)
+        addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._in))
+        return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
+
+    def _prepare(self, size: int, interface: int, repeat: int) -> None:
+        if self._is_skb:
+            struct.pack_into("I", self._context, 40, interface)  # __sk_buff.ifindex
+        else:
+            struct.pack_into("6I", self._context, 0, 0, size, 0, interface, 0, 0)
+        struct.pack_into(
+            "IIIIQQIIIIQQIII", self._attribute, 0,
+            self._program, 0, size, len(self._out),
+            ctypes.addressof(self._in), ctypes.addressof(self._out), repeat, 0,
+            len(self._context), 0, ctypes.addressof(self._context), 0, 0, 0, 0,
+        )  # fmt: skip
+
+
+class CompiledRun(NamedTuple):
+    """Number of bpf(2), its command, and the addresses of its attribute and of the frame."""
+
+    number: int
+    command: int
+    attribute: int
+    frame: int
 
 
 class Ran(NamedTuple):

@@ -22,6 +22,7 @@ from tests.bench.sections.control import memory, writes
 from tests.bench.sections.dense import dense
 from tests.bench.sections.forwarding import forwarding
 from tests.bench.sections.function import function
+from tests.bench.sections.hits import hits
 from tests.bench.sections.kv import kv
 from tests.bench.sections.load import load
 from tests.bench.sections.parts import parts
@@ -32,7 +33,22 @@ from tests.bench.stage import Stage
 from tests.bench.switches import BMV2, switches
 
 _LOG = logging.getLogger("bench")
-_ALL = (forwarding, function, parts, ports, idle, writes, memory, load, soak, agents, kv, policies, dense)
+_ALL = (
+    forwarding,
+    function,
+    hits,
+    parts,
+    ports,
+    idle,
+    writes,
+    memory,
+    load,
+    soak,
+    agents,
+    kv,
+    policies,
+    dense,
+)
 SECTIONS: dict[str, Callable[[Stage], list[Result]]] = {section.__name__: section for section in _ALL}
 _WIDTH = 200  # where the output is no terminal
 

@@ -20,7 +20,7 @@ from tests.bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, W
 
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
-_JOB, _WORKER, _PS_PORT = 1, 1, 2
+_JOB, _WORKER, PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry
 _FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
 
@@ -32,13 +32,13 @@ def hot(lanes: int = LANES, live: int | None = None) -> Workload:
 
 def cold(lanes: int = LANES) -> Workload:
     """Pushes that pass through to the parameter server: every lane looks up and misses."""
-    return _pushes("cold", lanes, lanes, _COLD, _PS_PORT)
+    return _pushes("cold", lanes, lanes, _COLD, PS_PORT)
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
     """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
     encoder = EntityEncoder(read_p4info(program.path))
-    rows = [*_network(), *_hot_rows(lanes, entries // lanes)]
+    rows = [*network(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [encoder.update(row.write(Change.INSERT)) for row in rows])
 
 
@@ -49,20 +49,26 @@ def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
 
 def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
     """The updates of the hot entries alone."""
-    return setup.updates[len(list(_network())) :]
+    return setup.updates[len(list(network())) :]
 
 
-def _network() -> Iterator[Row]:
+def network() -> Iterator[Row]:
+    """All but the hot entries."""
+    yield Route(addressing.worker(_WORKER).mac, INGRESS)
+    yield Route(addressing.server(1).mac, PS_PORT)
+    yield from of_job(_JOB, RUNS)
+
+
+def of_job(job: int, runs: int = 1) -> Iterator[Row]:
+    """One worker, known in so many runs, and one PS of a job, with offload on."""
     host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
-    yield Job(_JOB, offload=True, proxy=True)
+    yield Job(job, offload=True, proxy=True)
     yield Server(
-        _JOB, 0, ps.mac, ps.address, HOTLINE_PORT, _PS_PORT, service.mac, service.address, HOTLINE_PORT
+        job, 0, ps.mac, ps.address, HOTLINE_PORT, PS_PORT, service.mac, service.address, HOTLINE_PORT
     )
-    yield Route(host.mac, INGRESS)
-    yield Route(ps.mac, _PS_PORT)
-    udp_port = addressing.worker_udp_port(_JOB)
-    for run in range(1, RUNS + 1):
-        yield Worker(_JOB, _WORKER, run, 1, host.mac, host.address, udp_port, INGRESS)
+    udp_port = addressing.worker_udp_port(job)
+    for run in range(1, runs + 1):
+        yield Worker(job, _WORKER, run, job, host.mac, host.address, udp_port, INGRESS)
 
 
 def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
@@ -73,7 +79,7 @@ def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
 
 def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
     pushes = [
-        _push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
+        push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
         for slot in range(_FRAMES)
     ]
     # An answer echoes these.
@@ -84,12 +90,13 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
     return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
 
 
-def _push(lanes: int, keys: Keys, egress: int) -> bytes:
+def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
+    """A push of these keys, which names the port that it has to leave by."""
     live = (1 << len(keys)) - 1
     header = Header(
         op=Op.PUSH,
         flags=KEYS | VALUES,
-        job=_JOB,
+        job=job,
         worker=_WORKER,
         count=len(keys),
         iteration=egress,
@@ -98,6 +105,6 @@ def _push(lanes: int, keys: Keys, egress: int) -> bytes:
     values = np.ones(len(keys), ">u4")
     datagram = layout(lanes).pack(*header) + keys.astype(">u8").tobytes() + values.tobytes()
     host, service = addressing.worker(_WORKER), addressing.service(1)
-    source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(_JOB))
+    source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(job))
     destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
     return frames.build(UdpFrame(source, destination, datagram))

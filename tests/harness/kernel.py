@@ -26,7 +26,7 @@ class OnLoopback(AttachedPipeline):
         kind = hook.frame.kind
         super().__init__(program, hook=hook, reads_clock=False, generation=generation)
         self.run = bpf.TestRun(self.descriptor, kind)
-        self._redirected = _REDIRECTED[kind]
+        self.redirected = _REDIRECTED[kind]
         self._sent = self._counter(SENT)
 
     def _counter(self, which: int) -> npt.NDArray[np.uint64]:
@@ -48,7 +48,7 @@ class OnLoopback(AttachedPipeline):
         self.arena.view(CLOCK, 16)[:] = t_in, now
         self._sent[:] = 0
         ran = self.run(frame, LOOPBACK)
-        if ran.code != self._redirected:
+        if ran.code != self.redirected:
             return []
         [left] = np.flatnonzero(self._sent).tolist()
         return [Output(left, ran.frame)]

@@ -1,0 +1,64 @@
+"""The processor's counters of cache and TLB misses, where there are any: a virtual machine often has none."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+_OPEN = {"x86_64": 298, "aarch64": 241}
+_HARDWARE, _CACHE = 0, 3  # enum perf_type_id of linux/perf_event.h
+_DTLB, _READ, _MISS = 3, 0, 1
+EVENTS = {"cache misses": (_HARDWARE, 3), "TLB misses": (_CACHE, _DTLB | _READ << 8 | _MISS << 16)}
+_ATTRIBUTE_BYTES = 128
+_DISABLED, _EXCLUDE_KERNEL = 1 << 0, 1 << 5
+_ENABLE, _DISABLE = 0x2400, 0x2401
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def missing(events: Mapping[str, tuple[int, int]] = EVENTS) -> str:
+    """Why they cannot be had; nothing where they can."""
+    for name, event in events.items():
+        try:
+            os.close(_open(event))
+        except OSError as error:
+            why = "this machine has none" if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
+            return f"{name}: {why}"
+    return ""
+
+
+@contextmanager
+def counted(wanted: bool, events: Mapping[str, tuple[int, int]] = EVENTS) -> Iterator[dict[str, int]]:
+    """Count what this thread does in the block; the counts, by name, are there when it has ended."""
+    counts: dict[str, int] = {}
+    opened = {name: _open(event) for name, event in events.items()} if wanted else {}
+    try:
+        for descriptor in opened.values():
+            fcntl.ioctl(descriptor, _ENABLE)
+        yield counts
+        for name, descriptor in opened.items():
+            fcntl.ioctl(descriptor, _DISABLE)
+            [counts[name]] = struct.unpack("Q", os.read(descriptor, 8))
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
+
+
+def _open(event: tuple[int, int]) -> int:
+    """perf_event_open(2) of this thread, on any core."""
+    kind, config = event
+    attribute = bytearray(_ATTRIBUTE_BYTES)
+    struct.pack_into("IIQ", attribute, 0, kind, _ATTRIBUTE_BYTES, config)
+    struct.pack_into("Q", attribute, 40, _DISABLED | _EXCLUDE_KERNEL)
+    buffer = (ctypes.c_char * _ATTRIBUTE_BYTES).from_buffer(attribute)
+    number = _OPEN.get(platform.machine(), -1)
+    descriptor = int(_libc.syscall(number, buffer, 0, -1, -1, 0))
+    if descriptor < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return descriptor

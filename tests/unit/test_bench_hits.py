@@ -1,0 +1,124 @@
+"""Section `hits` of the bench: its frames are a run's, they hit or miss, and what is counted is counted."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from itertools import count
+from random import Random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES
+from hosts.workload.generator import R1
+from softswitch.compiled import CompiledPipeline
+from softswitch.load import load_program
+from tests.bench import counters, drawn, hotline, timed
+from tests.bench.baseline import C_LOOP
+from tests.bench.errors import BenchError
+from tests.bench.processes import Cores
+from tests.bench.scale import QUICK
+from tests.bench.sections import hits as section
+from tests.bench.stage import Stage
+from tests.bench.switches import SOFTSWITCH
+from tests.bench.workload import FIRST_SEQ, INGRESS
+
+PROGRAM = load_program(hotline.PROGRAM.json.read_bytes())
+FIRST = count(0, 128)  # whole turns of a caller's window
+SOFTWARE = {"task clock": (1, 1), "page faults": (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def switch() -> CompiledPipeline:
+    pipeline = CompiledPipeline(PROGRAM)
+    assert not any(pipeline.write_entries(drawn.entries(2)))
+    return pipeline
+
+
+def keys_of(frames: drawn.Drawn) -> NDArray[np.uint64]:
+    return frames.frames[:, -LANES * 12 : -LANES * 4].copy().view(">u8").astype(np.uint64)
+
+
+def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() -> None:
+    frames = drawn.hits(1, 640)
+    keys = keys_of(frames)
+    assert (lanes_of(keys) == np.arange(LANES)).all()
+    assert frames.ranks.max() < R1.hot
+    counts = np.bincount(frames.ranks.ravel(), minlength=R1.hot)
+    assert counts[:100].mean() > 10 * counts[-10_000:].mean()
+    assert (counts > 0).sum() > 5_000
+
+
+def test_jobs_take_turns_and_same_keys_come_again() -> None:
+    frames = drawn.hits(2, 6)
+    assert (frames.ranks // R1.hot).tolist() == [[k % 2] * LANES for k in range(6)]
+    same = keys_of(drawn.same(2, 6))
+    assert (same[::2] == same[0]).all()
+    assert (same[1::2] == same[1]).all()
+
+
+@pytest.mark.parametrize(("of", "size"), [(drawn.hits, 98), (drawn.same, 98), (drawn.cold, 482)])
+@pytest.mark.parametrize("evicted", [False, True])
+def test_the_switch_answers_hits_and_passes_cold_frames(
+    switch: CompiledPipeline, of: Callable[[int, int], drawn.Drawn], size: int, evicted: bool
+) -> None:
+    drew, first = of(2, 128), next(FIRST)
+    for k, frame in enumerate(map(bytearray, drew.frames)):
+        frame[drawn.SEQ_AT : drawn.SEQ_AT + 4] = (FIRST_SEQ + first + k).to_bytes(4, "big")
+        [output] = switch.process(INGRESS, bytes(frame), 0, 3)
+        assert len(output.frame) == size
+    took = timed.sockets(switch)(drew, next(FIRST), evicted)
+    assert took.shape == (128,)
+    assert took.min() > 0
+
+
+def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> None:
+    frames = drawn.hits(1, 64)
+    frames.frames[:, 12] = 0xFF  # of no IP packet
+    with pytest.raises(BenchError, match="0 of 64 frames came out"):
+        timed.sockets(switch)(frames, next(FIRST), False)
+
+
+def test_the_section_has_a_line_for_each_kind_of_keys_caches_and_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(section, "_JOBS", (1,))
+    monkeypatch.setattr(Stage, "switches", lambda _: [SOFTSWITCH])
+    core = min(os.sched_getaffinity(0))
+    lines = section.hits(
+        Stage(Cores(core, core, (core,)), QUICK._replace(calls=20_000), Random(1), lambda _: None)
+    )
+    assert [line.what for line in lines[:8]] == [
+        *(
+            f"32 lanes, {what}, 1 job, caches {caches}"
+            for what in ("the same 32 keys", "hit", "cold")
+            for caches in ("warm", "evicted")
+        ),
+        *(f"32 lanes, hit / cold, 1 job, caches {caches}" for caches in ("warm", "evicted")),
+    ]
+    assert all(len(line.samples[SOFTSWITCH]) == 5 for line in lines[:8])
+    hit, cold, ratio = lines[2], lines[4], lines[6]
+    pairs = zip(hit.samples[SOFTSWITCH], cold.samples[SOFTSWITCH], strict=True)
+    assert ratio.samples == {SOFTSWITCH: [a / b for a, b in pairs]}
+    assert all(value > 0 for value in hit.samples[C_LOOP])
+
+
+def test_events_are_counted_in_the_block_alone() -> None:
+    if why := counters.missing(SOFTWARE):
+        pytest.skip(why)
+    with counters.counted(True, SOFTWARE) as few:
+        pass
+    with counters.counted(True, SOFTWARE) as many, mmap.mmap(-1, 4 << 20) as pages:
+        pages[:: mmap.PAGESIZE] = bytes(1024)
+    assert many["page faults"] > few["page faults"] + 100
+    with counters.counted(False, SOFTWARE) as none:
+        pass
+    assert none == {}
+
+
+def test_a_machine_without_an_event_says_so() -> None:
+    assert "nonsense" in counters.missing({"nonsense": (0, 1 << 30)})
