@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir as llvm
 
-from softswitch.llvmir import I64, POINTER, integer, untyped
+from softswitch.llvmir import I32, I64, POINTER, integer, untyped
 
 DOUBLE = llvm.DoubleType()
 
@@ -23,6 +23,8 @@ class Target:
     """Arguments that a function may have."""
     copies_packets = False
     """A packet in flight is always one struct in memory: there are not registers enough."""
+    touches = True
+    """There is a `touch` that does not wait for memory."""
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
         """Memory for a value as long as the function runs."""
@@ -31,6 +33,12 @@ class Target:
     def load_unfollowed(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
         """Load a value of `reserve` that nothing may conclude anything about from what was stored."""
         return b.load(address, typ=kind)
+
+    def touch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
+        """Have the caches fetch memory that will be read soon."""
+        kind = llvm.FunctionType(llvm.VoidType(), [POINTER, I32, I32, I32])
+        prefetch = b.module.declare_intrinsic("llvm.prefetch", [POINTER], kind)
+        b.call(prefetch, [address, integer(32, 0), integer(32, 3), integer(32, 1)])
 
     def forget(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """The same value, where there would be too many to follow one by one."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
+from softswitch.codegen.ahead import look_ahead
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import emit_lookup
+from softswitch.codegen.touches import emit_touches
 from softswitch.errors import located
 from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import WORD
+from softswitch.target import target_of
 
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
@@ -21,8 +24,12 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
     emitter = _ControlEmitter(actions, blocks, done)
     b.branch(emitter.block(control.start))
+    touches = target_of(b.module).touches
+    ahead = look_ahead(actions.packet.program, control) if touches else {}
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
+        if name in ahead:
+            emit_touches(actions.packet, actions.state, actions.layout, ahead[name])
         if isinstance(node, ir.Conditional):
             with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)

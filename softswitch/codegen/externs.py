@@ -13,7 +13,7 @@ from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
-from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
+from softswitch.memory.layout import METER_WORDS, CellsAt, Layout
 from softswitch.memory.words import WORD, WORD_BYTES
 from softswitch.target import target_of
 
@@ -45,8 +45,7 @@ class Externs:
     def count(self, counter: int, index: ir.Expression) -> None:
         """Count the packet in one cell."""
         with self._in_range(index, self.packet.program.counters[counter].size) as cell:
-            first = self.b.mul(cell, integer(WORD, COUNTER_WORDS))
-            self.count_in(self._at(self.layout.counters[counter], first))
+            self.count_in(self._cell(self.layout.counters[counter], cell))
 
     def count_in(self, cell: llvm.Value) -> None:
         """Add this packet to the (packets, bytes) words at `cell`; BMv2 counts the length on arrival."""
@@ -56,8 +55,9 @@ class Externs:
             address = word(b, cell, offset)
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
-    def _at(self, base: int, offset: llvm.Value) -> llvm.Value:
-        return word(self.b, self.state, self.b.add(offset, integer(WORD, base)))
+    def _cell(self, cells: CellsAt, index: llvm.Value) -> llvm.Value:
+        base = byte_offset(self.b, self.state, cells.first)
+        return byte_offset(self.b, base, self.b.mul(index, integer(WORD, cells.step)))
 
     # -- registers
 
@@ -79,8 +79,7 @@ class Externs:
 
     def _register_cell(self, register: int, cell: llvm.Value) -> tuple[llvm.Value, int]:
         size = self.layout.register_bytes(self.packet.program.registers[register].width)
-        base = word(self.b, self.state, self.layout.registers[register])
-        return byte_offset(self.b, base, self.b.mul(cell, integer(WORD, size))), size * 8
+        return self._cell(self.layout.registers[register], cell), size * 8
 
     # -- meters
 
@@ -89,7 +88,7 @@ class Externs:
         declared = self.packet.program.meters[execute.meter]
         with self._in_range(execute.index, declared.size) as cell:
             first = self.b.mul(cell, integer(WORD, METER_WORDS))
-            meter = self._at(self.layout.meters[execute.meter], first)
+            meter = word(self.b, word(self.b, self.state, self.layout.meters[execute.meter]), first)
             self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
 
     def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:

@@ -38,6 +38,7 @@ class Bpf(Target):
     pointer = llvm.PointerType(addrspace=1)
     most_arguments = 5
     copies_packets = True
+    touches = False
 
     def __init__(self, reads_clock: bool) -> None:
         self.reads_clock = reads_clock

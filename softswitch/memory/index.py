@@ -35,7 +35,10 @@ class SearchKey(Protocol):
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
-    """One step of the hash: multiply, and let the upper half have a say in the lower (Knuth, TAOCP 6.4)."""
+    """One step of the hash: multiply, and let the upper half have a say in the lower (Knuth, TAOCP 6.4).
+
+    The first field of a key comes first: look-ups of a packet that share it share the step.
+    """
     hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
     return b.xor(hashed, b.lshr(hashed, integer(WORD, HALF)))
 
@@ -49,7 +52,7 @@ class KeyValues:
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
         """The hash of the words."""
         hashed: llvm.Value = integer(WORD, 0)
-        for part in self._words:
+        for part in reversed(self._words):
             hashed = _mix(b, hashed, part)
         return hashed
 
@@ -80,7 +83,8 @@ class KeyAt:
             phi.add_incoming(integer(WORD, 0), before)
         b.cbranch(b.icmp_unsigned("<", position, self._count), body, after)
         b.position_at_end(body)
-        part = b.load(word(b, self._address, position), typ=I64)
+        last = b.sub(self._count, integer(WORD, 1))
+        part = b.load(word(b, self._address, b.sub(last, position)), typ=I64)
         hashed.add_incoming(_mix(b, hashed, part), body)
         position.add_incoming(b.add(position, integer(WORD, 1)), body)
         b.branch(head)
@@ -125,6 +129,11 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
         word(b, state, layout.records),
         integer(WORD, layout.stride),
     )
+
+
+def hash_of(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
+    """The hash of a key's words."""
+    return KeyValues(words).hash(b)
 
 
 class Probe(NamedTuple):

@@ -23,15 +23,22 @@ action is a reference instead: 0 for none, the number of a member + 1, or `GROUP
     members   action | run-time data
     groups    run of a pool of references to members: first << 32 | number
     meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
+
+What all packets may need comes first, in few lines and pages: headers, default records, small arrays. Cells
+that an action reaches by one field lie beside each other (`memory.neighbours`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.memory.neighbours import Array, neighbours
 from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
@@ -41,6 +48,12 @@ BUCKET_WORDS = 4
 METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
+LINE_WORDS = 8
+"""Of a cache line."""
+GAP_LINES = 13
+"""Between arrays: cells of one index of many arrays would else lie in one set of a cache."""
+SMALL_WORDS = 64
+"""Arrays of no more words lie with each other."""
 GROUP = 1 << 63
 """Marks a reference to a group."""
 
@@ -73,6 +86,8 @@ class TableLayout:
     table: ir.Table
     parameter_words: dict[int, tuple[int, ...]]
     header: int
+    body: int
+    """Where all but header and default record lies."""
 
     @property
     def size(self) -> int:
@@ -177,6 +192,11 @@ class TableLayout:
         return self.group_entries + 1
 
     @property
+    def head_words(self) -> int:
+        """Words of header and default record."""
+        return HEADER_WORDS + self.stride
+
+    @property
     def default(self) -> int:
         """Where the default record lies (it has room for a key, unused)."""
         return self.header + HEADER_WORDS
@@ -184,7 +204,7 @@ class TableLayout:
     @property
     def buckets(self) -> int:
         """Where the buckets begin."""
-        return self.default + self.stride
+        return self.body
 
     @property
     def records(self) -> int:
@@ -277,14 +297,25 @@ class ReplicationLayout:
         return self.pool + MAX_REPLICAS
 
 
+class CellsAt(NamedTuple):
+    """Where the cells of a register or counter lie, in bytes: the first, and how far it is to the next."""
+
+    first: int
+    step: int
+
+    def at(self, index: int) -> int:
+        """Byte offset of a cell."""
+        return self.first + self.step * index
+
+
 @dataclass(frozen=True)
 class Layout:
     """Word offsets of all state of a program."""
 
     random: int
-    counters: tuple[int, ...]
+    counters: tuple[CellsAt, ...]
     meters: tuple[int, ...]
-    registers: tuple[int, ...]
+    registers: tuple[CellsAt, ...]
     value_sets: tuple[int, ...]
     value_words: tuple[int, ...]
     tables: dict[str, TableLayout]
@@ -315,25 +346,71 @@ class _Cursor:
         self.end += words
         return first
 
+    def take_lines(self, words: int) -> int:
+        """From the beginning of a cache line on, some lines after the last one."""
+        self.end = (-(-self.end // LINE_WORDS) + GAP_LINES) * LINE_WORDS
+        return self.take(words)
+
+
+class _Run:
+    """Registers and counters whose cells lie beside each other, or one alone."""
+
+    def __init__(self, program: ir.Program, arrays: tuple[Array, ...]) -> None:
+        self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
+        self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
+        largest = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
+        self._step = -(-self._offsets[-1] // largest) * largest
+        self._words = -(-self._step * _declared(program, arrays[0]).size // WORD_BYTES)
+        self.is_small = self._words <= SMALL_WORDS
+
+    def placed(self, at: _Cursor) -> Iterator[tuple[Array, CellsAt]]:
+        """Each with its cells, which are taken here."""
+        first = (at.take if self.is_small else at.take_lines)(self._words) * WORD_BYTES
+        for array, offset in zip(self._arrays, self._offsets, strict=False):
+            yield array, CellsAt(first + offset, self._step)
+
+
+def _groups(program: ir.Program) -> list[tuple[Array, ...]]:
+    """All registers and counters, each with its neighbours."""
+    together = neighbours(program)
+    grouped = {array for group in together for array in group}
+    counters = (Array(True, number) for number in range(len(program.counters)))
+    registers = (Array(False, number) for number in range(len(program.registers)))
+    return [*together, *((array,) for array in (*counters, *registers) if array not in grouped)]
+
+
+def _declared(program: ir.Program, array: Array) -> ir.Counter | ir.Register:
+    return (program.counters if array.is_counter else program.registers)[array.number]
+
+
+def _cell_bytes(program: ir.Program, array: Array) -> int:
+    declared = _declared(program, array)
+    if isinstance(declared, ir.Register):
+        return Layout.register_bytes(declared.width)
+    return COUNTER_WORDS * WORD_BYTES
+
 
 def make_layout(program: ir.Program) -> Layout:
     """Give all state of the program its offset."""
     at = _Cursor()
     random = at.take(1)
-    counters = tuple(at.take(COUNTER_WORDS * counter.size) for counter in program.counters)
-    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
-    sizes = (Layout.register_bytes(register.width) * register.size for register in program.registers)
-    registers = tuple(at.take(-(-size // WORD_BYTES)) for size in sizes)
-    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
-    declared = zip(program.value_sets, value_words, strict=True)
-    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
+    arrays = [_Run(program, group) for group in _groups(program)]
+    cells = {array: each for run in arrays if run.is_small for array, each in run.placed(at)}
+    headers: dict[str, int] = {}
+    for name, table in program.tables.items():
+        headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
+    cells |= {array: each for run in arrays if not run.is_small for array, each in run.placed(at)}
+    meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
+    value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
+    declared = zip(program.value_sets, value_words, strict=True)
+    value_sets = tuple(at.take(1 + words * value_set.size) for value_set, words in declared)
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
-        tables[name] = TableLayout(table, parameter_words, at.end)
+        tables[name] = TableLayout(table, parameter_words, headers[name], at.take_lines(0))
         at.end = tables[name].end
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
@@ -341,6 +418,8 @@ def make_layout(program: ir.Program) -> Layout:
         profiles.append(ProfileLayout(profile, most_words(parameter_words, *users), at.end))
         at.end = profiles[-1].end
     replication = ReplicationLayout(at.end)
+    counters = tuple(cells[Array(True, number)] for number in range(len(program.counters)))
+    registers = tuple(cells[Array(False, number)] for number in range(len(program.registers)))
     return Layout(
         random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
         replication.end,

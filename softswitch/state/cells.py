@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from softswitch import ir
 from softswitch.checks import check_index, check_value_set
-from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, Layout
+from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellsAt, Layout
 from softswitch.memory.words import WORD_BYTES, split
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
@@ -39,20 +41,17 @@ class Cells:
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Read counter cells (`Pipeline.read_counter`)."""
         index = self._counters[name]
-        base = self._layout.counters[index]
         stop = min(stop, self._program.counters[index].size)
-        with self._memory.locked():
-            words = self._memory.read(
-                base + COUNTER_WORDS * start, base + COUNTER_WORDS * stop, COUNTER_WORDS
-            )
-        cells = words.tolist()
-        return [CounterValue(*cell) for cell in zip(cells[::2], cells[1::2], strict=True)]
+        size = COUNTER_WORDS * WORD_BYTES
+        cells = b"".join(self._read(self._layout.counters[index], size, start, stop))
+        words = np.frombuffer(cells, dtype=np.uint64).tolist()
+        return [CounterValue(*cell) for cell in zip(words[::2], words[1::2], strict=True)]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""
         counter = self._counters[name]
         check_index(name, index, self._program.counters[counter].size)
-        at = self._layout.counters[counter] + COUNTER_WORDS * index
+        at = self._layout.counters[counter].at(index) // WORD_BYTES
         with self._memory.locked():
             self._memory.store(at, value)
 
@@ -69,14 +68,21 @@ class Cells:
         register = self._registers[name]
         declared = self._program.registers[register]
         size = self._layout.register_bytes(declared.width)
-        base = self._layout.registers[register]
         stop = min(stop, declared.size)
-        first = start * size // WORD_BYTES
-        last = -(-stop * size // WORD_BYTES)
+        cells = self._read(self._layout.registers[register], size, start, stop)
+        return [int.from_bytes(cell, "little") for cell in cells]
+
+    def _read(self, cells: CellsAt, size: int, start: int, stop: int) -> list[bytes]:
+        """Bytes of some cells; those of each are of one time."""
+        if start >= stop:
+            return []
+        first, end = cells.at(start), cells.at(stop - 1) + size
+        base = first // WORD_BYTES
         with self._memory.locked():
-            words = self._memory.read(base + first, base + last, max(1, size // WORD_BYTES))
-        data = words.tobytes()[start * size - first * WORD_BYTES : stop * size - first * WORD_BYTES]
-        return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+            words = self._memory.read(base, -(-end // WORD_BYTES), max(1, cells.step // WORD_BYTES))
+        data = words.tobytes()
+        begins = range(first - base * WORD_BYTES, end - base * WORD_BYTES, cells.step)
+        return [data[at : at + size] for at in begins]
 
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write a register cell (`Pipeline.write_register`)."""
@@ -84,7 +90,7 @@ class Cells:
         declared = self._program.registers[register]
         check_index(name, index, declared.size)
         size = self._layout.register_bytes(declared.width)
-        at = self._layout.registers[register] * WORD_BYTES + index * size
+        at = self._layout.registers[register].at(index)
         with self._memory.locked():
             self._memory.store_bytes(at, value.to_bytes(size, "little"))
 

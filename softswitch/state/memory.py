@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import threading
@@ -14,6 +15,8 @@ from softswitch.memory.rows import Words
 
 MUTEX_BYTES = 64
 
+_HUGE_PAGE = 1 << 21
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -24,11 +27,12 @@ class Memory:
     """Where compiled code is to note which words it has changed (`memory.rows`)."""
 
     def __init__(self, size: int) -> None:
-        self.map = mmap.mmap(-1, max(8, size))
-        self.share(np.frombuffer(self.map, dtype=np.uint64, count=max(8, size) // 8))
+        self.share(_huge_pages(max(8, size)))
 
     def share(self, words: Words) -> None:
         """Make these the words."""
+        self.map = words.view(np.uint8).data
+        """The same by bytes."""
         self.words = words
         """As they are now, to be read; `store` and its like change them."""
         self.address: int = self.words.ctypes.data
@@ -70,3 +74,13 @@ class Memory:
         """The words for compiled code to change, which takes the mutex itself."""
         with self.control:
             yield self.words
+
+
+def _huge_pages(size: int) -> Words:
+    """Words, in huge pages where there are any: a packet's tables lie in more small ones than a TLB has."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
+    with contextlib.suppress(OSError):  # of a kernel without them
+        whole.madvise(mmap.MADV_HUGEPAGE)
+    start = -np.frombuffer(whole, dtype=np.uint8).ctypes.data % _HUGE_PAGE
+    return np.frombuffer(whole, dtype=np.uint64, count=size // 8, offset=start)

@@ -45,6 +45,7 @@ from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.memory.layout import COUNTER_WORDS
+from softswitch.memory.words import WORD_BYTES
 from softswitch.pipeline import Change
 from tests.harness import frames, testnet
 from tests.harness.effort import examples
@@ -176,7 +177,7 @@ def guarded(switch: CompiledPipeline) -> bytes:
     """All state, tables too, but what was dropped."""
     image = switch.memory_image()
     names = [counter.name for counter in switch.program.counters]
-    drops = switch._layout.counters[names.index(testnet.INGRESS + "drops")]
+    drops = switch._layout.counters[names.index(testnet.INGRESS + "drops")].first // WORD_BYTES
     image[drops : drops + COUNTER_WORDS * len(DROP_REASONS)] = 0
     return image.tobytes()
 

@@ -34,7 +34,7 @@ def test_counters(state: State, cells: Cells) -> None:
     cells.write_counter("first", 1, CounterValue(1, 2))
     cells.write_counter("second", 0, CounterValue(3, 4))
     cells.write_counter("second", 2, CounterValue(5, 6))
-    assert state.words(state.layout.counters[0], 10) == [0, 0, 1, 2, 3, 4, 0, 0, 5, 6]
+    assert state.words(state.layout.counters[0].first // 8, 10) == [0, 0, 1, 2, 3, 4, 0, 0, 5, 6]
     assert cells.read_counter("second", 0, 3) == [(3, 4), (0, 0), (5, 6)]
     assert cells.read_counter("second", 1, 3) == [(0, 0), (5, 6)]
     assert cells.read_counter("first", 1, 99) == [(1, 2)]
@@ -53,7 +53,7 @@ def test_meters(state: State, cells: Cells) -> None:
 
 @pytest.mark.parametrize(("width", "size"), list(zip(WIDTHS, BYTES, strict=True)))
 def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
-    name, first = f"r{width}", 8 * state.layout.registers[WIDTHS.index(width)]
+    name, first = f"r{width}", state.layout.registers[WIDTHS.index(width)].first
     most = (1 << width) - 1
     before = bytes(state.memory.map)
     cells.write_register(name, 1, most)
@@ -65,6 +65,41 @@ def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
     assert cells.read_register(name, 1, 99) == [most, 0]
     cells.write_register(name, 1, 0)
     assert bytes(state.memory.map) == before
+
+
+BESIDE = program(
+    actions=(
+        ir.Action("both", (), (
+            ir.Assign(ir.FieldRef(0, 1), ir.Binary(ir.Op.OR, ir.FieldRef(0, 0), ir.FieldRef(0, 2))),
+            ir.RegisterRead(ir.FieldRef(0, 3), 1, ir.FieldRef(0, 0)),
+            ir.Count(0, ir.FieldRef(0, 1)),
+            ir.RegisterWrite(2, ir.FieldRef(0, 0), ir.Constant(1)),
+            ir.Count(1, ir.FieldRef(0, 0)),
+        )),
+    ),
+    counters=(ir.Counter("pushes", 40), ir.Counter("few", 4)),
+    registers=(ir.Register("alone", 40, 8), ir.Register("held", 40, 32), ir.Register("flag", 40, 1)),
+)  # fmt: skip
+
+
+def test_what_one_field_reaches_lies_side_by_side_and_is_read_and_written_apart() -> None:
+    state = State(BESIDE)
+    cells, layout = Cells(BESIDE, state.layout, state.memory), state.layout
+    first = layout.counters[0].first
+    assert layout.counters[0] == (first, 24)
+    assert (layout.registers[1], layout.registers[2]) == ((first + 16, 24), (first + 20, 24))
+    assert (layout.registers[0].step, layout.counters[1].step) == (1, 16)
+    for index in (0, 7, 39):
+        cells.write_counter("pushes", index, CounterValue(index + 1, 60))
+        cells.write_register("held", index, 0xFFFF_FF00 | index)
+        cells.write_register("flag", index, 1)
+    assert cells.read_counter("pushes", 6, 9) == [(0, 0), (8, 60), (0, 0)]
+    assert cells.read_register("held", 38, 99) == [0, 0xFFFF_FF27]
+    assert cells.read_register("flag", 0, 8) == [1, 0, 0, 0, 0, 0, 0, 1]
+    cells.write_register("held", 7, 0)
+    assert cells.read_counter("pushes", 7, 8) == [(8, 60)]
+    assert cells.read_register("flag", 7, 8) == [1]
+    assert cells.read_register("alone", 0, 40) == [0] * 40
 
 
 def test_value_sets(state: State, cells: Cells) -> None:

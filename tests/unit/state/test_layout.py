@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from softswitch import ir
 from softswitch.ir import MatchKind
 from softswitch.memory.layout import make_layout
@@ -35,24 +33,26 @@ PROGRAM = program(
 WIDE = 1 + 3  # words of the data of the largest action
 LAYOUT = make_layout(PROGRAM)
 
-REGIONS = [
-    ("random", LAYOUT.random, 1),
-    ("counters", LAYOUT.counters[0], 2 * 3),
-    ("meters", LAYOUT.meters[0], 9 * 2),
-    ("registers of 1 bit", LAYOUT.registers[0], 2),
-    ("registers of 65 bits", LAYOUT.registers[1], 2 * 2),
-    ("value set", LAYOUT.value_sets[0], 1 + 2 * 2),
-]
-for name, record, buckets, size, groups in (
+TABLES = (
     ("exact", 2 + 1 + WIDE, 16, 5, 0),
     ("ranked", (2 + 1) + 2 + 4 + 1 + 2 + 9 + 1 + WIDE, 8, 3, 3 * (2 + 2)),
     ("keyless", 0 + 1 + WIDE, 0, 0, 0),
     ("profiled", 1 + 1, 4, 2, 0),
-):
+)
+"""Words of a record, of the buckets, records, and words of the groups."""
+REGIONS = [
+    ("random", LAYOUT.random, 1),
+    ("counters", LAYOUT.counters[0].first // 8, 2 * 3),
+    ("registers of 1 bit", LAYOUT.registers[0].first // 8, 2),
+    ("registers of 65 bits", LAYOUT.registers[1].first // 8, 2 * 2),
+]
+for name, record, *_ in TABLES:
+    at = LAYOUT.tables[name]
+    REGIONS += [(f"{name}: header", at.header, 4), (f"{name}: default", at.default, record)]
+REGIONS += [("meters", LAYOUT.meters[0], 9 * 2), ("value set", LAYOUT.value_sets[0], 1 + 2 * 2)]
+for name, record, buckets, size, groups in TABLES:
     at = LAYOUT.tables[name]
     REGIONS += [
-        (f"{name}: header", at.header, 4),
-        (f"{name}: default", at.default, record),
         (f"{name}: buckets", at.buckets, buckets),
         (f"{name}: records", at.records, size * record),
         (f"{name}: groups", at.groups, groups),
@@ -70,9 +70,28 @@ REGIONS += [
 
 
 def test_regions_follow_one_another() -> None:
-    ends = np.cumsum([0, *(words for _, _, words in REGIONS)])
-    wanted = [(name, int(end)) for (name, _, _), end in zip(REGIONS, ends, strict=False)]
+    """Buckets begin with a cache line, 13 whole ones behind what is before."""
+    wanted, end = [], 0
+    for name, _, words in REGIONS:
+        end = (-(-end // 8) + 13) * 8 if name.endswith("buckets") else end
+        wanted.append((name, end))
+        end += words
     assert [(name, offset) for name, offset, _ in REGIONS] == wanted
+
+
+def test_large_arrays_begin_with_lines_that_are_not_those_of_others() -> None:
+    """Of many arrays of a power of two the cells of one index would compete for one set of a cache."""
+    many = program(registers=tuple(ir.Register(f"r{i}", 4096, 32) for i in range(32)))
+    firsts = [cells.first for cells in make_layout(many).registers]
+    assert all(first % 64 == 0 for first in firsts)
+    assert len({first // 64 % 64 for first in firsts}) == 32
+
+
+def test_a_million_entries_take_what_index_and_records_need() -> None:
+    """8 bytes a bucket, and key, action and data of each record: within 1.5 times of that, whatever moves."""
+    table_of = make_layout(program(table("t", [key_field(48)], 1_000_000, actions=(0,))))
+    at = table_of.tables["t"]
+    assert (at.end - at.body) * 8 == 8 * 2**21 + 8 * 3 * 1_000_000
 
 
 def test_words_of_a_ranked_record_and_of_a_group() -> None:

@@ -139,7 +139,7 @@ def check_records(state: State, layout: TableLayout, count: int) -> list[int]:
 
 def hashed(words: Sequence[int]) -> int:
     value = 0
-    for word in words:
+    for word in reversed(words):
         value = (value ^ word) * GOLDEN % 2**64
         value ^= value >> 32
     return value

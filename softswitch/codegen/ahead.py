@@ -1,0 +1,185 @@
+"""Which look-ups a packet has ahead of it: memory is slow, so what they will read is asked for all at once.
+
+A look-up's key is often known long before the look-up: it is in the packet, and p4c copies it just before.
+Where several look-ups are known at one node of a control, and nothing but the validity of headers decides
+whether they are done, their buckets are touched there (`touches`), and the misses of the cache overlap. To
+touch memory changes nothing, so nothing here can make a result wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from softswitch import ir
+
+_FEWEST = 2
+"""Look-ups that are worth it."""
+
+Node = ir.Table | ir.Conditional
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A look-up as it is known at a node before it, by the sources that its key has there."""
+
+    table: ir.Table
+    key: tuple[ir.KeyField, ...]
+
+    @cached_property
+    def needs(self) -> set[ir.FieldRef]:
+        """What must not change on the way to the look-up."""
+        return {part.source for part in self.key if isinstance(part.source, ir.FieldRef)}
+
+
+def look_ahead(program: ir.Program, control: ir.Control) -> dict[str, list[Lookup]]:
+    """Look-ups to be touched, by the node before which this is to be done."""
+    graph = _Graph(program, control)
+    groups: list[list[dict[str, Lookup]]] = [[]]
+    last = ""
+    for name in graph.order:
+        known = graph.known_before(name)
+        if known:
+            if not _common(known, groups[-1]) or not graph.leads_to(last, name):
+                groups.append([])
+            groups[-1].append(known)
+            last = name
+    found: dict[str, list[Lookup]] = {}
+    for group in groups:
+        at = _common(group[-1], group) if len(group) >= _FEWEST else None
+        if at is not None:
+            found.setdefault(at, []).extend(known[at] for known in group)
+    return found
+
+
+def _common(known: Mapping[str, Lookup], group: Sequence[Mapping[str, Lookup]]) -> str | None:
+    """The last node where one look-up and all of a group are known."""
+    return next((node for node in known if all(node in other for other in group)), None)
+
+
+class _Graph:
+    """A control's nodes, with what dominates them."""
+
+    def __init__(self, program: ir.Program, control: ir.Control) -> None:
+        self._program, self._nodes = program, control.nodes
+        self.order = list(reversed(list(self._finished(control.start))))
+        """Each node before those that follow it."""
+        rank = {name: position for position, name in enumerate(self.order)}
+        self._before: dict[str, list[str]] = {name: [] for name in self.order}
+        for name in self.order:
+            for following in _following(self._nodes[name]):
+                self._before[following].append(name)
+        self._dominator: dict[str, str] = {}
+        for name in self.order[1:]:
+            first, *others = self._before[name]
+            for other in others:
+                while first != other:
+                    if rank[first] > rank[other]:
+                        first = self._dominator[first]
+                    else:
+                        other = self._dominator[other]
+            self._dominator[name] = first
+
+    def _finished(self, start: str | None) -> Iterator[str]:
+        """Nodes that are reached, each after those that follow it."""
+        seen: set[str] = set()
+        stack = [(start, False)] if start is not None else []
+        while stack:
+            name, is_left = stack.pop()
+            if is_left:
+                yield name
+            elif name not in seen:
+                seen.add(name)
+                stack.append((name, True))
+                stack += [(following, False) for following in _following(self._nodes[name])]
+
+    def known_before(self, name: str) -> dict[str, Lookup]:
+        """A look-up of an exact table, by the nodes where it is known, the last first."""
+        table = self._nodes[name]
+        if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
+            return {}
+        lookup: Lookup | None = Lookup(table, table.key)
+        known: dict[str, Lookup] = {}
+        while lookup is not None:
+            known[name] = lookup
+            if name not in self._dominator:
+                break
+            lookup = self._at_dominator(name, lookup)
+            name = self._dominator[name]
+        return known
+
+    def leads_to(self, name: str, other: str) -> bool:
+        """Whether a packet can come to one node and then to another."""
+        stack, seen = [other], set[str]()
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack += self._before[node]
+        return name in seen
+
+    def _at_dominator(self, name: str, lookup: Lookup) -> Lookup | None:
+        """The look-up one dominator earlier, if it is known there."""
+        dominator = self._dominator[name]
+        between = self._between(name)
+        if any(self._writes(node) & lookup.needs for node in between):
+            return None
+        leading = {node for node in _following(self._nodes[dominator]) if node in between or node == name}
+        node = self._nodes[dominator]
+        if isinstance(node, ir.Conditional):
+            is_sure = {node.if_true, node.if_false} <= leading
+            return lookup if is_sure or isinstance(node.condition, ir.IsValid) else None
+        if not node.key and node.default_is_const and node.default is not None:
+            return _before_action(self._program.actions[node.default.action], lookup)
+        is_sure = leading == set(_following(node))
+        return lookup if is_sure and not self._writes(dominator) & lookup.needs else None
+
+    def _between(self, name: str) -> set[str]:
+        """Nodes on the ways from a node's dominator to it."""
+        found: set[str] = set()
+        stack = list(self._before[name])
+        while stack:
+            node = stack.pop()
+            if node != self._dominator[name] and node not in found:
+                found.add(node)
+                stack += self._before[node]
+        return found
+
+    def _writes(self, name: str) -> set[ir.FieldRef]:
+        node = self._nodes[name]
+        if isinstance(node, ir.Conditional):
+            return set()
+        actions = (self._program.actions[index] for index in node.actions)
+        return {field for action in actions for statement in action.body for field in _written(statement)}
+
+
+def _following(node: Node) -> list[str]:
+    if isinstance(node, ir.Conditional):
+        following = [node.if_true, node.if_false]
+    else:
+        following = [*node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action]
+    return [name for name in dict.fromkeys(following) if name is not None]
+
+
+def _before_action(action: ir.Action, lookup: Lookup) -> Lookup | None:
+    """What was a look-up behind an action's plain copies, before them."""
+    for statement in reversed(action.body):
+        match statement:
+            case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):
+                key = tuple(replace(p, source=value) if p.source == target else p for p in lookup.key)
+                lookup = replace(lookup, key=key)
+            case ir.Assign(ir.FieldRef() as target, _) if target not in lookup.needs:
+                pass
+            case _:
+                return None
+    return lookup
+
+
+def _written(statement: ir.Statement) -> Iterator[ir.FieldRef]:
+    """Fields that a statement changes by their names."""
+    if isinstance(statement, ir.If):
+        yield from (*_written(statement.then), *_written(statement.otherwise))
+    target = getattr(statement, "target", None)
+    if isinstance(target, ir.FieldRef):
+        yield target
