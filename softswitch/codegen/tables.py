@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+<<<<<<< HEAD
+=======
+from typing import NamedTuple
+>>>>>>> hits
 
 from llvmlite import ir as llvm
 
@@ -15,25 +19,47 @@ from softswitch.memory.index import call_find
 from softswitch.memory.layout import TableLayout
 
 
+class KeyPart(NamedTuple):
+    """A field of a key: what it is read from, its width, and which of its bits count."""
+
+    source: ir.Target | ir.IsValid
+    width: int
+    mask: int | None
+
+
+def key_parts(key: Sequence[ir.KeyField]) -> tuple[KeyPart, ...]:
+    """The fields of a key."""
+    return tuple(KeyPart(part.source, part.width, part.mask) for part in key)
+
+
 def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
     """Address of the matching record, or null; of the default record for a table without key."""
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
+<<<<<<< HEAD
     words = key_words(packet, table.table.key)
+=======
+    parts = key_parts(table.table.key)
+    words = key_words(packet, parts)
+>>>>>>> hits
     if table.is_ranked:
-        bounded = [w for i in table.ranges for w in split(b, _value(packet, table.table.key[i]))]
+        bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
         return call_find_ranked(b, state, table, [*words, *bounded])
     return call_find(b, state, table, words)
 
 
+<<<<<<< HEAD
 def key_words(packet: Packet, key: Sequence[ir.KeyField]) -> list[llvm.Value]:
+=======
+def key_words(packet: Packet, key: Sequence[KeyPart]) -> list[llvm.Value]:
+>>>>>>> hits
     """The key as 64-bit words, least significant first."""
     parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 
 
-def _value(packet: Packet, part: ir.KeyField) -> llvm.Value:
+def _value(packet: Packet, part: KeyPart) -> llvm.Value:
     match part.source:
         case ir.IsValid(header):
             value = resize(packet.b, packet.is_valid(header), part.width)

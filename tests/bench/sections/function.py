@@ -28,7 +28,7 @@ _IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # where source and destination lie in a fr
 def function(stage: Stage) -> list[Result]:
     """Our program and the plain ones; by lanes in use; by lanes compiled; by entries."""
     results = [
-        _packets(stage, "our program, 32 lanes hit", hotline.setup(), hotline.hot(), FUNCTION_NS),
+        _packets(stage, "our program, 32 lanes hit, same keys", hotline.setup(), hotline.hot(), FUNCTION_NS),
         _packets(stage, "our program, 32 lanes cold", hotline.setup(), hotline.cold()),
         _packets(stage, "L3 forwarding", plain.l3_setup(), plain.l3()),
         _packets(stage, "no P4 work", plain.wire_setup(), plain.l3()),
