@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from softswitch.cli import command
 from softswitch.kernel.steering import check_cpu, mask_of, put_back, steer
 from softswitch.ports.ring import PortError
 
@@ -78,3 +80,13 @@ def test_only_a_cpu_that_is_online_will_do(online: str, cpus: set[int]) -> None:
         return True
 
     assert {cpu for cpu in range(12) if will_do(cpu)} == cpus
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(["--datapath", "sockets"], "--datapath sockets"), (["--hook", "xdp"], "--hook xdp")],
+)
+def test_what_runs_elsewhere_cannot_be_steered(options: list[str], named: str) -> None:
+    refused = CliRunner().invoke(command, ["--no-p4", "--rps-cpu", "0", *options])
+    assert refused.exit_code == 2
+    assert f"--rps-cpu goes with --datapath kernel or auto, not with {named}" in refused.output
