@@ -159,7 +159,9 @@ def test_figures_have_what_tables_have() -> None:
     assert [series.name for series in first.series] == [each.name for each in CONTENDERS]
     assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
     bars = drawn["zoo-parts"].panels[0].series
-    assert sum(series.y[0] for series in bars) == pytest.approx(found.limits[0].ms)
+    assert sum(series.y[0] for series in bars) == pytest.approx(
+        found.limits[0].ms / found.limits[0].payload_ms
+    )
     assert len(drawn["zoo-loss-time"].panels) == len(trainings(SMALL))
 
 
@@ -246,4 +248,5 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_plans_are_what_docs_say() -> None:
     assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
+    assert (len(points_of(FULL)), len(points_of(QUICK))) == (254, 158)
     assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
