@@ -16,6 +16,7 @@ from analysis.figures.model import Figure
 from foundation.logs import kept
 from hotline.cli.commands import hotline
 from hotline.dense.catalogue import open_model
+from hotline.zoo import page as zoo_page
 from hotline.zoo import plan as plans
 from hotline.zoo import point as points
 from hotline.zoo.contenders import CONTENDERS, contender
@@ -62,6 +63,10 @@ def numbers(plan: Plan = SMALL) -> Numbers:
 def cells(found: Numbers) -> dict[str, list[list[str]]]:
     """Title of a table -> its rows."""
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
+
+
+def undrawn(*_: object) -> None:
+    """Figures as files take seconds."""
 
 
 # -- numbers
@@ -119,7 +124,8 @@ def test_training_is_held_against_what_the_best_has_learned() -> None:
 # -- the page
 
 
-def test_the_page_has_the_numbers_of_the_json(tmp_path: Path) -> None:
+def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
@@ -203,11 +209,12 @@ def test_what_is_done_is_not_done_again(
     assert len(done) == 2 * every - near and near == 2 * len(CONTENDERS)
 
 
-def test_the_command(tmp_path: Path, done: list[str]) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
     run = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo"), "--json"])
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
     again = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
     assert again.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
     assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()
