@@ -97,12 +97,7 @@ class _Graph:
     def known_before(self, name: str) -> dict[str, Lookup]:
         """A look-up of an exact table, by the nodes where it is known, the last first."""
         table = self._nodes[name]
-<<<<<<< HEAD
-        is_one = isinstance(table, ir.Table) and table.key and table.is_exact
-        if not is_one or not all(isinstance(part.source, ir.FieldRef) for part in table.key):
-=======
         if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
->>>>>>> hits
             return {}
         lookup: Lookup | None = Lookup(table, table.key)
         known: dict[str, Lookup] = {}

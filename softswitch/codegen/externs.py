@@ -56,13 +56,8 @@ class Externs:
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
     def _cell(self, cells: CellsAt, index: llvm.Value) -> llvm.Value:
-<<<<<<< HEAD
         offset = self.b.add(self.b.mul(index, integer(WORD, cells.step)), integer(WORD, cells.first))
         return byte_offset(self.b, self.state, target_of(self.b.module).whole(self.b, offset))
-=======
-        base = byte_offset(self.b, self.state, cells.first)
-        return byte_offset(self.b, base, self.b.mul(index, integer(WORD, cells.step)))
->>>>>>> hits
 
     # -- registers
 

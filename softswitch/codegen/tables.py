@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-<<<<<<< HEAD
-=======
 from typing import NamedTuple
->>>>>>> hits
 
 from llvmlite import ir as llvm
 
@@ -37,23 +34,15 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-<<<<<<< HEAD
-    words = key_words(packet, table.table.key)
-=======
     parts = key_parts(table.table.key)
     words = key_words(packet, parts)
->>>>>>> hits
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
         return call_find_ranked(b, state, table, [*words, *bounded])
     return call_find(b, state, table, words)
 
 
-<<<<<<< HEAD
-def key_words(packet: Packet, key: Sequence[ir.KeyField]) -> list[llvm.Value]:
-=======
 def key_words(packet: Packet, key: Sequence[KeyPart]) -> list[llvm.Value]:
->>>>>>> hits
     """The key as 64-bit words, least significant first."""
     parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))

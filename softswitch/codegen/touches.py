@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-<<<<<<< HEAD
-from dataclasses import replace
-=======
->>>>>>> hits
 from typing import NamedTuple
 
 from llvmlite import ir as llvm
@@ -15,11 +11,7 @@ from softswitch import ir
 from softswitch.codegen.ahead import Lookup
 from softswitch.codegen.loops import Tally, repeat_while
 from softswitch.codegen.packet import Packet
-<<<<<<< HEAD
-from softswitch.codegen.tables import key_words
-=======
 from softswitch.codegen.tables import KeyPart, key_parts, key_words
->>>>>>> hits
 from softswitch.llvmir import I32, I64, integer, word
 from softswitch.memory.index import hash_of
 from softswitch.memory.layout import Layout
@@ -34,11 +26,7 @@ _HERE = ir.Parameter(0, 32)
 class Touch(NamedTuple):
     """What to touch for a look-up, with the element of a stack in its key taken for the one at `_HERE`."""
 
-<<<<<<< HEAD
-    key: tuple[ir.KeyField, ...]
-=======
     key: tuple[KeyPart, ...]
->>>>>>> hits
     mask: int
 
 
@@ -80,16 +68,6 @@ def _placed(program: ir.Program, layout: Layout, lookup: Lookup) -> Placed:
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
     position = next((elements[ref.header][1] for ref in lookup.needs if ref.header in elements), 0)
 
-<<<<<<< HEAD
-    def here(part: ir.KeyField) -> ir.KeyField:
-        match part.source:
-            case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
-                element = ir.Element(elements[header][0], _HERE)
-                return replace(part, source=ir.ElementField(element, field))
-        return part
-
-    return Placed(Touch(tuple(map(here, lookup.key)), table.mask), position, table.buckets)
-=======
     def here(part: KeyPart) -> KeyPart:
         match part.source:
             case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
@@ -98,7 +76,6 @@ def _placed(program: ir.Program, layout: Layout, lookup: Lookup) -> Placed:
         return part
 
     return Placed(Touch(tuple(map(here, key_parts(lookup.key))), table.mask), position, table.buckets)
->>>>>>> hits
 
 
 class _Emitter:
@@ -113,15 +90,6 @@ class _Emitter:
             return
         b, first = self._b, run[0]
         step = run[1].buckets - first.buckets
-<<<<<<< HEAD
-        position = Tally(b, I32, integer(32, first.position))
-        buckets = Tally(b, I64, integer(WORD, first.buckets))
-        end = integer(32, first.position + len(run))
-        with repeat_while(b, lambda: b.icmp_unsigned("<", position.get(), end)):
-            self._touch(first.touch, position.get(), buckets.get())
-            position.set(b.add(position.get(), integer(32, 1)))
-            buckets.set(b.add(buckets.get(), integer(WORD, step)))
-=======
         here = Tally(b, I32, integer(32, first.position))
         at = Tally(b, I64, integer(WORD, first.buckets))
         end = integer(32, first.position + len(run))
@@ -129,7 +97,6 @@ class _Emitter:
             self._touch(first.touch, here.get(), at.get())
             here.set(b.add(here.get(), integer(32, 1)))
             at.set(b.add(at.get(), integer(WORD, step)))
->>>>>>> hits
 
     def _touch(self, touch: Touch, position: llvm.Value, buckets: llvm.Value) -> None:
         """Of a header that is not valid the key is what it was, or 0: that costs less than to ask."""

@@ -373,17 +373,10 @@ class _Run:
 def _groups(program: ir.Program) -> list[tuple[Array, ...]]:
     """All registers and counters, each with its neighbours."""
     together = neighbours(program)
-<<<<<<< HEAD
-    others = {array for group in together for array in group}
-    counters = (Array(True, number) for number in range(len(program.counters)))
-    registers = (Array(False, number) for number in range(len(program.registers)))
-    return [*together, *((array,) for array in (*counters, *registers) if array not in others)]
-=======
     grouped = {array for group in together for array in group}
     counters = (Array(True, number) for number in range(len(program.counters)))
     registers = (Array(False, number) for number in range(len(program.registers)))
     return [*together, *((array,) for array in (*counters, *registers) if array not in grouped)]
->>>>>>> hits
 
 
 def _declared(program: ir.Program, array: Array) -> ir.Counter | ir.Register:

@@ -24,11 +24,7 @@ class Use(NamedTuple):
     """A cell that an action reaches, by an index in terms of what fields held before the action."""
 
     array: Array
-<<<<<<< HEAD
-    index: ir.Expression
-=======
     by: ir.Expression
->>>>>>> hits
 
 
 def uses(action: ir.Action) -> Iterator[Use]:
@@ -51,11 +47,7 @@ def neighbours(program: ir.Program) -> list[tuple[Array, ...]]:
     """Arrays of as many cells that lie beside each other; each is in one of these at most."""
     groups: dict[Array, set[Array]] = {}
     for action in program.actions:
-<<<<<<< HEAD
-        found = [(use.array, set(fields_of(use.index))) for use in uses(action)]
-=======
         found = [(use.array, set(fields_of(use.by))) for use in uses(action)]
->>>>>>> hits
         for (one, by), (other, by_other) in combinations(found, 2):
             if one != other and by & by_other and _cells(program, one) == _cells(program, other):
                 joined = groups.get(one, {one}) | groups.get(other, {other})

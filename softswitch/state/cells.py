@@ -43,16 +43,9 @@ class Cells:
         index = self._counters[name]
         stop = min(stop, self._program.counters[index].size)
         size = COUNTER_WORDS * WORD_BYTES
-<<<<<<< HEAD
-        return [
-            CounterValue(*np.frombuffer(cell, dtype=np.uint64).tolist())
-            for cell in self._read(self._layout.counters[index], size, start, stop)
-        ]
-=======
         cells = b"".join(self._read(self._layout.counters[index], size, start, stop))
         words = np.frombuffer(cells, dtype=np.uint64).tolist()
         return [CounterValue(*cell) for cell in zip(words[::2], words[1::2], strict=True)]
->>>>>>> hits
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write a counter cell (`Pipeline.write_counter`)."""

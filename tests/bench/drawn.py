@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from typing import NamedTuple
-=======
 from typing import NamedTuple, TypeVar
->>>>>>> hits
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +22,7 @@ _PUSH = np.dtype(
 )
 SEQ_AT = FRAME_OVERHEAD + offset_of("seq")
 _SEED = 1
-<<<<<<< HEAD
-=======
 N = TypeVar("N", bound=np.generic)
->>>>>>> hits
 
 
 class Drawn(NamedTuple):
@@ -51,12 +44,8 @@ def entries(jobs: int) -> list[EntryWrite]:
         for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
             rows.append(HotParam(job, key, lane, taken[lane], State.HOT))
             taken[lane] += 1
-<<<<<<< HEAD
-    return [row.write(Change.INSERT) for row in rows]
-=======
     writes = (row.write(Change.INSERT) for row in rows)
     return [write for write in writes if isinstance(write, EntryWrite)]
->>>>>>> hits
 
 
 def hits(jobs: int, count: int) -> Drawn:
@@ -87,9 +76,6 @@ def _pushes(jobs: int, count: int, first: int, egress: int) -> Drawn:
         pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[drawn]
         frames.append(pushes.view(np.uint8).reshape(each, -1))
         ranks.append(drawn - first + (job - 1) * R1.hot)
-<<<<<<< HEAD
-    return Drawn(*(np.stack(part, axis=1).reshape(jobs * each, -1)[:count] for part in (frames, ranks)))
-=======
     return Drawn(_in_turn(frames, count), _in_turn(ranks, count))
 
 
@@ -97,7 +83,6 @@ def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:
     """Rows of each job, one after another."""
     rows: NDArray[N] = np.stack(parts, axis=1).reshape(len(parts) * len(parts[0]), -1)[:count]
     return rows
->>>>>>> hits
 
 
 def _keys() -> NDArray[np.uint64]:

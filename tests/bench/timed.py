@@ -40,11 +40,7 @@ _NOTHING = np.ones(0, np.int64)
 _ATTRIBUTE_BYTES = 160
 _CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # words of 4 bytes of the attribute of a test run
 
-<<<<<<< HEAD
-_syscall = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
-=======
 _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
->>>>>>> hits
 
 
 def sockets(pipeline: CompiledPipeline) -> Run:

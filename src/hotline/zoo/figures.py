@@ -66,13 +66,16 @@ def parts(limits: Sequence[Limit], what: str) -> Figure:
         found = [limit for limit in limits if limit.gbit == gbit]
         names = [limit.contender for limit in found]
         series = [
-            Series(part, names, np.array([limit.parts_ms[part] for limit in found]), colour)
+            Series(
+                part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in found]), colour
+            )
             for part, colour in zip(NAMES, COLOURS, strict=True)
             if part in OF_LINKS
         ]
         panels.append(Panel(f"{gbit:g} Gbit/s", series))
     return Figure(
-        "zoo-parts", "What the time of an all-reduce is made of", Axis("ms"), Axis(""), panels, kind="bars",
+        "zoo-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
+        Axis(""), panels, kind="bars",
         caption=f"{what}; hosts take no time, and nothing is lost. Parts are told below the tables.",
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from analysis.figures.model import Figure
 from foundation.logs import kept
 from hotline.cli.commands import hotline
 from hotline.dense.catalogue import open_model
+from hotline.zoo import page as zoo_page
 from hotline.zoo import plan as plans
 from hotline.zoo import point as points
 from hotline.zoo.contenders import CONTENDERS, contender
@@ -62,6 +63,10 @@ def numbers(plan: Plan = SMALL) -> Numbers:
 def cells(found: Numbers) -> dict[str, list[list[str]]]:
     """Title of a table -> its rows."""
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
+
+
+def undrawn(*_: object) -> None:
+    """Figures as files take seconds."""
 
 
 # -- numbers
@@ -119,7 +124,8 @@ def test_training_is_held_against_what_the_best_has_learned() -> None:
 # -- the page
 
 
-def test_the_page_has_the_numbers_of_the_json(tmp_path: Path) -> None:
+def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
@@ -159,7 +165,9 @@ def test_figures_have_what_tables_have() -> None:
     assert [series.name for series in first.series] == [each.name for each in CONTENDERS]
     assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
     bars = drawn["zoo-parts"].panels[0].series
-    assert sum(series.y[0] for series in bars) == pytest.approx(found.limits[0].ms)
+    assert sum(series.y[0] for series in bars) == pytest.approx(
+        found.limits[0].ms / found.limits[0].payload_ms
+    )
     assert len(drawn["zoo-loss-time"].panels) == len(trainings(SMALL))
 
 
@@ -201,11 +209,12 @@ def test_what_is_done_is_not_done_again(
     assert len(done) == 2 * every - near and near == 2 * len(CONTENDERS)
 
 
-def test_the_command(tmp_path: Path, done: list[str]) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
     run = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo"), "--json"])
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
     again = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
     assert again.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
     assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()
@@ -246,4 +255,5 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_plans_are_what_docs_say() -> None:
     assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
+    assert (len(points_of(FULL)), len(points_of(QUICK))) == (254, 158)
     assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
