@@ -177,12 +177,15 @@ def wake(state: Reducer, now: int) -> None:
 
 @compiled
 def deadline(state: Reducer) -> int:
-    """When the first of what is on its way is overdue, or NEVER."""
-    due = int64(NEVER)
-    if not state.me.stalled:
-        for s in range(WINDOW):
-            if state.slots[s].busy and state.slots[s].attempts:
-                due = min(due, int64(state.slots[s].deadline))
+    """When the first of what is on its way is overdue, or the operation has stalled, or NEVER."""
+    me, due = state.me, int64(NEVER)
+    if me.stalled:
+        return due
+    for s in range(WINDOW):
+        if state.slots[s].busy and state.slots[s].attempts:
+            due = min(due, int64(state.slots[s].deadline))
+    if me.pending and me.progress:
+        due = min(due, int64(me.progress + me.patience))
     return due
 
 

@@ -211,7 +211,7 @@ def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "counters.json"
-    nothing = dict.fromkeys(PortCounters._fields[1:], 0)
+    nothing: dict[str, object] = {**dict.fromkeys(PortCounters._fields[1:], 0), "program_runs": []}
     written = {
         "ports": {"255": {"name": "CPU", **nothing}},
         "no_such_port": 0,

@@ -112,6 +112,15 @@ def test_a_sum_is_judged_by_its_format() -> None:
     assert not PUBLISHED.is_sum(np.full(70, 1.001, np.float32), floats)
 
 
+def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again() -> None:
+    """Its two workers wait for each other, and send again every second."""
+    played = play(PUBLISHED, draw(RANGE, "loss", 3023))
+    assert played.cell is Cell.STALLED
+    for client in played.bed.network.clients:
+        me = client.state.me
+        assert me.stalled and 0 <= me.stalled_at - me.progress - me.patience < 10_000
+
+
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
     played = play(PUBLISHED, Schedule("worker killed", 7, killed_us=5))
     me = played.bed.network.clients[1].state.me
