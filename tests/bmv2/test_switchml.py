@@ -20,7 +20,7 @@ from tests.unit.kernel.test_switchml import WORKERS, drawn
 
 pytestmark = pytest.mark.bmv2
 
-PACKETS = 600
+PACKETS = 2_000
 PROGRAM = testnet.COMPILED / "switchml"
 
 
@@ -45,6 +45,6 @@ def test_bmv2_agrees(check: bool) -> None:
             theirs = both.observe(step.worker + 1, frame)
             assert by_port(ours) == by_port(theirs), f"packet {number}: {step}"
             answers += len(ours)
-        assert answers > PACKETS // 4
+        assert answers > PACKETS // 6  # sums of chunks, to one or to all
         ours_counted, theirs_counted = both.counters()
         assert ours_counted == theirs_counted
