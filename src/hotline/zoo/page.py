@@ -61,7 +61,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     found: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
             goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
-            goodput("Million values/s of a worker, by the share of frames lost", numbers.goodput_by_loss),
+            goodput("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
         ]),
         ("Beside what links need", [limits(numbers), parts(numbers)]),
         ("Frame bytes a value on every link", [octets(numbers)]),
@@ -73,13 +73,19 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
     return found
 
 
-def goodput(title: str, lines: Sequence[Line]) -> Table:
-    """A column for each value of x."""
+def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
+    """A column for each value of x, which is a share with unit %."""
     rows: list[Row] = [
-        (f"{line.contender}, {line.gbit:g} Gbit/s", *(plain(f"{1e-6 * y:,.3g}") for y in line.y))
+        (f"{line.contender}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
         for line in lines
     ]
-    return Table(title, ("", *(f"{x:,g}" for x in lines[0].x)), rows)
+    told = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
+    return Table(title, ("", *told), rows)
+
+
+def _three_digits(number: float) -> str:
+    """1,320 and 0.735, and no powers of ten."""
+    return f"{float(f'{number:.3g}'):,g}"
 
 
 def limits(numbers: Numbers) -> Table:

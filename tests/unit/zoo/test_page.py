@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.figures.model import Figure
+from analysis.wording import plain
 from foundation.logs import kept
 from hotline.cli.commands import hotline
 from hotline.dense.catalogue import open_model
@@ -21,7 +22,7 @@ from hotline.zoo import plan as plans
 from hotline.zoo import point as points
 from hotline.zoo.contenders import CONTENDERS, contender
 from hotline.zoo.figures import figures_of
-from hotline.zoo.numbers import Numbers, numbers_of
+from hotline.zoo.numbers import Line, Numbers, numbers_of
 from hotline.zoo.page import tables_of, write_page
 from hotline.zoo.parts import NAMES
 from hotline.zoo.plan import FULL, QUICK, Plan, by_loss, points_of, trainings
@@ -257,3 +258,12 @@ def test_the_plans_are_what_docs_say() -> None:
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
     assert (len(points_of(FULL)), len(points_of(QUICK))) == (254, 158)
     assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
+
+
+def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
+    lines = [Line(contender="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
+    table = zoo_page.goodput("lost", lines, "%")
+    assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
+    [row] = table.rows
+    assert [str(cell) for cell in row[1:]] == [str(plain(told)) for told in ("1,320", "22.9", "0.735")]
+    assert list(zoo_page.goodput("workers", lines).columns)[1:] == ["0", "0.0001", "0.01"]
