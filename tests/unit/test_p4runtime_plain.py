@@ -47,6 +47,7 @@ class Twins:
             self.shortcuts += done
             return done
 
+        # A method of one object is replaced, to count its calls: mypy takes that for a mistake.
         self.short._plain.do_all = counting  # type: ignore[method-assign]
 
     def write(self, data: bytes) -> Outcome:
@@ -96,6 +97,7 @@ def update(
         entry.action.action.action_id = action[0]
         for param, value in action[1]:
             entry.action.action.params.add(param_id=param, value=value)
+    # Any number, and not only those of the enumeration: what is wrong is refused, too.
     return p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))  # type: ignore[arg-type]
 
 
