@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
     A package is its `__init__`. What is named only when it runs is not seen.
     """
     found: dict[str, Path] = {}
-    left = list(modules)
+    left, seen = list(modules), set[str]()
     while left:
-        for name in _with_packages(left.pop()):
+        new = [name for name in _with_packages(left.pop()) if name not in seen]
+        seen.update(new)
+        for name in new:
             file = _file_of(name, root)
-            if file is not None and name not in found:
+            if file is not None:
                 found[name] = file
-                left += _imports(file)
+                left += _imports(file.read_bytes())
     return found
 
 
@@ -37,14 +40,17 @@ def _file_of(module: str, root: Path) -> Path | None:
     return next(filter(Path.is_file, files), None)
 
 
-def _imports(file: Path) -> Iterator[str]:
+@cache
+def _imports(source: bytes) -> frozenset[str]:
     """Of `from a import b` both a and a.b, since b may be a module."""
-    for node in _statements(ast.parse(file.read_bytes()).body):
+    names = set[str]()
+    for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:

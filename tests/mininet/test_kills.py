@@ -31,7 +31,7 @@ RESTORED_S = 3.0
 """In which a switch is restored here."""
 IN_ROUNDS, WHILE_LOADING = "parts/operations-worker-1-12.parquet", "hotset.parquet"
 """Files by which a run has come to its first rounds, and to its hot set."""
-ROUNDS_A_KILL = 8
+ROUNDS_A_KILL = 4
 """So that a run goes on behind its last kill."""
 S1, PS_0, PS_1 = Kill(SWITCH_KILLED, 0, 0.5), Kill(SERVER_KILLED, 0, 0.5), Kill(SERVER_KILLED, 1, 0.5)
 WORKER_1 = Kill(WORKER_KILLED, 0, 0.0)

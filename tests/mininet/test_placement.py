@@ -145,7 +145,10 @@ def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) 
     """Switch on one CPU, both kinds of agents on the other."""
     switch, agents = CPUS
     placement = f"[placement]\nswitch = {switch}\nworkers = {agents}\nservers = {agents}"
-    with run_topo(tmp_path, tables=placement, datapath=datapath, servers=1, rounds=1) as run:
+    with run_topo(
+        tmp_path, tables=placement, datapath=datapath, servers=1, rounds=1, arms=["neither", "hot"],
+        virtual_time=False,
+    ) as run:  # fmt: skip
         run.wait_for_parts("operations-worker-*")
         (process,) = run.agents("softswitch")
         threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir()]

@@ -95,7 +95,7 @@ def test_two_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
     assert after - both == pytest.approx(net.alpha_us, rel=0.1)
 
 
-@pytest.mark.parametrize("workers", [4, 8, 16])
+@pytest.mark.parametrize("workers", [4, *(pytest.param(n, marks=pytest.mark.soak) for n in (8, 16))])
 def test_formula_and_packets_are_within_3_percent(workers: int) -> None:
     """ResNet-50's buffers at 10 Gbit/s; the formula's bytes have headers, which are 4.5 % of a link."""
     (found,) = beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [workers])
