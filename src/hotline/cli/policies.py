@@ -65,7 +65,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     help="Steps/s of all workers, for moves a second and periods.",
 )
 @_above_0("--every", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
-@_above_0("--writes", help="Table writes/s of the control plane. [default: what softswitch takes, 167,000]")
+@_above_0("--writes", help="Table writes/s of the control plane. [default: what softswitch takes, 417,000]")
 @click.option(
     "--servers",
     type=click.IntRange(1, 1000),

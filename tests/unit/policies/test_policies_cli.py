@@ -16,9 +16,11 @@ from click.testing import CliRunner, Result
 from hotline.cli.commands import hotline
 from hotline.policies import study as studies
 from hotline.policies.replay import replay as real_replay
+from hotline.policies.results import WRITES_PER_S
 from hotline.policies.rules.all import BY_NAME
 
 SIZES = "5,10,50"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def policies(*arguments: object) -> Result:
@@ -131,6 +133,16 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     pl.read_parquet(log).filter(pl.col("iteration") < 190).write_parquet(log)
     assert policies(*arguments, "--json").stdout != first
+
+
+def test_what_a_control_plane_manages_is_what_was_measured() -> None:
+    """In the kernel, of a hot set: of docs/performance.md's tables of thousand writes/s the last."""
+    lines = (DOCS / "performance.md").read_text().splitlines()
+    line = [line for line in lines if line.startswith("| hot set")]
+    assert float(line[-1].split("|")[3]) * 1_000 == WRITES_PER_S
+    told = f"{WRITES_PER_S:,.0f}"
+    assert f"softswitch takes {told} table writes a second" in (DOCS / "policies.md").read_text()
+    assert f"what softswitch takes, {told}" in " ".join(policies("--help").output.split())
 
 
 def test_a_generated_log(tmp_path: Path) -> None:
