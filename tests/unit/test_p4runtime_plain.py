@@ -36,8 +36,8 @@ Outcome = list[tuple[Any, str] | None] | str
 class Twins:
     """The same program twice: one is given requests as bytes, the other as messages."""
 
-    def __init__(self) -> None:
-        self.short, self.long = (controlled(make=CompiledPipeline) for _ in range(2))
+    def __init__(self, make: Any = CompiledPipeline) -> None:
+        self.short, self.long = (controlled(make=make) for _ in range(2))
         self.shortcuts = 0
         assert self.short._plain is not None
         do_all = self.short._plain.do_all
@@ -264,20 +264,24 @@ NOISE = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3
 TWINS: list[Twins] = []
 
 
-@settings(max_examples=examples(800), deadline=None)
-@given(
-    st.lists(
-        st.tuples(BATCHES, st.sampled_from(ATOMICITIES), st.one_of(st.just([]), st.just([]), NOISE)),
-        max_size=6,
-    )
+Batches = list[tuple[list[p4r.Update], Any, list[tuple[int, int]]]]
+REQUESTS: st.SearchStrategy[Batches] = st.lists(
+    st.tuples(BATCHES, st.sampled_from(ATOMICITIES), st.one_of(st.just([]), st.just([]), NOISE)),
+    max_size=6,
 )
-def test_any_requests_are_answered_as_the_long_way_answers(
-    batches: list[tuple[list[p4r.Update], Any, list[tuple[int, int]]]],
-) -> None:
-    """Also with some of their bytes changed. Tables are emptied between: to make them takes longest."""
+
+
+@settings(max_examples=examples(800), deadline=None)
+@given(REQUESTS)
+def test_any_requests_are_answered_as_the_long_way_answers(batches: Batches) -> None:
+    """Also with some of their bytes changed."""
     if not TWINS:
         TWINS.append(Twins())
-    (twins,) = TWINS
+    write_all(TWINS[0], batches)
+
+
+def write_all(twins: Twins, batches: Batches) -> None:
+    """Give both the requests. Tables are emptied afterwards: to make them takes longest."""
     for updates, atomicity, noise in batches:
         data = bytearray(request(*updates, atomicity=atomicity))
         for at, byte in noise:
