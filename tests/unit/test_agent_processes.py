@@ -261,6 +261,7 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
         assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
 
 
+@pytest.mark.soak
 def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
     """At the end, and with nothing to send twice."""
 
@@ -340,6 +341,7 @@ def test_what_a_killed_worker_sent_is_known(worker: Agent, servers: list[Agent],
     assert pl.read_parquet(log_dir / "rpc-worker-1-*.parquet").height
 
 
+@pytest.mark.soak
 def test_the_end_of_input_ends_a_run_and_keeps_its_log(worker: Agent, log_dir: Path) -> None:
     worker.send(cmd="run", job=1, first_step=0, steps=100_000, period_ns=10 * MS)
     assert "progress" in worker.read()

@@ -113,7 +113,7 @@ def hot_file(path: Path, keys: range) -> str:
     return str(path / "hot.parquet")
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize("loss", [pytest.param(0.0, marks=pytest.mark.soak), 0.05])
 def test_hot_sets_change_under_load_and_nothing_is_lost(loss: float) -> None:
     async def change(net: LiveNet) -> None:
         async with Controller(net.address) as controller:

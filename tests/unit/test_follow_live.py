@@ -125,6 +125,7 @@ def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterab
     on_net(scenario, loss=loss)
 
 
+@pytest.mark.soak
 def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
     async def scenario(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
@@ -144,6 +145,7 @@ def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
     on_net(scenario)
 
 
+@pytest.mark.soak
 def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
     """What the last key of a slot was pushed, here before anybody follows, is not its next key's."""
 

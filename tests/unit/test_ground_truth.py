@@ -170,7 +170,7 @@ def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(serve
         assert max(row["n_tx_us"], row["w_queue_us"], row["w_proc_us"]) <= tolerance(SERVICE_US), row
 
 
-@pytest.mark.parametrize("which", ["ps", "worker"])
+@pytest.mark.parametrize("which", ["ps", pytest.param("worker", marks=pytest.mark.soak)])
 def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_path: Path) -> None:
     """And is the wait of the next one, at least, where they come together."""
     long, its = {which: "tests.harness.known_times"}, which.removesuffix("orker")

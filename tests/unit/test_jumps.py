@@ -16,6 +16,10 @@ from softswitch.pipeline import LogRecord, Pipeline
 from tests.harness.constructs import PROGRAMS, compiled, fill_branches
 
 Make = type[InterpretedPipeline] | type[CompiledPipeline]
+MANY_LAPS = pytest.mark.parametrize(
+    "make", [pytest.param(InterpretedPipeline, marks=pytest.mark.soak), CompiledPipeline]
+)
+"""Interpreted they take seconds."""
 BOTH = pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 
 
@@ -25,7 +29,7 @@ def wound_down(pipeline: Pipeline, left: int, laps: int) -> list[int]:
     return [int.from_bytes(output.frame[4:8], "big") - 2 for output in pipeline.process(1, frame, 0, 0)]
 
 
-@BOTH
+@MANY_LAPS
 def test_a_loop_without_end_is_ended_with_its_packet(make: Make) -> None:
     pipeline = make(compiled("jumps"))
     fill_branches(pipeline)
@@ -59,7 +63,7 @@ def sum_is_not(laps: int) -> dict[str, Any]:
     return {"type": "expression", "value": number}
 
 
-@BOTH
+@MANY_LAPS
 def test_the_last_lap_that_is_allowed_is_taken(make: Make) -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]

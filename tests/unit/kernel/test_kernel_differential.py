@@ -67,6 +67,7 @@ def test_our_program(seed: int) -> None:
     compare(Random(seed), LANES)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds(2))
 def test_our_program_of_64_lanes(seed: int) -> None:
     compare(Random(seed), 64)

@@ -51,6 +51,7 @@ def copy(files: list[Path], tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.soak
 def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     """As a process of its own says that has simulated one."""
     command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
