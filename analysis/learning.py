@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log, sqrt
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from analysis.record import Block
 from analysis.statistics import TAIL, Comparison, of_logs
@@ -82,4 +82,4 @@ def _reach(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | Non
         return None
     squares = sum(float(np.var(values)) * len(values) for values in alike.values())
     # Both the arm and the baseline are one course each.
-    return float(student.ppf(1 - TAIL, freedom)) * sqrt(2 * squares / freedom)
+    return float(stdtrit(freedom, 1 - TAIL)) * sqrt(2 * squares / freedom)

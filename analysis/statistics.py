@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""
@@ -156,7 +156,7 @@ def _welch(other: Rounds, first: Rounds) -> tuple[float | None, float | None]:
         # All rounds are alike, but for the last bits.
         return shift, shift
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    reach = float(student.ppf(1 - TAIL, freedom) * np.sqrt(variance))
+    reach = float(stdtrit(freedom, 1 - TAIL) * np.sqrt(variance))
     return shift - reach, shift + reach
 
 
