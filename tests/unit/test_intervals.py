@@ -29,6 +29,7 @@ def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float)
     assert found.rounds < 28
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("method", ["percentile", "percentile, expanded", "BCa"])
 def test_bootstraps_of_sums_do_not(method: str) -> None:
     """The tail of 20 rounds is not the tail of blocks."""

@@ -15,8 +15,10 @@ from tests.unit.golden.run import GoldenRun
 
 SHOWN = [
     (390, "light"),
-    (1280, "dark"),
-    *(pytest.param(*other, marks=pytest.mark.soak) for other in ((390, "dark"), (1280, "light"))),
+    *(
+        pytest.param(*other, marks=pytest.mark.soak)
+        for other in ((390, "dark"), (1280, "light"), (1280, "dark"))
+    ),
 ]
 DRAWN = ".js-plotly-plot .main-svg"
 
