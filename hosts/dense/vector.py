@@ -16,14 +16,11 @@ from foundation.native.compile import compiled, int64
 from foundation.native.words import swap16, swap32
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.wire import as_packet, is_sound
+from hosts.worker.lockstep import FLOATS
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import next_overdue, retransmit
 
-INTEGERS, FLOATS = 5, 6
-"""Operations besides those of all designs: an all-reduce of the first values of `vector`, as they are."""
-PATIENCE_NS = 10_000_000_000
-"""After so long in which nothing has come an operation has stalled."""
 ME = (
     *WINDOW_ME,
     "n_ps", "workers", "op", "iteration", "n_keys",

@@ -20,7 +20,6 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.dense.packet import ADDEND, RESULT, SIZE
 from hosts.dense.vector import (
     ME,
-    PATIENCE_NS,
     begin,
     deadline,
     end,
@@ -34,6 +33,7 @@ from hosts.dense.vector import (
     wake,
 )
 from hosts.dense.wire import as_packet, count_of, read_words, write_head, write_words
+from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, free_slot, next_again, open_window, take_slot, time_round_trip
 

@@ -10,7 +10,8 @@ from foundation.native.records import record, records
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import rpcs
 from hosts.dense.packet import LEAST_SIZE, SIZE, WORKERS
-from hosts.dense.vector import ME, PATIENCE_NS
+from hosts.dense.vector import ME
+from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, open_window
 

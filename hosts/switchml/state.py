@@ -11,13 +11,10 @@ from foundation.native.records import record, records
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import rpcs
 from hosts.switchml.packet import SLOTS, VALUES
+from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.timer import MINIMUM
 
-INTEGERS, FLOATS = 5, 6
-"""Operations besides those of all designs: an all-reduce of what is in `addend`, or in `floats`."""
-PATIENCE_NS = 10_000_000_000
-"""After so long without a result an operation has stalled."""
 ME = record(
     "job", "worker", "window", "pool", "workers", "op", "iteration", "n_keys", "calls", "pending", "due",
     "number", "first", "chunks", "batch", "total", "is_float",

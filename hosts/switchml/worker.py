@@ -17,7 +17,7 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.switchml.floats import as_float, as_integer, largest_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
-from hosts.switchml.state import FLOATS, Reducer
+from hosts.switchml.state import Reducer
 from hosts.switchml.wire import (
     chunk_of,
     exponent_of,
@@ -27,6 +27,7 @@ from hosts.switchml.wire import (
     write_head,
     write_value,
 )
+from hosts.worker.lockstep import FLOATS
 from hosts.worker.timer import expired, sample
 
 

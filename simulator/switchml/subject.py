@@ -10,7 +10,7 @@ from foundation.designs.interface import Arm
 from foundation.designs.switchml import DESIGN
 from hosts.switchml.floats import LEAST_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
-from hosts.switchml.state import PATIENCE_NS
+from hosts.worker.lockstep import PATIENCE_NS
 from simulator.dense.schedule import Range
 from simulator.dense.subject import Subject, Vector
 

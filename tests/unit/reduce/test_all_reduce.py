@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
-from hosts.dense.client import StalledError
 from hosts.dense.floats import error_bound, most_of
 from hosts.dense.packet import HEADER, MOST_SIZE, VALUE_BYTES
-from hosts.dense.vector import PATIENCE_NS
+from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.machine import COMPILED, plain_machine
+from hosts.worker.vectors import StalledError
 from tests.harness.dense import Bed, integers, total
 from tests.harness.effort import examples
 

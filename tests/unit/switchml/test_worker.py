@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
-from hosts.switchml.client import Client, StalledError
+from hosts.switchml.client import Client
 from hosts.switchml.floats import error_bound
 from hosts.switchml.packet import VALUES, Packet, parse
-from hosts.switchml.state import PATIENCE_NS
+from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.worker.vectors import StalledError
 from simulator.switchml.rules import Switch
 from simulator.switchml.window import Window
 from tests.harness.effort import examples
