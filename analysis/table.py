@@ -108,14 +108,17 @@ def _cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
 
 
 def _breakdown(summary: Summary) -> Table:
+    """Without what is 0 in every arm."""
     table = _table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row(RPCS.spoken, *(RPCS.written(arm.of(RPCS)) for arm in arms))
     for name in CLASSES:
-        table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
+        if any(arm.rpcs_per_step_by_class.get(name) for arm in arms):
+            table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
     for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
-        table.add_row(metric.title, *(metric.written(arm.of(metric)) for arm in arms))
+        if any(values := [arm.of(metric) for arm in arms]):
+            table.add_row(metric.title, *map(metric.written, values))
     return table
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from analysis.answer import answer
 from analysis.facts import facts
 from analysis.page.tables import differences
@@ -11,6 +13,7 @@ from analysis.page.words import reading
 from analysis.paper import columns
 from analysis.record import CapacityCheck
 from analysis.summary import ArmSummary, Distribution, Summary
+from analysis.table import print_summary
 from foundation.designs.registry import design
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.harness.words import what_counts
@@ -80,11 +83,28 @@ def test_nothing_is_said_of_loads_or_of_the_servers_log() -> None:
     assert any("fractions of the lowest" in fact for fact in facts(usual))
 
 
+def test_the_breakdown_has_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    arm = an_arm(8_000.0).model_copy(
+        update={
+            "rpcs_per_step_by_class": {"all_hit": 0.0, "mixed": 0.0, "cold": 12.0},
+            "rpc_latency_by_class_us": dict.fromkeys(("all_hit", "mixed", "cold"), NOTHING),
+            "metrics_us": {"ps_proc": 0.0, "w_queue": 10.1},
+        }
+    )
+    print_summary(of_run({"ring": 8_000.0}, arms={"ring": arm}))
+    shown = capsys.readouterr().out
+    assert "cold × latency" in shown and "w_queue" in shown
+    assert "all-hit" not in shown and "ps_proc" not in shown
+
+
 def test_a_run_of_one_arm_shows_its_numbers() -> None:
     [table] = differences(of_run({"ring": 8_000.0}), "closed loop")
     assert table.columns == ("", "ring") and "in % of" not in table.title
     push = next(row for row in table.rows if "push mean" in str(row[0]))
     assert "8,000" in str(push)
+    # Pulls are of one's own model, and servers have nothing to do.
+    shown = {str(row[0]) for row in table.rows}
+    assert not [name for name in shown if "pull" in name or "PS" in name.split()]
     [table] = differences(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
     assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
 
