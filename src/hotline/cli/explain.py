@@ -28,7 +28,7 @@ PICTURE_WIDTH = 140
     type=click.IntRange(1, LANES),
     default=4,
     show_default=True,
-    help="How many it has, a lane each.",
+    help="Number of keys in the RPC; each takes one lane.",
 )
 @click.option(
     "--cold",

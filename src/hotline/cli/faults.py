@@ -60,8 +60,9 @@ def faults(
 ) -> None:  # fmt: skip
     """Let faults strike, and check that no update is lost or doubled.
 
-    FAULT is one of the rows of docs/reliability.md, as "switch restarted"; without one, all of them. Exits
-    with 1 where a schedule fails: the shortest part of it that does is written to a file, for --replay.
+    FAULT is a name such as "switch restarted"; without one, all are played. A name that there is not is
+    answered with all that there are. Exits with 1 if a schedule fails, and writes its shortest part that
+    fails to a file, for --replay.
     """
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows

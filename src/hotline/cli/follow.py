@@ -31,14 +31,14 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
 )
 @click.option(
     "--margin", default=MARGIN, show_default=True, type=Number(1, 1000),
-    help="How many times as often a key must be updated as the one whose place it takes.",
+    help="A key replaces another only if it is updated this many times as often.",
 )  # fmt: skip
 @click.option(
     "--moves",
     default=WAVE,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Largest number of these a period.",
+    help="At most so many replacements a period.",
 )
 @click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
 @json_option
@@ -48,9 +48,9 @@ def follow(
 ) -> None:  # fmt: skip
     """Keep the most updated keys of a job in the switch.
 
-    Training goes on meanwhile. At the end of each period keys that are updated more often take the places of
-    others, where they are ahead by the margin and by more than chance. At the beginning a set that is too
-    small is filled from what the servers have counted so far. A period is a line; with --json, an object.
+    Training goes on meanwhile. At the end of each period, keys that are updated more often replace others, if
+    they are ahead by the margin and by more than chance. At the beginning a set that is too small is filled
+    from what the servers have counted so far. Prints one line for each period, or with --json one object.
 
     Ends at Ctrl-C, and where another command becomes the switch's primary controller.
     """

@@ -14,7 +14,7 @@ from hotline.cli.common import json_option, one_line_errors, print_json
 
 @click.group()
 def logs() -> None:
-    """Look after the logs of a run."""
+    """Check the logs of a run."""
 
 
 @logs.command()

@@ -14,14 +14,14 @@ from hotline.cli.common import json_option, one_line_errors, plain_table, print_
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--bring-home", is_flag=True, help="Give it back to the servers: their files have it then.")
+@click.option("--bring-home", is_flag=True, help="Add these updates to the servers' files.")
 @json_option
 def owed(run: Path, bring_home: bool, as_json: bool) -> None:
-    """Tell what dead workers still owe the servers of a run.
+    """List updates that only the replay logs of dead workers have.
 
-    Their replay logs have it, and the switch is gone. RUN is the folder of a run that a worker's death has
-    ended, with [recovery] durable and replay_log. Exits with 1 where servers then hold anything but what
-    workers have pushed.
+    The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, with
+    [recovery] durable and replay_log. Exits with 1 if the servers' values then differ from what workers have
+    pushed.
     """
     from hosts.home import Left
 

@@ -37,10 +37,10 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 )
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
-    """Find the costs of hosts with which a run can be simulated.
+    """Fit the costs of hosts to a run.
 
-    With them a simulation takes as long as RUN did. They are printed as the table [hosts] of `hotline
-    simulate`. Takes some minutes.
+    With them a simulation has RUN's latencies, CPU time and capacity. They are printed as the table [hosts]
+    of `hotline simulate`. Takes some minutes.
     """
     from foundation.logs.parts import write_text
     from simulator.prediction.fit import fit as found_by
@@ -78,11 +78,11 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:
     """Simulate a real run, and compare both arm by arm.
 
-    RUN is simulated at the rates that it was offered. Means are to be within 15 %, p99 within 30 %, and
-    differences to have the signs that RUN can tell.
+    RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
+    p99 within 30 %, and differences have the same sign wherever RUN shows one.
     """
     if (hosts_of is None) == (by is None):
-        raise click.UsageError("one of --hosts and --by says what RUN is compared with")
+        raise click.UsageError("give either --hosts FILE or --by DIRECTORY, which RUN is compared with")
     with one_line_errors():
         found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, by or run)
     if as_json:

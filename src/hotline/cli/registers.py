@@ -36,8 +36,8 @@ def registers(
     """Read values that the switch holds for a job.
 
     KEYs are read through the data plane; without any, all keys of the job. A value is 32-bit fixed point, as
-    it is on the wire, and beside it the model's weight: value / scale. A parked key has none, its PS holds
-    it.
+    it is on the wire, and beside it the model's weight: value / scale. The switch has no value for
+    a parked key; its PS has it.
     """
     found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
     used = _scale_of_latest_run() if scale is None else scale

@@ -18,8 +18,8 @@ from hotline.cli.common import json_option, one_line_errors
 def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     """Do a run in virtual time, with the same report.
 
-    The P4 program and the agents are those of a real run. CONFIG is a TOML file as of `make run-topo`, which
-    may have the tables [network] and [hosts], too. Without one it is [DDL]'s cluster: 80 workers and 20
+    The P4 program and the agents are those of a real run. CONFIG is a TOML file like run.toml, which may
+    have the tables [network] and [hosts], too. Without one it is [DDL]'s cluster: 80 workers and 20
     parameter servers at 10 Gbit/s.
     """
     from analysis.table import print_summary

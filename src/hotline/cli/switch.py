@@ -74,9 +74,9 @@ def _move(
 @dry_run_option
 @json_option
 def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, as_json: bool) -> None:
-    """Have the switch serve a job's hot set, or not.
+    """Turn offload of a job's hot set on or off.
 
-    Off, the parameter servers serve it: the entries stay where they are; the values move home.
+    With off, values move to the parameter servers, which then serve them. The table entries stay.
     """
     on = state == "on"
 

@@ -17,7 +17,7 @@ def up(file: Path | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).
 
     Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE is like run.toml:
-    design, workers, servers, placement and so on. It goes on in the background.
+    design, workers, servers, placement and so on. Switch and servers keep running in the background.
     """
     from hotline.kv.launch import up as start
 

@@ -93,7 +93,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=0.9,
     show_default=True,
     type=Number(0.01, 0.999),
-    help="The scaling factor for which bandwidth and compression are sought.",
+    help="Find the bandwidth and compression that reach this scaling factor.",
 )
 @click.option(
     "--step-ms",
@@ -111,7 +111,7 @@ def whatif(
     utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell what a better network would bring dense training.
+    """Tell how much a better network would speed up dense training.
 
     Or compression, or a switch that adds up.
 
