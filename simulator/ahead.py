@@ -1,4 +1,4 @@
-"""What agents will read of frames that are on their way to them: caches fetch it meanwhile."""
+"""What agents will read next, of frames on their way to them or of their own: caches fetch it meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from foundation.native.reference import row
 from simulator.state import World
 
 seek_asked, fetch_asked = SERVER.seek, SERVER.fetch
-seek_answered, fetch_answered = WORKER.seek, WORKER.fetch
+prepare, seek_answered, fetch_answered = WORKER.prepare, WORKER.seek, WORKER.fetch
 
 
 @compiled

@@ -17,7 +17,7 @@ from simulator.state import HEAD_BYTES, World
 from simulator.worker import FULL, WENT_ON
 
 (
-    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, _, _,
+    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, *_,
 ) = SERVER  # fmt: skip
 _PORT = 36
 """Place of the UDP destination in a frame."""

@@ -44,6 +44,11 @@ def reads_little(_state: Any, _datagram: Rpc) -> None:
     """There is nothing to be fetched."""
 
 
+@compiled
+def sends_little(_state: Any) -> None:
+    """There is nothing to be fetched."""
+
+
 class WorkerHalf(NamedTuple):
     """What a worker's loop calls.
 
@@ -73,9 +78,12 @@ class WorkerHalf(NamedTuple):
     positions and deltas of an operation; how many keys."""
     take_owed: Callable[[Any, int], None]
     """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
+    prepare: Callable[[Any], None] = sends_little
+    """(state): have the caches fetch what the next `transmit` will read and write. Like the next two it
+    changes nothing, and only makes virtual time fast, where workers take turns."""
     seek: Callable[[Any, Rpc], None] = reads_little
-    """(state, datagram): have the caches fetch what tells whose answer a datagram is, which may be anything.
-    Like the next it changes nothing, and only makes `receive` fast."""
+    """(state, datagram): have the caches fetch what tells which request a datagram answers, which may be
+    anything."""
     fetch: Callable[[Any, Rpc], None] = reads_little
     """(state, datagram): and, a while later, have them fetch what it answers."""
 

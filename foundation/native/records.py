@@ -40,4 +40,5 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
     size = int(np.prod(shape)) * kind.itemsize
     octets = np.zeros(size + LINE - 1, np.uint8)
     start = -octets.ctypes.data % LINE
-    return octets[start : start + size].view(kind).reshape(shape)
+    made: NDArray[Any] = octets[start : start + size].view(kind).reshape(shape)
+    return made

@@ -59,7 +59,7 @@ def fetch(server: Any, rpc: Rpc) -> None:
 @compiled
 def _lanes_left(rpc: Rpc) -> int:
     """Bitmap of the lanes that the switch has left to the server."""
-    return swap32(int64(rpc.live) & ~int64(rpc.served))
+    return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled

@@ -34,11 +34,13 @@ SPARSE = KeySpace(SIZE, np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, 
 _numba: Any = numba
 
 
-@_numba.njit(error_model="numpy")
-def _look_ahead(server: Any, inbox: Any) -> None:
+def _look_at_all(server: Any, inbox: Any) -> None:
     server = borrowed(server)
     for k in range(len(inbox)):
         look_ahead(server, inbox, k, len(inbox))
+
+
+_look_ahead: Any = _numba.njit(error_model="numpy")(_look_at_all)
 
 
 def contents(state: Any) -> list[Any]:
@@ -95,15 +97,16 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     calls = make_calls(JOB, 1, EPOCH, n_ps=2, parameters=SIZE, sparse=None, largest=SIZE)
     calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
     cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
-    following = calls.calls[calls.calls[calls.me.first_unsent].next]
+    following = calls.calls[calls.me.first_unsent]
     keys = following.key_at[: following.count]
-    here = int(calls.calls[calls.me.first_unsent].next)
-    seen = touched(of_worker.next_calls, calls, here)
+    seen = touched(of_worker.prepare, calls)
     assert lines(calls.keys.ctypes.data + 8 * keys) <= lines(seen)
     assert lines(calls.deltas.ctypes.data + 4 * keys) <= lines(seen)
     behind = calls.calls.ctypes.data + int(following.next) * calls.calls.itemsize
     assert lines(range(behind, behind + calls.calls.itemsize)) <= lines(seen)
     s = cast(Any, plain(transmit))(calls, 5)
+    written = calls.sent.ctypes.data + s * BUFFER_BYTES
+    assert lines(range(written, written + int(calls.slots[s].length))) <= lines(seen)
     answer = calls.sent[s]
     first, then = touched(of_worker.seek, calls, answer), touched(of_worker.fetch, calls, answer)
     assert lines([calls.slots.ctypes.data + s * SLOT.itemsize]) <= lines(first)

@@ -1,6 +1,7 @@
 """What a worker will read and write soon, fetched into the caches: of the next calls, and for an answer.
 
-In virtual time eighty workers take turns, and have more memory together than a cache.
+In virtual time many workers take turns, and have more memory together than a cache. Real ones call none of
+it: one worker's operation is near anyway.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsiz
 
 
 @compiled
-def next_calls(state: Calls, c: int) -> None:
-    """Call `c` is sent next, from its keys to a slot of its own; the one behind it has its record touched."""
-    if c == NOTHING:
+def prepare(state: Calls) -> None:
+    """Have what the next call is written from come near, and where to; and the record behind it."""
+    me = state.me
+    if me.first_unsent == NOTHING:
         return
-    me, call = state.me, state.calls[c]
+    call = state.calls[me.first_unsent]
     keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), me.op == PUSH
     for lane in range(int64(call.count)):
         i = int64(call.key_at[lane])  # of another call where the lane is not live

@@ -14,7 +14,6 @@ from foundation.native.compile import compiled, int64
 from foundation.native.words import swap32, swap64
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES
 from foundation.protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Request, Rpc, encode
-from hosts.hotset.worker.ahead import next_calls
 from hosts.hotset.worker.calls import new_call, queue_call
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import pack
@@ -60,7 +59,6 @@ def transmit(state: Calls, now: int) -> int:
     me.first_unsent = state.calls[c].next
     s = take_slot(state, c, now)
     slot = state.slots[s]
-    next_calls(state, int64(me.first_unsent))
     slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)
     return s
 
