@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.native.compile import compiled, int64
 from foundation.native.libc import memcpy
+from simulator.ahead import is_there
 from simulator.cores import make_ready
 from simulator.links import address_of, carry, draw, finish_head, free_frame, new_frame
 from simulator.racks import arrived_over
@@ -23,6 +24,7 @@ def arrive(world: World, a: int, f: int, now: int) -> None:
         free_frame(world, f)
         return
     world.frames[f].arrival = now
+    is_there(world, a, f)
     ring[(agent.first + agent.waiting) & (len(ring) - 1)] = f
     agent.waiting += 1
     make_ready(world, a, now)

@@ -34,12 +34,14 @@ def drop_event(world: World) -> None:
     last = heap[n]
     while True:
         first = 4 * at + 1
-        if first >= n:
+        if first + 3 < n:
+            best = _earlier(heap, _earlier(heap, first, first + 1), _earlier(heap, first + 2, first + 3))
+        elif first < n:
+            best = first
+            for child in range(first + 1, n):
+                best = _earlier(heap, best, child)
+        else:
             break
-        best = first
-        for child in range(first + 1, min(first + 4, n)):
-            if _is_earlier(heap[child], heap[best]):
-                best = child
         if not _is_earlier(heap[best], last):
             break
         _copy(heap[at], heap[best])
@@ -48,8 +50,14 @@ def drop_event(world: World) -> None:
 
 
 @compiled
+def _earlier(heap: Any, one: int, other: int) -> int:
+    """The place of the earlier of two: chosen without a jump, which would be foreseen half of the time."""
+    return other if _is_earlier(heap[other], heap[one]) else one
+
+
+@compiled
 def _is_earlier(event: Any, other: Any) -> bool:
-    return bool(event.time < other.time or (event.time == other.time and event.order < other.order))
+    return bool((event.time < other.time) | ((event.time == other.time) & (event.order < other.order)))
 
 
 @compiled

@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.native.compile import compiled, int64
 from foundation.protocol.addressing import BLOCK
+from simulator.ahead import is_coming
 from simulator.links import carry, free_frame
 from simulator.state import AT_HOST, AT_SWITCH, FROM_RACK, NOBODY, World
 
@@ -48,4 +49,5 @@ def send_down(world: World, port: int, f: int, now: int) -> None:
     elif rack and to < world.me.workers:
         carry(world, world.racks_down[to // rack], f, now, FROM_RACK, to // rack)
     else:
+        is_coming(world, to, f)
         carry(world, world.down[to], f, now, AT_HOST, to)

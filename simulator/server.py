@@ -16,7 +16,9 @@ from simulator.links import finish_head, free_frame, new_frame, put_aside, turn_
 from simulator.state import HEAD_BYTES, World
 from simulator.worker import FULL, WENT_ON
 
-handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake = SERVER
+(
+    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, *_,
+) = SERVER  # fmt: skip
 _PORT = 36
 """Place of the UDP destination in a frame."""
 

@@ -33,7 +33,8 @@ ASIDE = 128
 """Frames that one event leaves to Python at most."""
 NOBODY = -1
 
-EVENT = record("time", "order", "kind", "who", "frame")
+EVENT = record("time", "order", ("kind", np.int32), ("who", np.int32), "frame")
+"""Half a line of a cache."""
 _RPC_AT = 64
 FRAME = checked(
     np.dtype(

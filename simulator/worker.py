@@ -12,6 +12,7 @@ from hosts.udp import BURST
 from hosts.worker.machine import octets, peer, receive, transmit, wake
 from hosts.worker.operate import SEND_BURST
 from simulator.agents import drawn, flush, frame_of, take_frame
+from simulator.ahead import prepare
 from simulator.cores import block, go_on
 from simulator.links import free_frame
 from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
@@ -67,6 +68,7 @@ def _send_some(world: World, w: int, calls: Any, now: int) -> int:
         if s == NOTHING:
             break
         now += costs.encode
+        prepare(calls)
         datagram = int64(calls.sent.ctypes.data) + s * BUFFER_BYTES
         world.burst[n] = frame_of(world, w, peer(calls, s), datagram, octets(calls, s))
         n += 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
 from foundation.native.plain import plain
-from foundation.native.records import records
+from foundation.native.records import records, zeros
 from foundation.native.reference import lent, row
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Values
@@ -213,7 +213,7 @@ def _stacked(arrays: Sequence[Any]) -> Any:
     """Arrays, or records, of one kind as one with an axis in front; shorter ones end in zeros."""
     first = arrays[0]
     shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
-    stacked: Any = np.zeros((len(arrays), *shape), first.dtype)
+    stacked: Any = zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
         # Zeros take no memory before something is written there.
         if not first.shape or np.frombuffer(each, np.uint8).any():

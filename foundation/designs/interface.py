@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from foundation.native.compile import compiled
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 
@@ -36,6 +37,16 @@ LOCKSTEP_WORKERS = (2, 32)
 COMMAND, FOREIGN = -1, -2
 """Marks instead of a length: a datagram is the controller's, for the design's Python; it is of another
 version of the wire."""
+
+
+@compiled
+def reads_little(_state: Any, _datagram: Rpc) -> None:
+    """There is nothing to be fetched."""
+
+
+@compiled
+def sends_little(_state: Any) -> None:
+    """There is nothing to be fetched."""
 
 
 class WorkerHalf(NamedTuple):
@@ -67,6 +78,14 @@ class WorkerHalf(NamedTuple):
     positions and deltas of an operation; how many keys."""
     take_owed: Callable[[Any, int], None]
     """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
+    prepare: Callable[[Any], None] = sends_little
+    """(state): have the caches fetch what the next `transmit` will read and write. Like the next two it
+    changes nothing, and only makes virtual time fast, where workers take turns."""
+    seek: Callable[[Any, Rpc], None] = reads_little
+    """(state, datagram): have the caches fetch what tells which request a datagram answers, which may be
+    anything."""
+    fetch: Callable[[Any, Rpc], None] = reads_little
+    """(state, datagram): and, a while later, have them fetch what it answers."""
 
 
 class ServerHalf(NamedTuple):
@@ -74,7 +93,7 @@ class ServerHalf(NamedTuple):
 
     Its state has at least `me`, a record with `callers`, which grows when a worker comes for the first time,
     and `noted`, which is not 0 when something is to be kept before an answer leaves; and `due`: `wake` has
-    nothing to do before. `hosts.ps.silent` has the last five for a server that only answers."""
+    nothing to do before. `hosts.ps.silent` has `transmit` to `wake` for a server that only answers."""
 
     handle: Callable[[Any, Rpc, int, int, Rpc], int]
     """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
@@ -100,6 +119,11 @@ class ServerHalf(NamedTuple):
     """(state, slot): whom it goes to."""
     wake: Callable[[Any, int], None]
     """(state, now): do what is due, at `me.due`."""
+    seek: Callable[[Any, Rpc], None] = reads_little
+    """(state, datagram): have the caches fetch what tells where the parameters of a datagram are, which may
+    be anything. Like the next it changes nothing, and only makes `handle` fast."""
+    fetch: Callable[[Any, Rpc], None] = reads_little
+    """(state, datagram): and, a while later, have them fetch the parameters."""
 
 
 class Agents(NamedTuple):

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+LINE = 64
+"""Bytes that caches fetch together."""
 
 
 def record(*fields: Any) -> np.dtype[Any]:
@@ -27,4 +31,14 @@ def checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def records(shape: int | Sequence[int], dtype: np.dtype[Any]) -> Any:
     """An array of records, all 0; to type checkers anything, since fields are attributes."""
-    return np.zeros(shape, dtype).view(np.recarray)
+    return zeros(shape, dtype).view(np.recarray)
+
+
+def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
+    """An array of zeros that begins where a line of the caches does: a record of a line is then in one."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape)) * kind.itemsize
+    octets = np.zeros(size + LINE - 1, np.uint8)
+    start = -octets.ctypes.data % LINE
+    made: NDArray[Any] = octets[start : start + size].view(kind).reshape(shape)
+    return made

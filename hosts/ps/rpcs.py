@@ -163,9 +163,15 @@ def is_full(callers: int, rows: int) -> bool:
 
 
 @compiled
+def home_of_caller(callers: Any, job: int, worker: int, epoch: int) -> int:
+    """Index of the row where a caller is looked for first."""
+    return (worker * 31 + job * 7 + epoch) & len(callers) - 1
+
+
+@compiled
 def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
     """Index of the caller's row, or of the empty one where it is to be."""
-    at = (worker * 31 + job * 7 + epoch) & len(callers) - 1
+    at = home_of_caller(callers, job, worker, epoch)
     while True:
         row = callers[at]
         if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):

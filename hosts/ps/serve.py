@@ -38,7 +38,9 @@ from hosts.udp import (
 )
 from softswitch.ports.layout import EPOLL_EVENT
 
-handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake = SERVER
+(
+    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, seek, fetch,
+) = SERVER  # fmt: skip
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
 the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
@@ -192,6 +194,7 @@ def handle_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: 
     began = clock(udp, THREAD_CPU)
     read = clock(udp, MONOTONIC)
     for k in range(n):
+        look_ahead(server, udp.inbox, k, n)
         callers = int64(server.me.callers)
         outcome = answer_one(server, service, udp, fd, k, read)
         mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
@@ -202,6 +205,15 @@ def handle_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: 
         read = clock(udp, MONOTONIC)
     share_cpu(server, 0 if is_given(service) else clock(udp, THREAD_CPU) - began)
     return marked
+
+
+@compiled
+def look_ahead(server: Any, inbox: Any, k: int, n: int) -> None:
+    """While datagram k is handled, have the caches fetch what the next ones of n will read."""
+    if k + 2 < n:
+        seek(server, inbox[k + 2])
+    if k + 1 < n:
+        fetch(server, inbox[k + 1])
 
 
 @compiled

@@ -26,7 +26,7 @@ _FULLEST = 0.6
 """Load of the table: linear probing then looks at some two slots for a key that is there."""
 _CHUNK = 1 << 20
 _ME = record("places", "keys", "shift")
-_RANK = record(("bits", "u4"), ("before", "u4"))
+RANK = record(("bits", "u4"), ("before", "u4"))
 _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
 
 
@@ -44,12 +44,12 @@ class Share(NamedTuple):
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     """The share of a PS among n_ps."""
     me = records(1, _ME)[0]
-    share = Share(me, records(0, _RANK), np.zeros(0, np.uint64))
+    share = Share(me, records(0, RANK), np.zeros(0, np.uint64))
     if space.sparse is not None:
         return _tabled(share, space.sparse, ps, n_ps)
     me.keys = me.places = space.size
     if n_ps > 1:
-        share = share._replace(ranks=records(-(-space.size // 32), _RANK))
+        share = share._replace(ranks=records(-(-space.size // 32), RANK))
         me.places = rank_all(share, ps, n_ps)
     return share
 

@@ -12,7 +12,7 @@ from foundation.native.loops import loop
 from foundation.native.plain import plain
 from foundation.native.reference import borrowed
 
-start, transmit, octets, peer, wake, deadline, receive, owed, take_owed = halves.WORKER
+start, transmit, octets, peer, wake, deadline, receive, owed, take_owed, *_ = halves.WORKER
 
 
 def worker_states(state: Any) -> list[tuple[Generic, type]]:

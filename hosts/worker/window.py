@@ -27,8 +27,12 @@ ME = (
 )  # fmt: skip
 """Fields of `me`: `free` and `queued_again` count what is in the arrays of these names, `again` is where it
 begins."""
-SLOT = record("busy", "seq", "number", "call", "length", "t0", "sent", "deadline", "attempts", "queued")
-"""One of the window. Times in ns; `number` counts what has been issued; `queued` waits to be sent again."""
+SLOT = record(
+    "seq", "number", "call", "t0", "sent", "deadline",
+    ("busy", np.int32), ("queued", np.int32), ("length", np.int32), ("attempts", np.int32),
+)  # fmt: skip
+"""One of the window, a line of the caches. Times in ns; `number` counts what has been issued; `queued` waits
+to be sent again."""
 
 
 def open_window(me: Any, job: int, worker: int, epoch: int, window: int) -> NDArray[np.int64]:

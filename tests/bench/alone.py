@@ -20,6 +20,7 @@ from hosts.hotset.worker.answers import end_call
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
+from hosts.ps.serve import look_ahead
 from hosts.ps.share import make_share, table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
@@ -89,7 +90,7 @@ def handle_all(
     """Number requests from `first` on and handle them; returns how many were answered, and CPU time, ns.
 
     They lie in the inbox a burst at a time, as the kernel would have put them there: in the cache, which
-    their parameters are not.
+    their parameters are not, but as far as the loop has them fetched ahead.
     """
     server, requests, inbox = borrowed(server), borrowed(requests), borrowed(inbox)
     answered, ns, done = int64(0), int64(0), int64(0)
@@ -100,6 +101,7 @@ def handle_all(
             inbox[k].seq = swap32(WINDOW + first + done + k)
         begin = cpu_ns(clock)
         for k in range(n):
+            look_ahead(server, inbox, k, n)
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
         ns += cpu_ns(clock) - begin
         done += n

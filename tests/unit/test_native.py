@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.native.caches import touch, touch_lines
 from foundation.native.compile import compiled, entry_point, int64
 from foundation.native.plain import plain
-from foundation.native.records import record, records
+from foundation.native.records import LINE, record, records, zeros
 from foundation.native.reference import borrowed
 from foundation.native.words import ones, swap16, swap32, swap64
 
@@ -92,3 +93,33 @@ def test_plain_takes_stand_ins() -> None:
 def test_a_field_that_plain_python_could_not_read_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"fields {name}: numpy's records have attributes"):
         record("good", name)
+
+
+@entry_point
+def _touch(address: int, octets: int) -> None:
+    touch(address)
+    touch_lines(address, octets)
+
+
+@pytest.mark.parametrize("address", [0, -1, 1 << 62, -(1 << 63)])
+def test_any_address_may_be_touched(address: int) -> None:
+    _touch(address, 1000)
+    plain(_touch)(address, 1000)
+
+
+def test_touched_memory_stays_as_it_is_and_every_line_is_touched() -> None:
+    kept = np.arange(1000, dtype=np.uint8)
+    _touch(kept.ctypes.data, len(kept))
+    assert (kept == np.arange(1000, dtype=np.uint8)).all()
+    seen: list[int] = []
+    plain(touch_lines, {touch: seen.append})(5 * LINE, 2 * LINE + 1)
+    assert seen == [5 * LINE, 6 * LINE, 7 * LINE]
+
+
+@given(shape=st.lists(st.integers(1, 40), min_size=1, max_size=3), kind=st.sampled_from(["u1", "i8", "f4"]))
+def test_arrays_begin_with_a_line_of_the_caches(shape: list[int], kind: str) -> None:
+    made, rows = zeros(shape, kind), records(shape[0], record("total", ("cells", kind, (3,))))
+    assert made.shape == tuple(shape) and made.dtype == kind and not made.any()
+    assert len(rows) == shape[0] and not rows.total.any() and not rows.cells.any()
+    for array in (made, rows):
+        assert array.ctypes.data % LINE == 0 and array.flags.c_contiguous and array.flags.writeable

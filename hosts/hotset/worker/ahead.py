@@ -1,0 +1,56 @@
+"""What a worker will read and write soon, fetched into the caches: of the next calls, and for an answer.
+
+In virtual time many workers take turns, and have more memory together than a cache. Real ones call none of
+it: one worker's operation is near anyway.
+"""
+
+from __future__ import annotations
+
+from foundation.designs.interface import NOTHING
+from foundation.native.caches import touch, touch_lines
+from foundation.native.compile import compiled, int64
+from foundation.native.words import swap32
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
+from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
+from hosts.hotset.worker.state import CALL, Calls
+from hosts.worker.row import ROW
+from hosts.worker.window import SLOT
+
+_SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsize
+
+
+@compiled
+def prepare(state: Calls) -> None:
+    """Have what the next call is written from come near, and where to; and the record behind it."""
+    me = state.me
+    if me.first_unsent == NOTHING:
+        return
+    call = state.calls[me.first_unsent]
+    keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), me.op == PUSH
+    for lane in range(int64(call.count)):
+        i = int64(call.key_at[lane])  # of another call where the lane is not live
+        touch(keys + i * KEY_BYTES)
+        if pushes:
+            touch(deltas + i * VALUE_BYTES)
+    if me.free:
+        s = int64(state.free[me.free - 1]) & SLOT_MASK
+        octets = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
+        touch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, octets)
+    if call.next != NOTHING:
+        touch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)
+
+
+@compiled
+def seek(state: Calls, rpc: Rpc) -> None:
+    """Have an answer's slot come near, its request and a row of the log."""
+    s = swap32(rpc.seq) & SLOT_MASK
+    touch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
+    touch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
+    touch(int64(state.log.ctypes.data) + int64(state.me.rows) * _ROW_BYTES)
+
+
+@compiled
+def fetch(state: Calls, rpc: Rpc) -> None:
+    """And, a while later, its call."""
+    call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
+    touch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

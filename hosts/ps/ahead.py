@@ -1,0 +1,72 @@
+"""What a request will read, fetched into the caches before its turn: first what tells where its values are.
+
+Servers with many parameters wait for memory more than they compute. To touch memory changes nothing, so a
+request may be anything, and nothing here can make an answer wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from foundation.native.caches import touch
+from foundation.native.compile import compiled, int64
+from foundation.native.words import swap16, swap32, swap64
+from foundation.protocol.header import LANES, SLOT_MASK
+from foundation.protocol.rpc import Rpc
+from hosts.ps.rpcs import CALLER, find_job, home_of_caller
+from hosts.ps.share import RANK, home_of, locate
+from hosts.ps.values import CELL
+
+_KEY_BYTES, _WORD_BYTES = 8, 4
+_CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize
+_TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added"))  # type: ignore[index]
+
+
+@compiled
+def seek(server: Any, rpc: Rpc) -> None:
+    """Have its caller's turns come near, and what tells the places of its keys."""
+    _touch_caller(server, rpc)
+    share, j, left = server.share, find_job(server, swap16(rpc.job)), _lanes_left(rpc)
+    ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
+    cells = int64(server.cells[max(j, 0)].ctypes.data)
+    for lane in range(min(int64(rpc.count), LANES)):
+        if left >> lane & 1:
+            key = swap64(rpc.keys[lane])
+            if len(share.table):  # a key that is at home has its cell at the same place
+                home = home_of(share, key)
+                touch(table + home * _KEY_BYTES)
+                touch(cells + home * _CELL_BYTES)
+            elif len(share.ranks):
+                touch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
+            else:
+                touch(cells + int64(key) * _CELL_BYTES)
+
+
+@compiled
+def fetch(server: Any, rpc: Rpc) -> None:
+    """And, a while later, the cells, where only ranks tell which they are."""
+    if len(server.share.ranks) == 0:
+        return
+    j, left = find_job(server, swap16(rpc.job)), _lanes_left(rpc)
+    cells = int64(server.cells[max(j, 0)].ctypes.data)
+    for lane in range(min(int64(rpc.count), LANES)):
+        if left >> lane & 1:
+            touch(cells + locate(server.share, swap64(rpc.keys[lane])) * _CELL_BYTES)
+
+
+@compiled
+def _lanes_left(rpc: Rpc) -> int:
+    """Bitmap of the lanes that the switch has left to the server."""
+    return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
+
+
+@compiled
+def _touch_caller(server: Any, rpc: Rpc) -> None:
+    at = home_of_caller(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
+    row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
+    slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
+    touch(row)
+    touch(row + _TURNS_AT + slot)
+    touch(row + _ADDED_AT + slot)

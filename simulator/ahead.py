@@ -1,0 +1,31 @@
+"""What agents will read next, of frames on their way to them or of their own: caches fetch it meanwhile."""
+
+from __future__ import annotations
+
+from foundation.designs.halves import SERVER, WORKER
+from foundation.native.compile import compiled, int64
+from foundation.native.reference import row
+from simulator.state import World
+
+seek_asked, fetch_asked = SERVER.seek, SERVER.fetch
+prepare, seek_answered, fetch_answered = WORKER.prepare, WORKER.seek, WORKER.fetch
+
+
+@compiled
+def is_coming(world: World, a: int, f: int) -> None:
+    """Frame `f` has left the switch for agent `a`."""
+    s = a - int64(world.me.workers)
+    if s >= 0:
+        seek_asked(row(world.servers, s), world.frames[f].rpc)
+    else:
+        seek_answered(row(world.calls, a), world.frames[f].rpc)
+
+
+@compiled
+def is_there(world: World, a: int, f: int) -> None:
+    """And it has come."""
+    s = a - int64(world.me.workers)
+    if s >= 0:
+        fetch_asked(row(world.servers, s), world.frames[f].rpc)
+    else:
+        fetch_answered(row(world.calls, a), world.frames[f].rpc)

@@ -1,0 +1,119 @@
+"""What agents have caches fetch ahead is what they read then, and changes nothing."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, cast
+
+import numba
+import numpy as np
+import pytest
+
+from foundation.native.caches import touch
+from foundation.native.plain import plain
+from foundation.native.records import LINE
+from foundation.native.reference import borrowed
+from foundation.protocol.header import LANES, Op
+from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from hosts.hotset.ps.state import make_server
+from hosts.hotset.worker import ahead as of_worker
+from hosts.hotset.worker.requests import start, transmit
+from hosts.hotset.worker.state import make_calls
+from hosts.keys import KeySpace
+from hosts.ps import ahead as of_server
+from hosts.ps.rpcs import find_caller
+from hosts.ps.serve import look_ahead
+from hosts.ps.share import make_share, places_of
+from hosts.worker.window import SLOT
+from simulator.state import EVENT
+from tests.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
+
+SIZE = 5_000
+DENSE = KeySpace(SIZE)
+SPARSE = KeySpace(SIZE, np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64)))
+_numba: Any = numba
+
+
+def _look_at_all(server: Any, inbox: Any) -> None:
+    server = borrowed(server)
+    for k in range(len(inbox)):
+        look_ahead(server, inbox, k, len(inbox))
+
+
+_look_ahead: Any = _numba.njit(error_model="numpy")(_look_at_all)
+
+
+def contents(state: Any) -> list[Any]:
+    return [contents(each) if hasattr(each, "_fields") else np.asarray(each).tobytes() for each in state]
+
+
+def touched(function: Any, *args: Any) -> list[int]:
+    seen: list[int] = []
+    cast(Any, plain(function, {touch: seen.append}))(*args)
+    return seen
+
+
+def lines(addresses: Any) -> set[int]:
+    return {int(address) // LINE for address in addresses}
+
+
+@pytest.mark.parametrize("n_ps", [1, 3])
+@pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: int) -> None:
+    server = make_server(0, [7, JOB], make_share(space, 0, n_ps))
+    keys = space.all()[np.random.default_rng(2).choice(SIZE, LANES)]
+    rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
+    places = places_of(server.share, keys)
+    cells = server.cells[1].ctypes.data + places * server.cells.itemsize
+    mine = cells[places < server.share.me.places]
+    before = contents(server)
+    first, then = touched(of_server.seek, server, rpc), touched(of_server.fetch, server, rpc)
+    if space is DENSE:
+        assert lines(mine) <= lines(first + then)
+        assert bool(then) == (n_ps > 1)
+    else:  # some keys are not at home in the table
+        assert len(lines(mine) & lines(first)) > 0.6 * len(lines(mine)) and not then
+    plain(find_caller)(server, JOB, FIRST_WORKER, EPOCH)
+    [caller] = np.flatnonzero(server.callers.known)
+    assert server.callers[caller : caller + 1].ctypes.data in first
+    server.callers[caller].known = server.me.callers = 0
+    server.callers[caller].job = server.callers[caller].worker = server.callers[caller].epoch = 0
+    assert contents(server) == before
+
+
+@pytest.mark.parametrize("n_ps", [1, 3])
+@pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_whatever_comes_is_looked_at_and_changes_nothing(space: KeySpace, n_ps: int) -> None:
+    server, inbox, random = make_server(0, [JOB], make_share(space, 0, n_ps)), rpcs(40), Random(3)
+    before = contents(server)
+    inbox.view(np.uint8)[:] = np.frombuffer(random.randbytes(inbox.nbytes), np.uint8)
+    inbox[:20].job = JOB << 8  # in network order
+    _look_ahead(server, inbox)
+    plain(look_ahead)(server, inbox, 0, len(inbox))
+    assert contents(server) == before
+
+
+def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
+    calls = make_calls(JOB, 1, EPOCH, n_ps=2, parameters=SIZE, sparse=None, largest=SIZE)
+    calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
+    cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
+    following = calls.calls[calls.me.first_unsent]
+    keys = following.key_at[: following.count]
+    seen = touched(of_worker.prepare, calls)
+    assert lines(calls.keys.ctypes.data + 8 * keys) <= lines(seen)
+    assert lines(calls.deltas.ctypes.data + 4 * keys) <= lines(seen)
+    behind = calls.calls.ctypes.data + int(following.next) * calls.calls.itemsize
+    assert lines(range(behind, behind + calls.calls.itemsize)) <= lines(seen)
+    s = cast(Any, plain(transmit))(calls, 5)
+    written = calls.sent.ctypes.data + s * BUFFER_BYTES
+    assert lines(range(written, written + int(calls.slots[s].length))) <= lines(seen)
+    answer = calls.sent[s]
+    first, then = touched(of_worker.seek, calls, answer), touched(of_worker.fetch, calls, answer)
+    assert lines([calls.slots.ctypes.data + s * SLOT.itemsize]) <= lines(first)
+    assert lines([calls.sent.ctypes.data + s * BUFFER_BYTES]) <= lines(first)
+    record = calls.calls.ctypes.data + int(calls.slots[s].call) * calls.calls.itemsize
+    assert lines(range(record, record + calls.calls.itemsize)) <= lines(then)
+
+
+def test_records_that_are_read_as_a_whole_share_no_line_for_nothing() -> None:
+    assert SLOT.itemsize == LINE and LINE % EVENT.itemsize == 0
