@@ -98,7 +98,7 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
     cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
     following = calls.calls[calls.me.first_unsent]
-    keys = following.key_at[: following.count]
+    keys = following.key_at[: following.count].astype(np.int64)
     seen = touched(of_worker.prepare, calls)
     assert lines(calls.keys.ctypes.data + 8 * keys) <= lines(seen)
     assert lines(calls.deltas.ctypes.data + 4 * keys) <= lines(seen)
