@@ -22,11 +22,11 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 
 test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(ARGS)
 
 coverage: ## the same tests with their branch coverage, which takes longer
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 --cov --cov-report= $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(ARGS)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
 	@$(AS_ROOT) $(PYTHON) -m hotline.paper all $(if $(QUICK),--quick) $(ARGS)
@@ -48,7 +48,7 @@ faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="-
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 2 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
 	@$(PYTHON) -m tests.fuzz $(ARGS)

@@ -140,7 +140,8 @@ def test_interfaces_that_sysfs_does_not_show_are_named(
     assert masks(net) == [0, 0]
 
 
-@pytest.mark.parametrize("datapath", ["kernel", pytest.param("sockets", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("datapath", ["kernel", "sockets"])
 def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) -> None:
     """Switch on one CPU, both kinds of agents on the other."""
     switch, agents = CPUS

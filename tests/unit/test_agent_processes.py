@@ -162,6 +162,7 @@ def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[in
     return values
 
 
+@pytest.mark.soak
 def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
     assert [agent.first for agent in (worker, *servers)] == [{"ready": True}] * 3
     for job in JOBS:

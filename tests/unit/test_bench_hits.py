@@ -83,6 +83,7 @@ def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> N
         timed.sockets(switch)(frames, next(FIRST), False)
 
 
+@pytest.mark.soak
 def test_the_section_has_a_line_for_each_kind_of_keys_caches_and_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

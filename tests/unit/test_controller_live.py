@@ -154,6 +154,7 @@ def test_unload_takes_everything_home() -> None:
     on_net(scenario)
 
 
+@pytest.mark.soak
 def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
     async def kill(net: LiveNet, file: str) -> None:
         for server in net.servers:

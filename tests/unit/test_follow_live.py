@@ -289,6 +289,7 @@ def test_the_command() -> None:
     on_net(scenario)
 
 
+@pytest.mark.soak
 def test_ctrl_c_between_periods_and_in_a_move() -> None:
     async def interrupted(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
         process.send_signal(signal.SIGINT)

@@ -22,7 +22,13 @@ def test_the_reports_interval_covers_whatever_the_null(null: str, rounds: int) -
     assert 0.917 < cover(OURS, NULLS[null], rounds, TRIALS).coverage < 0.99
 
 
-@pytest.mark.parametrize(("null", "goal"), [("quiet", 0.09), ("stalls", 0.2), ("bad times", 0.1)])
+@pytest.mark.parametrize(
+    ("null", "goal"),
+    [
+        ("stalls", 0.2),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in (("quiet", 0.09), ("bad times", 0.1))),
+    ],
+)
 def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float) -> None:
     found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal, least=10)
     assert 0.917 < found.coverage < 0.98

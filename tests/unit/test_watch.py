@@ -391,6 +391,7 @@ def test_a_live_switch_that_goes(tmp_path: Path) -> None:
     on_net(scenario)
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     async def scenario(net: LiveNet) -> None:
         process = await start(net, str(a_run(tmp_path / "run")), "--interval", "3600")

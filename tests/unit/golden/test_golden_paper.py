@@ -94,6 +94,7 @@ def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_somebodys_own_log_is_a_point_of_the_map(folder: Path) -> None:
     log = folder / "updates.csv"
     rows = [f"{step},1,{key}" for step in range(50) for key in (1, 2, 100 + step, 200 + step)]

@@ -113,6 +113,7 @@ def test_an_unknown_way_is_named(tmp_path: Path, port: int) -> None:
         assert told == {"error": "way 'select': one of scan, poll, epoll, shared expected"}
 
 
+@pytest.mark.soak
 def test_a_client_calls_with_each_caller_as_often(tmp_path: Path, port: int) -> None:
     """Through the real server; 3 of 5 callers, in random order."""
     with ExitStack() as stack:
