@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from experiment.config import PlacementConfig
+from topologies.nodes import SoftSwitch
 from topologies.placement import Placement, cpu_of, place
 
 
@@ -46,3 +49,19 @@ def test_a_switch_may_have_no_cpu_of_its_own_where_there_is_one() -> None:
 def test_agents_take_turns_with_their_cpus() -> None:
     assert [cpu_of(number, (4, 6)) for number in (1, 2, 3, 4)] == [4, 6, 4, 6]
     assert cpu_of(1, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "datapath", "steered"),
+    [(0, "kernel", ["0"]), (3, "auto", ["3"]), (0, "sockets", []), (None, "kernel", [])],
+)
+def test_the_switch_s_program_is_steered_to_its_cpu(
+    tmp_path: Path, cpu: int | None, datapath: str, steered: list[str]
+) -> None:
+    """The process has its affinity; by sockets it does all of the work."""
+    switch = SoftSwitch.__new__(SoftSwitch)  # Mininet's would start a shell
+    switch.name, switch.address, switch.intfs = "s1", "127.0.0.1:9559", {}
+    switch.log_dir, switch.cpu, switch.datapath, switch.impairment = tmp_path, cpu, datapath, None
+    words = switch.command()
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--rps-cpu"] == steered
+    assert words[words.index("--datapath") + 1] == datapath
