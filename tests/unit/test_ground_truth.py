@@ -170,7 +170,8 @@ def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(serve
         assert max(row["n_tx_us"], row["w_queue_us"], row["w_proc_us"]) <= tolerance(SERVICE_US), row
 
 
-@pytest.mark.parametrize("which", ["ps", pytest.param("worker", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("which", ["ps", "worker"])
 def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_path: Path) -> None:
     """And is the wait of the next one, at least, where they come together."""
     long, its = {which: "tests.harness.known_times"}, which.removesuffix("orker")
@@ -178,7 +179,7 @@ def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_pa
         agent(tmp_path, ps_config(tmp_path, 0, 1), long.get("ps")),
         agent(tmp_path, worker_config(tmp_path, [server_at(0)], 4 * LANES), long.get("worker")) as worker,
     ):
-        for k in range(5):
+        for k in range(12):
             for job in ARMS:
                 assert worker.call(cmd="empty", job=job, count=20)["ok"]
                 assert worker.call(cmd="run", job=job, first_step=4 * k, steps=4)["ok"]
