@@ -95,6 +95,12 @@ def test_the_breakdown_has_what_there_is(capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out
     assert "cold × latency" in shown and "w_queue" in shown
     assert "all-hit" not in shown and "ps_proc" not in shown
+    # What one arm has is shown of all.
+    other = arm.model_copy(update={"metrics_us": {"ps_proc": 7.5, "w_queue": 0.0}})
+    both = {"switchml": arm, "switchml-checked": other}
+    print_summary(of_run(dict.fromkeys(both, 8_000.0), arms=both))
+    [proc] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ps_proc")]
+    assert proc.split() == ["ps_proc", "0.0", "7.5"]
 
 
 def test_a_run_of_one_arm_shows_its_numbers() -> None:
@@ -104,7 +110,7 @@ def test_a_run_of_one_arm_shows_its_numbers() -> None:
     assert "8,000" in str(push)
     # Pulls are of one's own model, and servers have nothing to do.
     shown = {str(row[0]) for row in table.rows}
-    assert not [name for name in shown if "pull" in name or "PS" in name.split()]
+    assert not [name for name in shown if "pull" in name or "PS" in name]
     [table] = differences(of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}), "closed loop")
     assert table.columns == ("", "switchml", "switchml-checked") and "in % of switchml" in table.title
 
