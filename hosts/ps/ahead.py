@@ -21,7 +21,8 @@ from hosts.ps.values import CELL
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
 _CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize
-_TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added"))  # type: ignore[index]
+_CALLER_FIELDS: Any = CALLER.fields
+_TURNS_AT, _ADDED_AT = (int(_CALLER_FIELDS[name][1]) for name in ("turns", "added"))
 
 
 @compiled
