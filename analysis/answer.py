@@ -70,7 +70,7 @@ def answer(summary: Summary) -> Answer:
     return Answer(
         title=f"{_where(summary)}: arm {lead.name} against {lead.baseline} {at_load(load)}, in % of "
         f"{lead.baseline} [95 % interval]",
-        headline=doubt or recommendation(found, lead.name),
+        headline=doubt or recommendation(found, summary, lead.name),
         is_trusted=not broken,
         sentences=tuple(said),
     )
@@ -204,12 +204,14 @@ def _tone(claim: Claim | None) -> Tone:
     return "" if claim is None else claim.tone
 
 
-def recommendation(found: Claims, arm: str) -> str:
+def recommendation(found: Claims, summary: Summary, arm: str) -> str:
     """Whether to do it, by what is claimed of an arm."""
+    if not found:
+        was_run = arm in summary.capacity
+        why = "has no complete round" if was_run else "was not run; the table compares the others"
+        return f"No recommendation: arm {arm} {why}."
     servers = _tone(found.get(PS_CPU.name))
     tones = {each.alone: _tone(found.get(each.name)) for each in spoken_in("answer", "operations")}
-    if not found:
-        return f"No recommendation: arm {arm} has no complete round."
     if all(claim.found.ratio_low is None for claim in found.values()):
         return f"No recommendation: it needs {MIN_ROUNDS} complete rounds."
     told = f"{_SERVERS[servers]}, and {_operations(tones)}."

@@ -40,7 +40,7 @@ def elsewhere(summary: Summary) -> Answer | None:
     return Answer(
         title=f"With a switch of its own: arm {lead.name} against {lead.baseline} at load {found.load}, in % "
         f"of {lead.baseline} [95 % interval and the model's error]",
-        headline=recommendation(claims, lead.name),
+        headline=recommendation(claims, summary, lead.name),
         is_trusted=True,
         sentences=(
             *sentences(claims, where=""),

@@ -18,6 +18,8 @@ from foundation.words import capital, counted
 
 DRIFT = 0.1
 """Change of the capacity that is said."""
+MUCH = 0.1
+"""Part of a model in the switch above which that is said; [DDL]'s is some 2 % (20,000 of 900,000)."""
 _P99_STEPS = 100
 """Fewer have no p99 but their slowest."""
 
@@ -38,6 +40,11 @@ def facts(summary: Summary) -> Iterator[str]:
     share, updates = summary.hot_update_share, summary.updates
     if share is not None and summary.lead is not None:
         yield f"The switch served {share:.1%} of the pushed lanes in arm {summary.lead.name}."
+    if summary.hot_part is not None and summary.hot_part > MUCH:
+        yield (
+            f"WARNING: the switch has room for {summary.hot_part:.0%} of this model's parameters. "
+            "It would serve less of a larger model. A smaller TOP_K shows what to expect of one."
+        )
     yield (
         f"Updates: {counted(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} lost, "
         f"{updates.unknown:,} unknown; {counted(updates.mismatched_keys, 'key differs', 'keys differ')}; "

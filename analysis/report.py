@@ -100,7 +100,8 @@ def what_was_run(record: RunRecord, summary: Summary) -> Iterator[tuple[str, str
     if summary.vector is not None:
         yield "vector", f"the {counted(summary.vector, 'parameter')} that most mini-batches have, each step"
     elif "top_k" in config:
-        yield "hot set", f"the {counted(config['top_k'], 'most updated parameter')} of a profile run"
+        part = "" if summary.hot_part is None else f", {summary.hot_part:.1%} of all"
+        yield "hot set", f"the {counted(config['top_k'], 'most updated parameter')} of a profile run{part}"
     rates = [
         name if load.offered_rate is None else f"{name}: {load.offered_rate:,.1f} steps/s of all workers"
         for name, load in summary.loads.items()

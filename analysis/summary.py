@@ -134,6 +134,8 @@ class Summary(_Model):
     """What loads are fractions of, where that was given."""
     hot_update_share: float | None
     """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
+    hot_part: float | None = None
+    """Part of the model's parameters that the hot set has room for; None where there is no hot set."""
     updates: Updates
     overflows: int
     dropped_rows: int = 0
@@ -211,13 +213,15 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     account = record.accounting
     tried = record.first_attempts()
+    lead = leading(baseline_of(record.capacity).design)
     loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)}
     return Summary(
         target=record.target,
         offered_rate=record.offered_rate,
         capacity=record.capacity,
         rate=record.config.get("rate"),
-        hot_update_share=_hot_update_share(rpc, leading(baseline_of(record.capacity).design)),
+        hot_update_share=_hot_update_share(rpc, lead),
+        hot_part=None if lead is None else _hot_part(record),
         updates=Updates(
             sent=account.sent,
             applied=account.applied,
@@ -289,6 +293,11 @@ def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
     pushes = rpc.filter((pl.col("arm") == lead.name) & (pl.col("op") == "push") & pl.col("measured"))
     lanes = int(pushes["lanes"].cast(pl.Int64).sum())
     return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
+
+
+def _hot_part(record: RunRecord) -> float | None:
+    room, parameters = record.config.get("top_k"), record.workload.get("parameters")
+    return min(room / parameters, 1.0) if room and parameters else None
 
 
 def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord) -> LoadSummary:

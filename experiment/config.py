@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar
@@ -464,7 +465,10 @@ def _complaint(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        return f"there is no such setting; there are {', '.join(_siblings(error['loc'], model))}"
+        names = list(_siblings(error["loc"], model))
+        meant = get_close_matches(str(error["loc"][-1]), names, n=1)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        return f"there is no such setting; there are {', '.join(names)}{hint}"
     return one_line(error["msg"].removeprefix("Value error, "))
 
 

@@ -186,9 +186,10 @@ def test_without_again_the_null_is_left_out_and_that_is_said() -> None:
     assert note not in said(a_summary({"0.5": bare}, virtual_s=1.0))
 
 
-def test_a_run_without_a_complete_round_says_nothing() -> None:
-    found = answer(a_summary({"0.5": a_load()}))
-    assert found.headline.startswith("No recommendation") and "arm hot" in found.headline
+@pytest.mark.parametrize(("arms", "why"), [("neither hot", "no complete round"), ("neither both", "not run")])
+def test_of_an_arm_without_rounds_it_says_whether_it_was_run(arms: str, why: str) -> None:
+    found = answer(a_summary({"0.5": a_load()}, capacity=dict.fromkeys(arms.split(), 200.0)))
+    assert found.headline.startswith("No recommendation: arm hot") and why in found.headline
     assert found.sentences == ()
 
 

@@ -48,6 +48,19 @@ def test_hot_share_is_served_lanes_of_measured_pushes(synthetic_run: SyntheticRu
     assert summarise(synthetic_run.folder, synthetic_run.record).hot_update_share == 0.5
 
 
+@pytest.mark.parametrize(
+    ("room", "parameters", "part"),
+    [(20_000, 900_000, 0.0222), (20_000, 1_000, 1.0), (None, 900_000, None), (20_000, None, None)],
+)
+def test_part_of_the_model_that_the_switch_has_room_for(
+    synthetic_run: SyntheticRun, room: int | None, parameters: int | None, part: float | None
+) -> None:
+    synthetic_run.record.config["top_k"] = room
+    synthetic_run.record.workload["parameters"] = parameters
+    found = summarise(synthetic_run.folder, synthetic_run.record).hot_part
+    assert found == (None if part is None else pytest.approx(part, rel=1e-2))
+
+
 def test_empty_rpcs_are_the_emulators_cost_and_in_no_arm(synthetic_run: SyntheticRun) -> None:
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     assert summary.empty_rpc_latency_us.mean == 80

@@ -83,7 +83,7 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ("rounds = 0", r"^CONFIG=.*run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
         (
             "round = 3",
-            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are design, target, workers, ",
+            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are .*; did you mean rounds\?$",
         ),
         (
             "[faults]\nlos = 0.1",
@@ -96,7 +96,10 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
             r"^CONFIG=.*run\.toml: n = \{'n': .*\.\.\..*\}: there is no such setting",
         ),
         ('arms = ["\\b"]', r"^CONFIG=.*run\.toml: arms \(\\x08\) must be some of"),
-        ('"a\\nb" = 1', r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting"),
+        (
+            '"a\\nb" = 1',
+            r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting; there are design, [^?]*$",
+        ),
         ("rate = 0", r"^CONFIG=.*run\.toml: rate = 0: Input should be greater than 0$"),
         ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
         ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),

@@ -220,6 +220,7 @@ RUN_FACTS = [
 ]
 FACTS = [
     "25.0%, hot",
+    "WARNING: 12%",
     "86,400 sent, 86,393 applied, 4 lost, 3 unknown; 2 keys differ; 5 overflows",
     "80,000 updates (12 in the servers' logs); 9 rows dropped",
     # Of hot 0.52 in nine rounds and 0.62 in one; of both 0.51. These two arms are what differs between arms
@@ -387,7 +388,7 @@ def test_the_page_tells_what_was_run(page: Page) -> None:
     ran = dict(reversed(list(zip(page.parts["dt"], page.parts["dd"], strict=True))))
     assert ran["workload"] == "R1: 144 parameters, 72 of them a step"
     assert ran["network"] == "3 workers, 2 parameter servers, one switch: softswitch"
-    assert ran["hot set"].startswith("the 18 most updated")
+    assert what_counts(ran["hot set"]) == what_counts("18 most updated parameters, 12.5 % of all")
     assert ran["load"] == "0.5: 1,234.5 steps/s of all workers"
     # 300 steps an arm: of 6 RPCs in three arms, of 12 in two.
     assert ran["measured"] == "1,500 steps, some 12,600 RPCs"
@@ -588,6 +589,9 @@ def test_a_file_is_100_columns_wide(golden: GoldenRun, monkeypatch: pytest.Monke
     [
         ({"hot_update_share": None}, "The switch served", None),
         ({"hot_update_share": 0}, "served", "0.0%, hot"),
+        ({"hot_part": None}, "switch has room", None),
+        ({"hot_part": 0.1}, "switch has room", None),
+        ({"hot_part": 0.77}, "switch has room", "WARNING: 77%"),
         ({}, "somebody changed", None),
         (
             {"rate": 150.0},

@@ -48,6 +48,8 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "capacity": {"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
         # 13 + 5 of the 72 keys that each push has.
         "hot_update_share": 0.25,
+        # 18 of 144.
+        "hot_part": 0.125,
         "updates": {
             "sent": 86_400,
             "applied": 86_393,
