@@ -1,1 +1,1 @@
-"""The wire format: one RPC is one UDP datagram, a 56-byte header and up to `LANES` lanes."""
+"""The wire format: one RPC is one UDP datagram, a header of `HEADER_BYTES` and up to `LANES` lanes."""

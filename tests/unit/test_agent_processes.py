@@ -371,7 +371,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
         (
             {"wire": 1},
-            "wire: Value error, the run speaks version 1 of the wire and this agent version 2; "
+            f"wire: Value error, the run speaks version 1 of the wire and this agent version {VERSION}; "
             "start both from one Hotline",
         ),
     ],
@@ -404,5 +404,5 @@ def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) 
     config = ps_config(log_dir, 0)
     del config["wire"]
     (path := log_dir / "ps.json").write_text(json.dumps(config))
-    with pytest.raises(AgentConfigError, match="version 1 of the wire and this agent version 2"):
+    with pytest.raises(AgentConfigError, match=f"version 1 of the wire and this agent version {VERSION}"):
         load_config(path, PsConfig)

@@ -18,7 +18,7 @@ from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import HotParam, Job, Route, State, Update
 from foundation.designs.registry import design
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, VERSION
 from softswitch.pipeline import Change
 
 OURS = design("hotset")
@@ -264,9 +264,9 @@ def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said:
     other.p4info.pkg_info.version = said
     switch.schema = other
     assert told(_check, PipelineError) == (
-        f"switch {ADDRESS} runs a program of wire version {wire} and this is version 2: it would drop all "
-        "RPCs of agents of this version; nothing was changed; start switch, agents and controller from one "
-        "Hotline"
+        f"switch {ADDRESS} runs a program of wire version {wire} and this is version {VERSION}: it would "
+        "drop all RPCs of agents of this version; nothing was changed; start switch, agents and controller "
+        "from one Hotline"
     )
     assert on(lambda c: c.commit_pipeline()) is True
 

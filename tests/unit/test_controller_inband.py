@@ -21,7 +21,7 @@ from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, VERSION, Header, Op
 
 JOB = 4
 SERVERS = [
@@ -183,7 +183,7 @@ def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
         on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), patience=1.0)
     assert (
         str(refusal.value)
-        == "PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version 2?"
+        == f"PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version {VERSION}?"
     )
     assert len(switch.sent) >= 2
     assert all(sent == switch.sent[0] for sent in switch.sent)
@@ -285,7 +285,8 @@ def test_a_switch_that_does_not_answer_reads_is_told() -> None:
         on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [1]), patience=0.05)
     assert (
         str(refusal.value)
-        == "the switch did not answer a register read within 0.05 s; is it running, and of wire version 2?"
+        == "the switch did not answer a register read within 0.05 s; is it running, and of wire "
+        f"version {VERSION}?"
     )
 
 

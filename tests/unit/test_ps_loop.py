@@ -16,7 +16,7 @@ from foundation.native.plain import plain
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, VERSION, Header, Op
 from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -116,7 +116,7 @@ def test_another_version_of_the_wire_is_told_once_and_not_answered(
             call(ours, request(Op.EMPTY, [], seq, 2))
         host, port = old.getsockname()
     assert [record.getMessage() for record in caplog.records] == [
-        f"{host}:{port} speaks version 1 of the wire and this server version 2: it is not answered; "
+        f"{host}:{port} speaks version 1 of the wire and this server version {VERSION}: it is not answered; "
         "start both from one Hotline"
     ]
     assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
