@@ -24,7 +24,8 @@ Answer = dict[str, Any]
 T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
-_READY_S = 60.0
+_READY_S = 180.0
+"""One that finds no machine code of its own compiles it first: 15 s of CPU, on machines that may be busy."""
 _BACK_S = 300.0
 """Others wait for one that comes back, which has a journal to read, beside the run."""
 _QUIT_S = 3.0

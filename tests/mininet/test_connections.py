@@ -16,7 +16,7 @@ from hotline.paper.connections.figure import delay_against_connections
 from hotline.paper.connections.settings import settings
 
 pytestmark = pytest.mark.mininet
-PATIENCE_S = 240
+PATIENCE_S = 600
 
 
 def start(output: Path, *options: str) -> subprocess.Popen[str]:
