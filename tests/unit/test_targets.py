@@ -27,6 +27,7 @@ from tests.bench import switches
 from tests.bench.processes import Cores
 from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import preflight
+from topologies.leftovers import is_alive
 from topologies.machine import describe_versions
 
 ROOT = Path(__file__).parents[2]
@@ -261,9 +262,7 @@ def test_a_switch_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == -9, done.stderr
-    status = Path(f"/proc/{int(done.stdout)}/status")
-    # It may be dead and wait for somebody to take notice.
-    wait_for(lambda: not status.exists() or "State:\tZ" in status.read_text())
+    wait_for(lambda: not is_alive(int(done.stdout)))
 
 
 @pytest.mark.parametrize(
