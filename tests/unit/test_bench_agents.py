@@ -29,6 +29,7 @@ from tests.bench.sections.agents import Served, Trials, results_of
 from tests.bench.servers import parameter_server
 from tests.bench.stepper import Cost, stepping
 from tests.bench.switches import BMV2, KERNEL, SOFTSWITCH
+from tests.harness.waiting import PATIENCE_S
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
 SIZE = 1000
@@ -108,7 +109,7 @@ def test_an_echo_answers_all_with_as_many_bytes_as_it_is_told() -> None:
         echo.answer_with(requests.answer_octets)
         assert Callers(sock, (HOST, HOTLINE_PORT + 5)).call(requests, 1000).rpcs == 1000
         sock.setblocking(True)
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE_S)
         sock.sendto(bytes(range(200)), (HOST, HOTLINE_PORT + 5))
         assert sock.recv(2048) == bytes(range(184))
         assert echo.cpu_seconds() > 0

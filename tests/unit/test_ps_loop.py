@@ -26,6 +26,7 @@ from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
+from tests.harness.waiting import PATIENCE_S
 
 NET = f"127.86.{os.getpid() % 250}"
 """Of this process: its tests run beside those of others."""
@@ -49,7 +50,7 @@ class Served:
     def close(self) -> None:
         """Stop serving, as a command does; what it has counted can then be read."""
         os.write(self._output, b"quit\n")
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self.sockets.close()
         os.close(self._output)
         os.close(self._input)
@@ -60,7 +61,7 @@ class Served:
 def caller(number: int) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((f"{NET}.{number}", 0))
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE_S)
         yield sock
 
 
@@ -160,7 +161,7 @@ def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
 def switch() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(SERVICE)
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE_S)
         yield sock
 
 

@@ -24,6 +24,7 @@ from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
 from hotline.paper.connections.figure import delay_against_connections
 from hotline.paper.connections.settings import FEW, Setting, settings
 from hotline.paper.connections.waiting import WAYS
+from tests.harness.waiting import PATIENCE_S
 
 JOB, EPOCH = 2, 1
 
@@ -54,7 +55,7 @@ class Lines:
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        assert self._process.wait(10) == 0
+        assert self._process.wait(PATIENCE_S) == 0
         self._process.stdout.close()
 
 
