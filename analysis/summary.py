@@ -221,7 +221,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         capacity=record.capacity,
         rate=record.config.get("rate"),
         hot_update_share=_hot_update_share(rpc, lead),
-        hot_part=None if lead is None else _hot_part(record),
+        hot_part=_hot_part(record, lead),
         updates=Updates(
             sent=account.sent,
             applied=account.applied,
@@ -295,9 +295,9 @@ def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
     return float(pushes["served"].cast(pl.Int64).sum()) / lanes if lanes else None
 
 
-def _hot_part(record: RunRecord) -> float | None:
+def _hot_part(record: RunRecord, lead: Arm | None) -> float | None:
     room, parameters = record.config.get("top_k"), record.workload.get("parameters")
-    return min(room / parameters, 1.0) if room and parameters else None
+    return min(room / parameters, 1.0) if lead and room and parameters else None
 
 
 def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunRecord) -> LoadSummary:

@@ -49,12 +49,20 @@ def test_hot_share_is_served_lanes_of_measured_pushes(synthetic_run: SyntheticRu
 
 
 @pytest.mark.parametrize(
-    ("room", "parameters", "part"),
-    [(20_000, 900_000, 0.0222), (20_000, 1_000, 1.0), (None, 900_000, None), (20_000, None, None)],
+    ("baseline", "room", "parameters", "part"),
+    [
+        ("neither", 20_000, 900_000, 0.0222),
+        ("neither", 20_000, 1_000, 1.0),
+        ("neither", None, 900_000, None),
+        ("neither", 20_000, None, None),
+        # It has no hot set.
+        ("psdense", 20_000, 900_000, None),
+    ],
 )
 def test_part_of_the_model_that_the_switch_has_room_for(
-    synthetic_run: SyntheticRun, room: int | None, parameters: int | None, part: float | None
+    synthetic_run: SyntheticRun, baseline: str, room: int | None, parameters: int | None, part: float | None
 ) -> None:
+    synthetic_run.record.capacity = {baseline: 200.0}
     synthetic_run.record.config["top_k"] = room
     synthetic_run.record.workload["parameters"] = parameters
     found = summarise(synthetic_run.folder, synthetic_run.record).hot_part
