@@ -70,15 +70,22 @@ class Net:
 
 @contextmanager
 def namespace() -> Iterator[None]:
-    """Put this thread into a new network namespace, which vanishes with its last socket."""
+    """Put this thread into a new network namespace, which vanishes with its last socket, and onto one CPU.
+
+    A veth queues frames by the CPU that they are sent from. So those of a thread, of the test or of the ports,
+    keep their order only as long as it stays there.
+    """
+    usable = os.sched_getaffinity(0)
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net") as home:
         assert libc.unshare(CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
         try:
             for scope in ("all", "default"):  # no frames but the test's
                 Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1")
+            os.sched_setaffinity(0, {sorted(usable)[os.getpid() % len(usable)]})
             yield
         finally:
+            os.sched_setaffinity(0, usable)
             assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
 
 
