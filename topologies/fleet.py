@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiment.config import EPOCH, Config
 from experiment.health import Health
@@ -18,8 +19,10 @@ from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Answer, command_in
-from topologies.network import Network
 from topologies.placement import Placement, cpu_of
+
+if TYPE_CHECKING:  # it needs Mininet, and this does not
+    from topologies.network import Network
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,8 +163,12 @@ class Caller(Protocol):
 
 
 def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
-    """The switch is another one, which knows the caller by this epoch; told again it changes nothing."""
-    if log is not None and log.switch == switch:
+    """The switch is another one, which knows the caller by this epoch.
+
+    Switches are numbered as they follow each other. Word of the same one again, or of an earlier one that comes
+    late, changes nothing.
+    """
+    if log is not None and log.switch >= switch:
         return
     client.renew(epoch)
     if log is not None:

@@ -286,7 +286,7 @@ def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
     assert bench.kept[OWED, :5].tolist() == [1, 2, 3, 4, 0]
 
 
-def test_told_twice_of_a_switch_nothing_is_pushed_again(bench: Bench) -> None:
+def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_again(bench: Bench) -> None:
     replay.renew(bench.worker, bench.log, 11, switch=1)
     bench.finish()
     for request in bench.push(1, value=7):
@@ -295,6 +295,10 @@ def test_told_twice_of_a_switch_nothing_is_pushed_again(bench: Bench) -> None:
     assert not bench.worker.owes and bench.kept[HELD, 1] == 7
     replay.renew(bench.worker, bench.log, 12, switch=2)
     assert bench.worker.owes and bench.kept[OWED, 1] == 7
+    bench.finish()
+    replay.renew(bench.worker, bench.log, 11, switch=1)
+    assert not bench.worker.owes and bench.log.switch == 2
+    assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
 def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiment.config import Config
 from experiment.errors import RunFailed
@@ -22,11 +23,13 @@ from topologies import rendezvous
 from topologies.agents import Agent, supervised
 from topologies.fleet import start_servers
 from topologies.members import Message
-from topologies.network import Network
 from topologies.placement import Placement, cpu_of
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import command_of, environment_of
 from topologies.scripts.worker import ScriptWorker
+
+if TYPE_CHECKING:  # it needs Mininet, and this does not
+    from topologies.network import Network
 
 log = logging.getLogger(__name__)
 
