@@ -47,7 +47,7 @@ def as_integer(value: float, scale: float, workers: int) -> int:
 
 @compiled
 def as_float(total: int, scale: float) -> float:
-    """A sum of such integers as the float that it stands for."""
+    """A sum of such integers as the float that it stands for; infinity where that is above `LARGEST`."""
     return float(np.float32(total) / np.float32(scale))
 
 

@@ -165,8 +165,8 @@ class Caller(Protocol):
 def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
     """The switch is another one, which knows the caller by this epoch.
 
-    Switches are numbered as they follow each other. Word of the same one again, or of an earlier one that comes
-    late, changes nothing.
+    Switches are numbered as they follow each other. Word of the same one again, or of an earlier one that
+    comes late, changes nothing.
     """
     if log is not None and log.switch >= switch:
         return

@@ -46,6 +46,8 @@ class Bed:
         ]
         for client in self.clients:
             client.chunk_size = chunk_size
+            if faults:  # which may keep a packet for longer than that from somebody who is there
+                client.state.me.patience *= 100
         self.servers = [design.agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}

@@ -72,8 +72,8 @@ class Net:
 def namespace() -> Iterator[None]:
     """Put this thread into a new network namespace, which vanishes with its last socket, and onto one CPU.
 
-    A veth queues frames by the CPU that they are sent from. So those of a thread, of the test or of the ports,
-    keep their order only as long as it stays there.
+    A veth queues frames by the CPU that they are sent from. So those of a thread, of the test or of the
+    ports, keep their order only as long as it stays there.
     """
     usable = os.sched_getaffinity(0)
     libc = ctypes.CDLL(None, use_errno=True)

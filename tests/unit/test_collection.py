@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 WITHOUT_MININET = """
 import sys
@@ -22,7 +20,6 @@ sys.meta_path.insert(0, Forbidden())
 """
 
 
-@pytest.mark.soak
 def test_without_mininet(tmp_path: Path) -> None:
     (tmp_path / "without_mininet.py").write_text(WITHOUT_MININET)
     options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "without_mininet"]

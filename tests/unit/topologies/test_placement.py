@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from experiment.config import PlacementConfig
-from topologies.nodes import SoftSwitch
 from topologies.placement import Placement, cpu_of, place
 
 
@@ -59,7 +58,8 @@ def test_the_switch_s_program_is_steered_to_its_cpu(
     tmp_path: Path, cpu: int | None, datapath: str, steered: list[str]
 ) -> None:
     """The process has its affinity; by sockets it does all of the work."""
-    switch = SoftSwitch.__new__(SoftSwitch)  # Mininet's would start a shell
+    nodes = pytest.importorskip("topologies.nodes", reason="needs Mininet")
+    switch = nodes.SoftSwitch.__new__(nodes.SoftSwitch)  # Mininet's would start a shell
     switch.name, switch.address, switch.intfs = "s1", "127.0.0.1:9559", {}
     switch.log_dir, switch.cpu, switch.datapath, switch.impairment = tmp_path, cpu, datapath, None
     words = switch.command()

@@ -7,6 +7,7 @@ import mmap
 import os
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,7 @@ from experiment.config import Config
 from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import real_session
-from topologies.agents import Answer
+from topologies.agents import Agent, Answer
 from topologies.placement import Placement
 from topologies.program import use_of
 from topologies.session import RealSession
@@ -142,10 +143,8 @@ def test_the_most_memory_that_processes_have_had() -> None:
     def peak() -> float:
         of_switch: Any = SimpleNamespace(name="s1", running=None)
         network: Any = SimpleNamespace(switch=of_switch)
-        agents: Any = [
-            SimpleNamespace(name="ps-0", pid=os.getpid()),
-            SimpleNamespace(name="ps-1", pid=2**22 + 1),
-        ]
+        agents: Any = [Mock(spec=Agent, pid=pid) for pid in (os.getpid(), 2**22 + 1)]
+        agents[0].name, agents[1].name = "ps-0", "ps-1"
         found = real_session(network=network, servers=agents).peak_memory_mb()
         assert set(found) == {"ps-0", "ps-1"} and found["ps-1"] == 0
         return found["ps-0"]
