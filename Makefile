@@ -40,7 +40,7 @@ simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: n
 sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
-zoo: setup ## SwitchML, servers, a ring and the hot set side by side in virtual time: 15 minutes, 3 with QUICK=1
+zoo: setup ## SwitchML, servers, a ring and the hot set side by side in virtual time: 3 minutes; QUICK=1 does fewer points
 	@./hotline zoo $(if $(QUICK),--quick) $(ARGS)
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
