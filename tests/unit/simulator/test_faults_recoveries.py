@@ -152,7 +152,7 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
         pytest.param(server_forgets("callers"), "everything", id="server-callers"),
         pytest.param(server_forgets("lent"), "kills", id="server-lent"),
         (server_has_no_books, "kills"),
-        (servers_are_not_renewed, "kills"),
+        (servers_are_not_renewed, "everything"),
         (workers_are_not_told, "switch restarted"),
         (callers_keep_their_epoch, "switch restarted"),
         (a_death_in_a_restore_goes_unnoticed, "kills"),
