@@ -52,7 +52,9 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        return (self.runs / "latest").resolve()
+        latest = self.runs / "latest"
+        assert latest.exists(), f"there is no run that can be read: {self.errors}"
+        return latest.resolve()
 
     def wait(self) -> int:
         self.output, self.errors = self.process.communicate(timeout=PATIENCE_S)
