@@ -40,17 +40,14 @@ class Commands:
         self.closed = not chunk
         self._buffer += chunk
 
-    def next(self) -> str | None:
-        """The next complete line, or None."""
-        line = self.peek()
-        if line is not None:
-            self._buffer = self._buffer.partition(b"\n")[2]
-        return line
-
-    def peek(self) -> str | None:
-        """The same, which stays the next."""
-        line, newline, _ = self._buffer.partition(b"\n")
-        return line.decode("utf-8", "replace") if newline else None
+    def next(self, word: str = "") -> str | None:
+        """The next complete line with a word in it, ahead of others; or None."""
+        *lines, rest = self._buffer.split(b"\n")
+        for number, line in enumerate(lines):
+            if word.encode() in line:
+                self._buffer = b"\n".join([*lines[:number], *lines[number + 1 :], rest])
+                return line.decode("utf-8", "replace")
+        return None
 
 
 class SignalPipe:

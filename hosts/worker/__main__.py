@@ -215,9 +215,8 @@ class WorkerProcess:
                 own.line.attend(own.client)
 
     def heed(self) -> None:
-        """Do what is not to wait for the end of a block."""
-        while (line := self._commands.peek()) is not None and '"renew"' in line:
-            self._commands.next()
+        """Do what is not to wait for the end of a block, nor for one that was asked for before it."""
+        while (line := self._commands.next('"renew"')) is not None:
             execute(line, {"renew": self.renew}, is_answered=False)
 
     def quit(self) -> dict[str, object]:

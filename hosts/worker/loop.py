@@ -80,6 +80,8 @@ class Line:
 
         `report` is called twice a second, `swap` when the client's log is full.
         """
+        # Of what came together with the command for this block, nothing calls.
+        self._sockets.heed()
         report_due = time.monotonic_ns() + _REPORT_NS
         while True:
             now = time.monotonic_ns()

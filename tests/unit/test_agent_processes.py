@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,11 +21,13 @@ import pytest
 
 from foundation.concurrency import in_thread
 from foundation.logs.collector import Collector, collecting
+from foundation.protocol import codec
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.agent import load_config
 from hosts.errors import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
+from hosts.sockets import open_udp
 from hosts.worker import ledger
 from hosts.worker.__main__ import main as worker_main
 from hosts.worker.writer import ROWS
@@ -75,8 +77,13 @@ class Agent:
         return answer
 
     def send(self, **command: object) -> None:
+        self.send_together(command)
+
+    def send_together(self, *commands: dict[str, object]) -> None:
+        """Where the agent reads, it reads all of them."""
         assert self.process.stdin is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
+        self.process.stdin.write("".join(f"{json.dumps(command)}\n" for command in commands))
+        self.process.stdin.flush()
 
     def call(self, **command: object) -> dict[str, Any]:
         self.send(**command)
@@ -327,6 +334,22 @@ def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, server
         assert worker.call(cmd="run", job=job, first_step=0, steps=3)["ok"]
         counts.append([sockets(server) for server in servers])
     assert counts == [[2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_word_of_another_switch_waits_for_no_block(log_dir: Path, blocks: int) -> None:
+    """One that pushed to a switch that is gone would never end."""
+    with closing(open_udp((f"{NET}.2.9", 0))) as server:
+        server.settimeout(PATIENCE_S)
+        address, port = server.getsockname()
+        services = [{"ps": 0, "address": address, "port": port}]
+        worker = Agent("hosts.worker", worker_config(log_dir, n_ps=1, services=services), log_dir)
+        try:
+            run: dict[str, object] = {"cmd": "run", "job": 1, "first_step": 0, "steps": 3}
+            worker.send_together(*[run] * blocks, {"cmd": "renew", "epochs": {"1": 7}, "switch": 1})
+            assert codec.parse(server.recv(2048)).header.epoch == 7
+        finally:
+            worker.close()
 
 
 def test_what_a_killed_worker_sent_is_known(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
