@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 import finsy as fy
 import grpc
 from finsy import p4client
+from finsy.gnmiclient import GNMIClientError
 from typing_extensions import Self
 
 from controller.errors import DeviceError, NotPrimary, PipelineError
@@ -274,7 +275,7 @@ class SwitchClient:
             raise DeviceError(f"switch {self.address}: {what} failed")
         try:
             entering.result()
-        except fy.P4ClientError as error:
+        except (fy.P4ClientError, GNMIClientError) as error:
             raise self._error(what, error) from error
 
     async def _disconnect(self) -> None:
@@ -294,7 +295,7 @@ class SwitchClient:
         except grpc.aio.UsageError as error:
             raise self._closed() from error
 
-    def _error(self, what: str, error: fy.P4ClientError) -> DeviceError:
+    def _error(self, what: str, error: fy.P4ClientError | GNMIClientError) -> DeviceError:
         if error.code == fy.GRPCStatusCode.UNAVAILABLE:
             return DeviceError(
                 f"no switch answers at {self.address}; is it running, and is the address right?"

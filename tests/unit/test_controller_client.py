@@ -11,6 +11,7 @@ from typing import Any
 import finsy as fy
 import grpc
 import pytest
+from finsy.gnmiclient import GNMIClientError
 from finsy.proto import p4r, rpc_code, rpc_status
 
 from controller import client
@@ -40,6 +41,7 @@ class Switch:
     is_primary: bool
     schema: fy.P4Schema
     primary_id = 0
+    entering: BaseException | None = None
 
     def __init__(self, name: str, address: str, options: fy.SwitchOptions) -> None:
         self.opened.append(options)
@@ -47,6 +49,8 @@ class Switch:
         self.p4info = fy.P4Schema(options.p4info) if options.p4info else self.schema
 
     async def __aenter__(self) -> Switch:
+        if self.entering is not None:
+            raise self.entering
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -104,6 +108,13 @@ def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
         on(scenario)
     assert type(failure.value) is kind
     return str(failure.value)
+
+
+def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> None:
+    """finsy asks for its ports, too, by gNMI."""
+    error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "why")
+    for switch.entering in (fy.P4ClientError(error, "an RPC"), GNMIClientError(error)):
+        assert told(_check) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
 
 
 def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
