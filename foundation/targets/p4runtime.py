@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -81,16 +82,14 @@ class P4RuntimeClient:
 
     def __enter__(self) -> Self:
         try:
-            grpc.channel_ready_future(self._channel).result(timeout=_TIMEOUT)
+            self._wait_until_it_answers()
             self._reader.start()
             arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=_ELECTION_ID)
             self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
             if not self._is_primary.wait(_TIMEOUT):
                 raise P4RuntimeError("no answer to the arbitration")
-        except BaseException as error:
+        except BaseException:
             self.__exit__()
-            if isinstance(error, grpc.FutureTimeoutError):
-                raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT:.0f} s") from None
             raise
         return self
 
@@ -99,6 +98,21 @@ class P4RuntimeClient:
         self._channel.close()
         if self._reader.is_alive():
             self._reader.join()
+
+    def _wait_until_it_answers(self) -> None:
+        """By a call, for which a channel connects again: without one, it stays idle once it was connected."""
+        until = time.monotonic() + _TIMEOUT
+        while True:
+            left = until - time.monotonic()
+            try:
+                self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=left, wait_for_ready=True)
+                return
+            except grpc.RpcError as error:
+                assert isinstance(error, grpc.Call)
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT:.0f} s") from None
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    return  # an answer, too
 
     def _read_stream(self) -> None:
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -213,6 +216,49 @@ def client(address: str) -> Iterator[P4RuntimeClient]:
     with P4RuntimeClient(address) as client:
         client.set_pipeline(pipeline_config(CONTROL))
         yield client
+
+
+class LosesTheFirst(socketserver.BaseRequestHandler):
+    """Of connections to the switch, as soon as gRPC takes it for made; others reach it."""
+
+    switch: tuple[str, int]
+    lost: int
+
+    def handle(self) -> None:
+        if not self.lost:
+            type(self).lost = 1
+            self.request.sendall(b"\0\0\0\4" + bytes(5))  # HTTP/2's SETTINGS, and none of them
+            return
+        with socket.create_connection(self.switch) as switch, ThreadPoolExecutor(1) as answers:
+            answers.submit(forward, switch, self.request)
+            forward(self.request, switch)
+
+
+def forward(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            to.sendall(data)
+        to.shutdown(socket.SHUT_WR)
+
+
+def test_a_connection_that_is_lost_at_once_is_made_again(address: str) -> None:
+    host, _, port = address.rpartition(":")
+
+    class Handler(LosesTheFirst):
+        switch = host, int(port)
+        lost = 0
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as between:
+        thread = threading.Thread(target=between.serve_forever)
+        thread.start()
+        try:
+            with P4RuntimeClient(f"127.0.0.1:{between.server_address[1]}") as client:
+                client.set_pipeline(pipeline_config(CONTROL))
+                client.write(entry(1))
+        finally:
+            between.shutdown()
+            thread.join()
+    assert Handler.lost == 1
 
 
 def entry(address: int, change: Change = Change.INSERT) -> p4r.Update:
