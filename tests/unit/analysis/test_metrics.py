@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import polars as pl
 import pytest
@@ -24,7 +25,7 @@ from tests.unit.analysis.synthetic import SyntheticRun
 
 LANES = Metric(
     "lanes_and_served",
-    "lanes/RPC",
+    "lanes+served",
     "",
     "count",
     # 32 lanes, of which the switch serves 16 in arms hot and both.
@@ -79,15 +80,16 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
 def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
     assert "The servers gain: +50 % [+50, +50] lanes." in answer(summary).texts()
     lines = coloured(summary)
-    [row, _] = [line for line in lines if line.startswith("lanes/RPC") and "[" in line]
+    [row, _] = [line for line in lines if line.startswith("lanes+served") and "[" in line]
     green = "\x1b[32m+50 [+50, +50]\x1b[0m"
     assert row.count(green) == 2 and " 32.0 " in row
-    assert [line.split()[1:] for line in lines if line.startswith("lanes/RPC") and "[" not in line] == [
+    assert [line.split()[1:] for line in lines if line.startswith("lanes+served") and "[" not in line] == [
         ["32.0", "32.0", "32.0", "48.0", "48.0"]
     ]
     page = write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
     assert page.count('<span class="better">+50 % [+50, +50]</span>') == 5
-    assert "more is better of lanes/RPC; of all else" in page
+    [told] = re.findall("more is better of ([^;]+); of all else", page)
+    assert "lanes+served" in told
     assert "more is better" not in "".join(line for line in page.splitlines() if "ns a packet" in line)
 
 
@@ -97,7 +99,7 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
     told = CliRunner().invoke(hotline, ["compare", *runs])
     assert told.exit_code == 0, told.output
     # Of neither, hot and proxy, and of hot against neither, at two loads.
-    assert len([line for line in told.output.splitlines() if "lanes/RPC" in line]) == 8
+    assert len([line for line in told.output.splitlines() if "lanes+served" in line]) == 8
     assert "ns a packet" not in told.output
     found = json.loads(CliRunner().invoke(hotline, ["compare", *runs, "--json"]).output)
     of_hot = next(iter(found.values()))["differences"]["0.5"]["hot"]

@@ -187,11 +187,12 @@ def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
 
 def compared(baseline: float, typical: float, special: float) -> dict[str, object]:
     """The baseline's rounds are alike, and the arm's but for one."""
-    value, high = typical**0.9 * special**0.1, typical ** (2 / 3) * special ** (1 / 3)
+    value = typical**0.9 * special**0.1
+    low, high = sorted((typical, typical ** (2 / 3) * special ** (1 / 3)))
     numbers = {"baseline": baseline, "value": value, "difference": value - baseline}
-    numbers |= {"low": typical - baseline, "high": high - baseline}
+    numbers |= {"low": low - baseline, "high": high - baseline}
     numbers |= {"ratio": value / baseline - 1}
-    numbers |= {"ratio_low": typical / baseline - 1, "ratio_high": high / baseline - 1}
+    numbers |= {"ratio_low": low / baseline - 1, "ratio_high": high / baseline - 1}
     return {name: pytest.approx(number, rel=1e-6, abs=1e-6) for name, number in numbers.items()}
 
 
