@@ -97,6 +97,10 @@ def _run(config: Config, data: Trace | None, run: Path, reporter: Reporter) -> i
             with secondary():
                 publish()
             raise _with_faults(error, config) from error
+        except Exception:
+            # A defect, whose traceback follows: there is something to read nevertheless.
+            _hand_over(config)
+            raise
         # CLI=1 has published before.
         if not (STOP.requested or (run / "report.html").exists()):
             publish()

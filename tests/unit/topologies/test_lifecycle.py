@@ -68,6 +68,17 @@ def test_the_first_error_is_told_and_not_what_follows_from_it(
         lifecycle._run(Config(runs=tmp_path), None, run, reporter())
 
 
+def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, ZeroDivisionError())
+    run = create_run_folder(tmp_path, "softswitch")
+    record().write(run)
+    with pytest.raises(ZeroDivisionError):
+        lifecycle._run(Config(runs=tmp_path), None, run, reporter())
+    assert (tmp_path / "latest").resolve() == run
+
+
 def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, AgentFailed("PS 1 did not answer"))
     run = create_run_folder(tmp_path, "softswitch")
