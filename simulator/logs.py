@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class SimulatedLogs:
         measured_from: Sequence[int],
         operations: Sequence[Sequence[OperationRecord]],
     ) -> None:
-        """Write a block: RPCs and operations of each worker; those before `measured_from` do not count."""
+        """Write a block: RPCs and operations of each worker, which counts `measured_from` a time on."""
         since = np.array(measured_from)
         rows, worker = block.whole()
         self.rpcs += len(rows)
@@ -87,4 +88,4 @@ class SimulatedLogs:
 
 
 def _of(origin: Origin, worker: Any, since: Any) -> Origin:
-    return Origin(worker, origin.job, origin.arm, origin.round, origin.load, since[worker - 1])
+    return replace(origin, worker=worker, measured_from=since[worker - 1])

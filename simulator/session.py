@@ -105,7 +105,8 @@ class SimulatedSession(Session):
                 (network.server_used_ns() - by_servers) / (len(network.servers) * (self.now_ns - begun)),
                 _communication(trainers),
             )
-        origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0)
+        measured_step = planned.first_step + planned.discarded
+        origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0, measured_step)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
         return [

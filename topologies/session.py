@@ -79,6 +79,7 @@ class RealSession(Session):
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
+            "discard_steps": planned.discarded,
         }
         steps, period_ns = planned.steps, planned.period_ns
         step_s = 10 * period_ns / 1e9 or STEP_PATIENCE_S[self.config.codec]

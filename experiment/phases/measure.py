@@ -53,11 +53,16 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
     """Steps of each worker: for `block_ms`, and `block_steps` measured ones if so many rounds allow that."""
     blocks = rounds * len(config.loads) * len(config.measured)
-    discarded = math.ceil(config.discard_ms * 1e6 / period_ns)
+    discarded = discarded_steps(config, period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
     affordable = int((config.seconds_of_blocks / blocks - _BETWEEN_S) * 1e9 / period_ns)
     # One at least is measured.
     return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
+
+
+def discarded_steps(config: Config, period_ns: int) -> int:
+    """Steps of each worker that `discard_ms` is long enough for."""
+    return math.ceil(config.discard_ms * 1e6 / period_ns)
 
 
 def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
@@ -66,13 +71,14 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
     for load in session.config.loads:
         period_ns = _period_ns(session, load)
         steps = steps_of_block(session.config, period_ns, rounds.planned)
+        discarded = discarded_steps(session.config, period_ns)
         first = session.take_steps(steps)
         # Another run with the same seed has the same, whatever its arms and other loads are.
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
         blocks += [
-            Planned(arm, first, steps, *pace, rounds.done, load)
+            Planned(arm, first, steps, *pace, rounds.done, load, discarded)
             for arm in session.config.measured
             if not session.has_ended(arm)
         ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
+from foundation.logs.columns import NEVER
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.words import counted
@@ -135,6 +136,7 @@ class WorkerProcess:
         round: int = 0,
         load: float = 0.0,
         discard_ns: int = 0,
+        discard_steps: int = NEVER,
     ) -> dict[str, object]:
         """Run a block of steps; with `period_ns` 0 as fast as they go."""
         own = self._job(job)
@@ -149,7 +151,8 @@ class WorkerProcess:
             time.monotonic_ns,
             self._config.compute_ns,
         )
-        origin = Origin(self._config.worker, job, own.arm, round, load, start + discard_ns)
+        measured = (start + discard_ns, first_step + discard_steps)
+        origin = Origin(self._config.worker, job, own.arm, round, load, *measured)
         answer = self._drive(trainer, own, origin, lambda: say(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)
         return {

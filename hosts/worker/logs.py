@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import CALLS, OPERATIONS, RPC
+from foundation.logs.columns import CALLS, NEVER, OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from hosts.worker.trainer import OperationRecord
 
@@ -18,9 +18,10 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the rows of one block have in common. Times before `measured_from` (ns) are not to be counted.
+    """What the rows of one block have in common.
 
-    Rows of several workers have both as arrays.
+    Measured is what begins at `measured_from` (ns) or later, and in any case what belongs to step
+    `measured_step` or a later one. Rows of several workers have `worker` and `measured_from` as arrays.
     """
 
     worker: int | NDArray[np.int64]
@@ -29,6 +30,11 @@ class Origin:
     round: int
     load: float
     measured_from: int | NDArray[np.int64]
+    measured_step: int = NEVER
+
+    def measures(self, begun: NDArray[np.int64], step: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of these rows count: when they began [n], ns, and the steps that they belong to [n]."""
+        return (begun >= self.measured_from) | (step >= self.measured_step)
 
 
 class WorkerLogs:
@@ -72,7 +78,7 @@ class WorkerLogs:
                 "lanes": lanes,
                 "served": served,
                 "attempts": np.minimum(of["attempts"], 255),
-                "measured": of["t0"] >= origin.measured_from,
+                "measured": origin.measures(of["t0"], of["iteration"]),
             }
         )
 
@@ -92,7 +98,7 @@ class WorkerLogs:
                 "end_us": (end + self._offset) // _US,
                 "latency_us": (end - scheduled) / _US,
                 "rpcs": of["rpcs"],
-                "measured": scheduled >= origin.measured_from,
+                "measured": origin.measures(scheduled, np.array(of["iteration"])),
             }
         )
 

@@ -181,7 +181,9 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
         assert 0.6 < answer["loss"] < 0.75 and answer["malformed"] == 0
         # A busy machine is late with answers, which come twice then.
         assert answer["unexpected"] <= answer["retransmissions"]
-    answer = worker.call(cmd="run", job=1, first_step=10, steps=10, start_ns=0, period_ns=0)
+    answer = worker.call(
+        cmd="run", job=1, first_step=10, steps=10, start_ns=0, period_ns=0, discard_ns=10**15, discard_steps=7
+    )
     assert answer["ok"] and answer["behind_ns"] == 0
     assert worker.call(cmd="empty", job=1, count=10)["ok"]
     assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
@@ -207,6 +209,9 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert (rpcs.select(pl.min_horizontal(parts)).to_series() >= 0).mean() > 0.95  # type: ignore[operator]  # same
     paced = operations.filter(pl.col("round") == 3)
     assert paced["measured"].sum() == 2 * 3 * 8
+    # Ended long before its discarded time, so that its last steps count all the same.
+    sooner = operations.filter((pl.col("round") == 0) & (pl.col("iteration") >= 10))
+    assert sooner.filter("measured")["iteration"].unique().sort().to_list() == [17, 18, 19]
     steps = operations.filter(pl.col("op").cast(pl.String) == "step")
     assert steps["rpcs"].sum() == rpcs.filter(pl.col("op").cast(pl.String) != "empty").height
 

@@ -48,6 +48,7 @@ class ScriptSession(RealSession):
             "round": planned.round,
             "load": planned.load,
             "discard_ns": self.config.discard_ms * 1_000_000,
+            "discard_steps": planned.discarded,
         }
         there = [member for member in arm.members if not member.has_left.is_set()]
         await answers(there, "open", ORDER_S, **opening)

@@ -50,11 +50,13 @@ class RunBooks:
         self._cpu_s, self._queued_ns = 0.0, 0
         self._before: dict[str, int] = {}
 
-    def begin(self, client: BaseClient, round: int, load: float, discard_ns: int) -> None:
-        """A block begins."""
+    def begin(
+        self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
+    ) -> None:
+        """A block begins with this step."""
         self._opened_ns = time.monotonic_ns()
-        measured_from = self._opened_ns + discard_ns
-        self._origin = Origin(self._worker, self._job, self._arm, round, load, measured_from)
+        measured = (self._opened_ns + discard_ns, step + discard_steps)
+        self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured)
         self._operations, self._pulled, self._rpcs_pulled = [], None, 0
         self._steps = self._lanes = 0
         self._before = client.counters

@@ -142,6 +142,11 @@ class Engine:
         if last >= 0:
             self.wait(last)
 
+    @property
+    def steps(self) -> int:
+        """Pushes of training that have ended: what the next one has as its step."""
+        return self._pushes % _MOD
+
     def open(self) -> None:
         """Let calls through."""
         with self._changed:
@@ -223,23 +228,23 @@ class Engine:
         for part in parts:
             positions = operation.positions[part]
             answered = self._answered if books is None else books.pushing(positions, deltas[part])
-            self.client.push(self._pushes % _MOD, positions, deltas[part], answered)
+            self.client.push(self.steps, positions, deltas[part], answered)
             rpcs += self._drive()
             if books is not None:
                 books.pushed()
         if books is not None:
-            books.ended("push", operation, self._pushes % _MOD, begun, rpcs)
+            books.ended("push", operation, self.steps, begun, rpcs)
         self._pushes += operation.is_training
 
     def _pull(self, operation: Operation, parts: list[slice]) -> NDArray[np.uint32]:
         begun, rpcs = time.monotonic_ns(), 0
         values = np.empty(len(operation.positions), np.uint32)
         for part in parts:
-            self.client.pull(self._pushes % _MOD, operation.positions[part])
+            self.client.pull(self.steps, operation.positions[part])
             rpcs += self._drive()
             values[part] = self.client.values
         if self._books is not None:
-            self._books.ended("pull", operation, self._pushes % _MOD, begun, rpcs)
+            self._books.ended("pull", operation, self.steps, begun, rpcs)
         return values
 
     def _drive(self) -> int:

@@ -56,9 +56,9 @@ class Orders:
             return self._hint(**given)
         return {"dropped_rows": self._books.dropped_rows}
 
-    def _open(self, start_ns: int, round: int, load: float, discard_ns: int) -> Message:
+    def _open(self, start_ns: int, **block: Any) -> Message:
         time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
-        self._books.begin(self._engine.client, round, load, discard_ns)
+        self._books.begin(self._engine.client, self._engine.steps, **block)
         self._is_in_block = True
         self._engine.open()
         return {}

@@ -127,6 +127,7 @@ def play_on(session: PlayedSession) -> None:
     async def halfway() -> None:
         session.halfway = len(session.record.blocks)
 
+    session.record.capacity = dict.fromkeys(ARMS, CAPACITY)
     session.record.offered_rate = {load_name(load): load * CAPACITY for load in session.config.loads}
     asyncio.run(measure(session, halfway))
 
@@ -174,6 +175,15 @@ def test_blocks_are_paced_at_their_load_for_their_time() -> None:
     for block in play(Config(rounds=1, block_steps=1)).session.played:
         assert block["period_ns"] == round(1e9 * WORKERS / (block["load"] * CAPACITY))
         assert block["steps"] * block["period_ns"] == pytest.approx(550e6, rel=0.05)
+
+
+@pytest.mark.parametrize("changes", [{}, {"script": "train.py"}, {"block_ms": 201, "block_steps": 1}])
+def test_a_block_has_steps_behind_those_that_are_discarded(changes: dict[str, Any]) -> None:
+    config = Config(rounds=1, **changes)
+    for block in play(config).session.played:
+        period_ns = block["period_ns"] or 1e9 * WORKERS / CAPACITY  # closed loop: as expected
+        assert (block["discarded"] - 1) * period_ns < 200e6 <= block["discarded"] * period_ns
+        assert block["steps"] > block["discarded"]
 
 
 def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:

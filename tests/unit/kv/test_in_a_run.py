@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hotline
+from foundation.logs.columns import NEVER
 from hosts.worker import ledger
 from hotline.kv.errors import Gone, Misused
 from tests.harness.effort import examples
@@ -22,7 +23,7 @@ from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies.members import Member
 
 TABLES = {"rows": (30, 2)}
-OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0}
+OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_steps": NEVER}
 F32 = np.float32
 
 
@@ -107,7 +108,7 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
 
 
 def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting, tmp_path: Path) -> None:
-    """Time outside of blocks is no latency; and the first part of a block is not measured."""
+    """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
     kv, member = join(met)
     opened(met, member)
     started, go_on = threading.Event(), threading.Event()
@@ -136,6 +137,12 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     )
     assert late["scheduled_us"][0] > begun["end_us"][-1]
     assert begun["measured"].all() and not late["measured"].any()
+    opened(met, member, discard_ns=10**12, discard_steps=1)
+    for key in (3, 4, 5):
+        kv.wait(push(kv, [key]))
+    assert shut(met, member)["steps"] == 3
+    fast = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-2.parquet")
+    assert fast.filter(pl.col("op") == "step")["measured"].to_list() == [False, True, True]
     kv.close()
 
 

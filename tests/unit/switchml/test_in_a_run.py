@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
@@ -68,3 +69,23 @@ def test_it_trains_and_every_worker_has_what_all_have_pushed(
     # Where one value of one worker is another, the books say so.
     [other] = spoilt
     assert (other.mismatched_keys, other.lost) == (1, 1)
+
+
+def test_a_closed_loop_that_is_faster_than_expected_is_measured_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was busy while it was calibrated: a block's steps are all done in its discarded time."""
+    rate_of = SimulatedSession.rate_of
+    monkeypatch.setattr(SimulatedSession, "rate_of", lambda session, arm: rate_of(session, arm) / 100)
+    config = tmp_path / "run.toml"
+    config.write_text(SMALL.format(runs=tmp_path / "runs"))
+    result = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    run = tmp_path / "runs" / "latest"
+    summary = json.loads((run / "summary.json").read_text())
+    of_arm = summary["arms"]["switchml-checked"]
+    assert of_arm["rpcs_per_step"] == 8.0 and of_arm["step_latency_us"]["mean"] > 0
+    steps = pl.read_parquet(run / "operations.parquet").filter(pl.col("op") == "step", pl.col("round") >= 0)
+    begun = pl.col("scheduled_us") - pl.col("scheduled_us").min().over("arm", "round")
+    assert steps.select(begun.max()).item() < 1_000
+    assert steps["measured"].any() and not steps["measured"].all()

@@ -99,12 +99,13 @@ def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Pa
         played, told = Played(tmp_path, each_tells=(2, 8)), []
         session = session_of(played, tmp_path)
         ran = await session.run_steps(
-            Planned(HOT, 0, 5, round=2, load=0.0), lambda name, steps: told.append((name, steps))
+            Planned(HOT, 0, 5, round=2, load=0.0, discarded=3), lambda name, steps: told.append((name, steps))
         )
         assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
         assert told[-1] == ("hot", 10)
         opening = played.lines[0].sent[0]
         assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
+        assert opening["discard_steps"] == 3
         again = await session.run_steps(Planned(HOT, 0, 1))
         assert [each.steps for each in again] == [2, 8]  # counted anew
 
