@@ -225,8 +225,13 @@ def test_an_answer_is_of_the_first_load() -> None:
         (OPEN, LESS, OPEN, "do it, latency, servers CPU measurably, pulls sooner"),
         (OPEN, OPEN, OPEN, "undecided, neither servers CPU operations measurably"),
         (OPEN, MORE, MORE, "not pay, servers CPU measurably, operations longer"),
+        (OPEN, LESS, MORE, "mixed, servers CPU measurably, pulls sooner, pushes longer"),
+        (OPEN, OPEN, MORE, "not pay, servers CPU measurably, pushes longer"),
         (MORE, OPEN, OPEN, "not pay, servers spend more CPU, operations measurably"),
         (MORE, LESS, LESS, "mixed, servers spend more CPU, operations sooner"),
+        (MORE, LESS, OPEN, "mixed, servers spend more CPU, pulls sooner"),
+        (MORE, LESS, MORE, "mixed, servers spend more CPU, pulls sooner, pushes longer"),
+        (MORE, MORE, MORE, "not pay, servers spend more CPU, operations longer"),
     ],
 )
 def test_the_headline_follows_from_what_is_claimed(
