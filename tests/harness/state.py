@@ -27,11 +27,17 @@ PORTS = (1, 2, 3, 4)
 
 
 class StateDrawer:
-    """Draws writes that any number of pipelines take alike; keeps no more than what refers to what."""
+    """Draws writes that any number of pipelines take alike; keeps no more than what refers to what.
 
-    def __init__(self, program: ir.Program, random: Random) -> None:
-        self.program = program
+    `prepared` is one of them, with the entries that were there before the first write.
+    """
+
+    def __init__(self, prepared: ControlPlane, random: Random) -> None:
+        self.program = program = prepared.program
         self.random = random
+        self.taken = {
+            name: {entry.priority for entry in prepared.read_entries(name)} for name in program.tables
+        }
         self.entries: list[EntryKey] = []
         self.members: dict[str, dict[int, set[int]]] = {p.name: {} for p in program.profiles}
         self.kinds = self._kinds()
@@ -92,7 +98,8 @@ class StateDrawer:
         """A priority that no entry of the table has: which of two wins is not defined."""
         if not table.has_priority:
             return 0
-        taken = {entry.priority for entry in self.entries if entry.table == table.name}
+        drawn = {entry.priority for entry in self.entries if entry.table == table.name}
+        taken = self.taken[table.name] | drawn
         return self.random.choice([p for p in range(1, 200 + len(taken)) if p not in taken])
 
     def match(self, part: ir.KeyField) -> ir.Match:

@@ -70,8 +70,9 @@ def test_a_trace_tells_all_and_changes_nothing(name: str, random: Random, steps:
 @LIMITS
 @given(random=st.randoms(use_true_random=False), steps=st.integers(1, 30))
 def test_nothing_changes_whatever_the_control_plane_writes(name: str, random: Random, steps: int) -> None:
-    construct, program = CONSTRUCTS[name], compiled(name)
-    pair, drawer, now = Pair(program, construct.prepare), StateDrawer(program, random), 0
+    construct = CONSTRUCTS[name]
+    pair, now = Pair(compiled(name), construct.prepare), 0
+    drawer = StateDrawer(pair.alone, random)
     for _ in range(steps):
         if drawer.kinds and random.random() < 0.3:
             write = drawer.draw()

@@ -77,7 +77,7 @@ def test_constructs(name: str, seed: int, hook: Hook, make: list[OnLoopback]) ->
     for pipeline in (oracle, kernel):
         construct.prepare(pipeline)
         pipeline.seed_random(7)
-    drawer = StateDrawer(program, random)
+    drawer = StateDrawer(oracle, random)
     for now in range(0, steps(800) * 1000, 1000):
         if drawer.kinds and random.random() < 0.2:
             write = drawer.draw()

@@ -42,7 +42,7 @@ def test_constructs(name: str, seed: int) -> None:
         for pipeline in (oracle, fast):
             construct.prepare(pipeline)
             pipeline.seed_random(7)
-        drawer = StateDrawer(program, random)
+        drawer = StateDrawer(oracle, random)
         now = 0
         for step in range(steps(1500)):
             if step > steps(600) and drawer.kinds and random.random() < 0.3:
