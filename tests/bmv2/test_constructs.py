@@ -78,7 +78,7 @@ def run(construct: Construct, one_shots: bool = False) -> None:
     random = Random(SEED)
     with twins(PROGRAMS / construct.name) as both:
         construct.prepare(cast(Pipeline, both.write))  # the writes that it makes, as messages
-        drawer = P4RuntimeDrawer(both.pipeline.program, random, one_shots)
+        drawer = P4RuntimeDrawer(both.pipeline, random, one_shots)
         for number in range(VECTORS):
             if drawer.kinds and random.random() < 0.2:
                 drawer.draw()(cast(Pipeline, both.write))

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from softswitch import ir
-from softswitch.pipeline import CounterValue, Replica
+from softswitch.pipeline import ControlPlane, CounterValue, Replica
 from tests.harness.p4rt_writer import OneShot
 from tests.harness.state import StateDrawer, Write
 
@@ -20,9 +20,9 @@ class P4RuntimeDrawer(StateDrawer):
     bring their groups (P4Runtime 1.4 §9.2.3).
     """
 
-    def __init__(self, program: ir.Program, random: Random, one_shots: bool = False) -> None:
+    def __init__(self, prepared: ControlPlane, random: Random, one_shots: bool = False) -> None:
         self.one_shots = one_shots
-        super().__init__(program, random)
+        super().__init__(prepared, random)
 
     def _kinds(self) -> list[Callable[[], Write]]:
         absent = [self.register, self.value_set]
